@@ -1,0 +1,1 @@
+"""Seiche: a transactional lakehouse."""

@@ -1,0 +1,1 @@
+"""Storage: bytes under names, with one atomic verb that everything else rests on."""

@@ -1,0 +1,134 @@
+"""The one protocol that everything above speaks to storage with."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from seiche.errors import NotFound
+
+__all__ = ["Buffer", "Data", "ObjectInfo", "Store"]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+# What can be written: one buffer, or several that are written one behind the other without being joined first.
+Data: TypeAlias = Buffer | Sequence[Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What storage itself knows about a file. `modified` is the storage's own time, timezone-aware."""
+
+    path: str
+    size: int
+    modified: datetime
+    etag: str | None = None
+
+
+class Store(ABC):
+    """Files under one root, named by relative paths with `/` between their parts.
+
+    What every implementation promises, and the contract suite checks:
+
+    - a file that exists is whole: no reader ever sees part of a write;
+    - of any number of writers that create the same name with `put_if_absent`, `copy_if_absent` or `rename_if_absent`,
+      exactly one returns and the others get `AlreadyExists`;
+    - what a returned write wrote is seen by every read and listing that starts later;
+    - a write that may or may not have taken effect raises `CommitUnknown`, never `AlreadyExists` and never `Unavailable`.
+
+    Paths are literal and checked before any I/O (`seiche.store.paths.check`); a bad one is `InvalidInput`. A missing file is
+    `NotFound`. `durable=False` lets a store skip the flush to disk for files that can be lost without harm, such as hints.
+    """
+
+    @property
+    @abstractmethod
+    def uri(self) -> str:
+        """The address this store was opened with, without credentials."""
+
+    @abstractmethod
+    def get(self, path: str) -> bytes:
+        """The whole file."""
+
+    @abstractmethod
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """`length` bytes from `start`, fewer if the file ends before; a negative `start` counts from the end."""
+
+    @abstractmethod
+    def head(self, path: str) -> ObjectInfo:
+        """Size, etag and storage time of a file."""
+
+    @abstractmethod
+    def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        """Write or overwrite, atomically. Only for hints, tombstones and reference files: nothing else is ever overwritten."""
+
+    @abstractmethod
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        """Create the file, or raise `AlreadyExists` and leave what is there untouched."""
+
+    @abstractmethod
+    def copy(self, source: str, target: str) -> None:
+        """Copy within the store, overwriting; doing it twice is the same as once."""
+
+    @abstractmethod
+    def copy_if_absent(self, source: str, target: str) -> None:
+        """Copy within the store, or raise `AlreadyExists` if the target is taken."""
+
+    @abstractmethod
+    def rename_if_absent(self, source: str, target: str) -> None:
+        """Move within the store, or raise `AlreadyExists`. Creating the target decides; the source may linger after a crash."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Remove the file; removing what is not there is not an error."""
+
+    @abstractmethod
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        """The files below the directory `prefix` (`""` for all), lazily; with `recursive=False` only those directly in it.
+
+        Files of one directory come in ascending order of their names' bytes relative to each other; nothing is promised
+        about the order between directories. `start_after` is the full path of a file directly in `prefix`; files of that
+        directory up to and including it are left out. It needs not exist.
+        """
+
+    @abstractmethod
+    def native_uri(self, path: str = "") -> str:
+        """The address under which native readers and writers (pylance, PyIceberg) find `path`."""
+
+    @property
+    def native_options(self) -> Mapping[str, str]:
+        """What native readers and writers need besides the address: endpoint, credentials."""
+        return {}
+
+    @property
+    def lists_in_one_request(self) -> bool:
+        """Whether listing a directory costs about as much as one read, however many files it has."""
+        return False
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there now."""
+        try:
+            self.head(path)
+        except NotFound:
+            return False
+        return True
+
+    def get_many(self, paths: Iterable[str], *, parallel: int = 16) -> list[bytes]:
+        """The files in the order asked for, read in parallel; the first error is raised."""
+        wanted = list(paths)
+        if len(wanted) < 2:
+            return [self.get(path) for path in wanted]
+        with ThreadPoolExecutor(min(parallel, len(wanted)), "seiche-get") as pool:
+            return list(pool.map(self.get, wanted))
+
+    def put_many(self, files: Mapping[str, Data], *, durable: bool = True, parallel: int = 16) -> None:
+        """Write all files, new names only (`put_if_absent`), in parallel; the first error is raised after all have ended."""
+        if len(files) < 2:
+            for path, data in files.items():
+                self.put_if_absent(path, data, durable=durable)
+            return
+        with ThreadPoolExecutor(min(parallel, len(files)), "seiche-put") as pool:
+            pending = [pool.submit(self.put_if_absent, path, data, durable=durable) for path, data in files.items()]
+        for done in pending:
+            done.result()
