@@ -36,8 +36,8 @@ __all__ = [
 class SeicheError(Exception):
     """The root of the tree: catches everything that Seiche raises on purpose.
 
-    `details` says who and what was involved (`path`, `table`, `read_version`, `winner`, ...); each entry can also be read
-    as an attribute. `remedy` is the sentence that tells the caller what to do.
+    `details` says who and what was involved (`path`, `table`, `read_version`, `winner`, ...); each entry can also be
+    read as an attribute. `remedy` is the sentence that tells the caller what to do.
     """
 
     kind: ClassVar[str] = "error"

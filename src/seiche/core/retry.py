@@ -20,8 +20,8 @@ class Patience:
     def tries(self, runtime: Runtime) -> Iterator[int]:
         """Yield 1, 2, 3 ...; before each but the first, sleep a random part of a doubling delay.
 
-        Ends after `attempts` tries or when `timeout` seconds have passed; the first try is always given. Full jitter, not
-        equal steps: writers that lost together must not come back together.
+        Ends after `attempts` tries or when `timeout` seconds have passed; the first try is always given. Full jitter,
+        not equal steps: writers that lost together must not come back together.
         """
         deadline = runtime.clock.monotonic() + self.timeout
         delay = self.first_delay
