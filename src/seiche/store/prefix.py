@@ -1,0 +1,86 @@
+"""A directory of a store, seen as a store of its own."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from seiche.store import paths
+from seiche.store.base import Data, ObjectInfo, Store
+
+__all__ = ["PrefixStore", "below"]
+
+
+def below(store: Store, prefix: str) -> Store:
+    """The part of `store` under the directory `prefix`; the store itself if that is empty."""
+    if not prefix:
+        return store
+    if isinstance(store, PrefixStore):
+        return PrefixStore(store.inner, paths.join(store.prefix, paths.check(prefix)))
+    return PrefixStore(store, paths.check(prefix))
+
+
+class PrefixStore(Store):
+    """Every path is taken relative to `prefix` in `inner`; promises are those of `inner`."""
+
+    def __init__(self, inner: Store, prefix: str) -> None:
+        self.inner = inner
+        self.prefix = prefix
+        self._start = prefix + "/"
+
+    def _full(self, path: str) -> str:
+        return self._start + path
+
+    @property
+    def uri(self) -> str:
+        return f"{self.inner.uri.rstrip('/')}/{self.prefix}"
+
+    def get(self, path: str) -> bytes:
+        return self.inner.get(self._full(path))
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        return self.inner.get_range(self._full(path), start, length)
+
+    def head(self, path: str) -> ObjectInfo:
+        return self._relative(self.inner.head(self._full(path)))
+
+    def exists(self, path: str) -> bool:
+        return self.inner.exists(self._full(path))
+
+    def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        self.inner.put(self._full(path), data, durable=durable)
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        self.inner.put_if_absent(self._full(path), data, durable=durable)
+
+    def copy(self, source: str, target: str) -> None:
+        self.inner.copy(self._full(source), self._full(target))
+
+    def copy_if_absent(self, source: str, target: str) -> None:
+        self.inner.copy_if_absent(self._full(source), self._full(target))
+
+    def rename_if_absent(self, source: str, target: str) -> None:
+        self.inner.rename_if_absent(self._full(source), self._full(target))
+
+    def delete(self, path: str) -> None:
+        self.inner.delete(self._full(path))
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        found = self.inner.list(
+            paths.join(self.prefix, prefix),
+            start_after=self._full(start_after) if start_after else "",
+            recursive=recursive,
+        )
+        return map(self._relative, found)
+
+    def _relative(self, info: ObjectInfo) -> ObjectInfo:
+        return replace(info, path=info.path[len(self._start) :])
+
+    def native_uri(self, path: str = "") -> str:
+        return self.inner.native_uri(self._full(path) if path else self.prefix)
+
+    @property
+    def native_options(self) -> Mapping[str, str]:
+        return self.inner.native_options
+
+    @property
+    def lists_in_one_request(self) -> bool:
+        return self.inner.lists_in_one_request

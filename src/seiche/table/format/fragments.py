@@ -1,0 +1,136 @@
+"""The fragments of one manifest, kept as the bytes they are stored in."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Self
+
+from google.protobuf.message import DecodeError
+
+from seiche.errors import Corrupt
+from seiche.table.format.manifest_pb2 import DataFragment, EncodedFragments, FragmentList
+
+__all__ = ["Fragments"]
+
+# A rope of more pieces than this is joined, so that the number of buffers in one write stays small.
+_MOST_PIECES = 64
+
+
+class Fragments:
+    """An immutable list of fragments in ascending order of id.
+
+    Adding fragments copies none of the old ones, nor looks at them: the pieces of the rope are shared. Fragments are decoded
+    only when somebody asks for one, and the decoded messages are shared too: never change a message that came from here,
+    copy it first.
+    """
+
+    __slots__ = ("_by_id", "_count", "_decoded", "_has_deletions", "_last_id", "_pieces")
+
+    def __init__(self, fragments: Iterable[DataFragment] = ()) -> None:
+        """Take fragments in any order; equal ids are `Corrupt`."""
+        ordered = tuple(sorted(fragments, key=lambda fragment: fragment.id))
+        for one, next_one in pairwise(ordered):
+            if one.id == next_one.id:
+                raise Corrupt(f"two fragments have the id {one.id}", fragments=[one.id])
+        encoded = FragmentList(fragments=ordered).SerializeToString()
+        self._pieces: tuple[bytes, ...] = (encoded,) if encoded else ()
+        self._count = len(ordered)
+        self._last_id = ordered[-1].id if ordered else -1
+        self._has_deletions = any(fragment.HasField("deletion_file") for fragment in ordered)
+        self._decoded: tuple[DataFragment, ...] | None = ordered
+        self._by_id: dict[int, DataFragment] | None = None
+
+    @classmethod
+    def from_encoded(cls, encoded: EncodedFragments, *, has_deletions: bool) -> Self:
+        """Take over the stored form. `has_deletions` is what the manifest's feature flags claim."""
+        made = cls.__new__(cls)
+        count = len(encoded.fragments)
+        made._count = count
+        made._last_id = _decode_id(encoded.fragments[-1]) if count else -1
+        made._has_deletions = has_deletions
+        made._pieces = (encoded.SerializeToString(),) if count else ()
+        made._decoded = None if count else ()
+        made._by_id = None
+        return made
+
+    def extended(self, new: Iterable[DataFragment]) -> "Fragments":
+        """These and then `new`, whose ids must be ascending and larger than all here. Costs nothing per old fragment."""
+        added = Fragments(new)
+        if not added._count:
+            return self
+        first = added[0].id
+        if first <= self._last_id:
+            raise Corrupt(f"fragment id {first} is not above the last one, {self._last_id}", fragments=[first])
+        made = Fragments.__new__(Fragments)
+        pieces = self._pieces + added._pieces
+        made._pieces = pieces if len(pieces) <= _MOST_PIECES else (b"".join(pieces),)
+        made._count = self._count + added._count
+        made._last_id = added._last_id
+        made._has_deletions = self._has_deletions or added._has_deletions
+        made._decoded = None
+        made._by_id = None
+        return made
+
+    def replaced(self, changes: Mapping[int, DataFragment | None]) -> "Fragments":
+        """With the fragments of the given ids replaced, or left out where `None`; ids that are not here are ignored."""
+        if not changes:
+            return self
+        kept = ((fragment, changes.get(fragment.id, fragment)) for fragment in self)
+        return Fragments(new for _, new in kept if new is not None)
+
+    @property
+    def pieces(self) -> tuple[bytes, ...]:
+        """The stored form, ready to be written one behind the other."""
+        return self._pieces
+
+    @property
+    def last_id(self) -> int:
+        """The largest id, -1 if there is none."""
+        return self._last_id
+
+    @property
+    def has_deletions(self) -> bool:
+        """Whether any fragment has a deletion file."""
+        return self._has_deletions
+
+    def get(self, fragment_id: int) -> DataFragment | None:
+        """The fragment with this id, if there is one."""
+        if self._by_id is None:
+            self._by_id = {fragment.id: fragment for fragment in self.decoded()}
+        return self._by_id.get(fragment_id)
+
+    def ids(self) -> list[int]:
+        """All ids, ascending."""
+        return [fragment.id for fragment in self.decoded()]
+
+    def decoded(self) -> tuple[DataFragment, ...]:
+        """All fragments as messages, decoded once."""
+        if self._decoded is None:
+            try:
+                self._decoded = tuple(FragmentList.FromString(b"".join(self._pieces)).fragments)
+            except DecodeError as error:
+                raise Corrupt(f"a fragment of the manifest cannot be decoded: {error}") from error
+        return self._decoded
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[DataFragment]:
+        return iter(self.decoded())
+
+    def __getitem__(self, index: int) -> DataFragment:
+        return self.decoded()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fragments) and self.decoded() == other.decoded()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Fragments({self._count}, last id {self._last_id})"
+
+
+def _decode_id(encoded: bytes) -> int:
+    try:
+        return DataFragment.FromString(encoded).id
+    except DecodeError as error:
+        raise Corrupt(f"a fragment of the manifest cannot be decoded: {error}") from error

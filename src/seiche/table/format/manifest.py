@@ -1,0 +1,101 @@
+"""One version of a table as an immutable value."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from google.protobuf.message import DecodeError
+
+from seiche.errors import Corrupt
+from seiche.table.format import manifest_pb2 as pb
+from seiche.table.format.fragments import Fragments
+
+__all__ = ["STABLE_ROW_IDS", "Manifest"]
+
+STABLE_ROW_IDS = 2
+
+
+class Manifest:
+    """Schema, fragments, indices, counters and settings of one version.
+
+    Immutable: the header message and everything in it belong to the manifest and must not be changed. To make the next one,
+    take `copy_header()`, change the copy, and build a new `Manifest` from it. The index section is part of the value, because
+    it is part of the file and changes with it.
+    """
+
+    __slots__ = ("_header", "_index_section", "_indices", "fragments")
+
+    def __init__(
+        self,
+        header: pb.Manifest,
+        fragments: Fragments,
+        indices: Iterable[pb.IndexMetadata] | bytes = b"",
+    ) -> None:
+        """Take ownership of `header`, whose own `fragments` must be empty; indices as messages or as a stored section."""
+        self._header = header
+        self.fragments = fragments
+        self._indices: tuple[pb.IndexMetadata, ...] | None
+        if isinstance(indices, bytes):
+            self._index_section = indices
+            self._indices = None if indices else ()
+        else:
+            self._indices = tuple(indices)
+            self._index_section = pb.IndexSection(indices=self._indices).SerializeToString()
+
+    @property
+    def header(self) -> pb.Manifest:
+        """Everything but fragments and indices. For reading only."""
+        return self._header
+
+    def copy_header(self) -> pb.Manifest:
+        """A header of one's own to change."""
+        copy = pb.Manifest()
+        copy.CopyFrom(self._header)
+        return copy
+
+    @property
+    def index_section(self) -> bytes:
+        """The indices as stored; empty if there are none."""
+        return self._index_section
+
+    @property
+    def indices(self) -> tuple[pb.IndexMetadata, ...]:
+        """The index segments, in stored order."""
+        if self._indices is None:
+            try:
+                self._indices = tuple(pb.IndexSection.FromString(self._index_section).indices)
+            except DecodeError as error:
+                raise Corrupt(f"the index section of version {self.version} cannot be decoded: {error}") from error
+        return self._indices
+
+    @property
+    def version(self) -> int:
+        return self._header.version
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the writer says it made this version."""
+        return self._header.timestamp.ToDatetime(tzinfo=UTC)
+
+    @property
+    def max_fragment_id(self) -> int:
+        """The largest fragment id ever given out, -1 if none."""
+        recorded = self._header.max_fragment_id if self._header.HasField("max_fragment_id") else -1
+        # Writers may leave the counter out, and pylance then takes the largest id in use.
+        return max(recorded, self.fragments.last_id)
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        return bool(self._header.reader_feature_flags & STABLE_ROW_IDS)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Manifest)
+            and self._header == other._header
+            and self.fragments == other.fragments
+            and self.indices == other.indices
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Manifest(version {self.version}, {len(self.fragments)} fragments, {len(self.indices)} indices)"
