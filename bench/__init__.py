@@ -1,0 +1,1 @@
+"""Measurements, side by side in one run, as ratios. Never a test: nothing here fails because a machine is slow."""
