@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from seiche.errors import NotFound
@@ -36,10 +36,11 @@ class Store(ABC):
     - of any number of writers that create the same name with `put_if_absent`, `copy_if_absent` or `rename_if_absent`,
       exactly one returns and the others get `AlreadyExists`;
     - what a returned write wrote is seen by every read and listing that starts later;
-    - a write that may or may not have taken effect raises `CommitUnknown`, never `AlreadyExists` and never `Unavailable`.
+    - a write that may or may not have taken effect raises `CommitUnknown`, never `AlreadyExists` or `Unavailable`.
 
-    Paths are literal and checked before any I/O (`seiche.store.paths.check`); a bad one is `InvalidInput`. A missing file is
-    `NotFound`. `durable=False` lets a store skip the flush to disk for files that can be lost without harm, such as hints.
+    Paths are literal and checked before any I/O (`seiche.store.paths.check`); a bad one is `InvalidInput`. A missing
+    file is `NotFound`. `durable=False` lets a store skip the flush to disk for files that can be lost without harm, as
+    hints can.
     """
 
     @property
@@ -61,7 +62,10 @@ class Store(ABC):
 
     @abstractmethod
     def put(self, path: str, data: Data, *, durable: bool = True) -> None:
-        """Write or overwrite, atomically. Only for hints, tombstones and reference files: nothing else is ever overwritten."""
+        """Write or overwrite, atomically.
+
+        Only for hints, tombstones and reference files: nothing else is ever overwritten.
+        """
 
     @abstractmethod
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
@@ -77,7 +81,10 @@ class Store(ABC):
 
     @abstractmethod
     def rename_if_absent(self, source: str, target: str) -> None:
-        """Move within the store, or raise `AlreadyExists`. Creating the target decides; the source may linger after a crash."""
+        """Move within the store, or raise `AlreadyExists` if the target is taken.
+
+        Creating the target decides; the source may linger after a crash.
+        """
 
     @abstractmethod
     def delete(self, path: str) -> None:
@@ -85,11 +92,11 @@ class Store(ABC):
 
     @abstractmethod
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
-        """The files below the directory `prefix` (`""` for all), lazily; with `recursive=False` only those directly in it.
+        """The files below the directory `prefix` (`""` for all), lazily; only those directly in it if not `recursive`.
 
         Files of one directory come in ascending order of their names' bytes relative to each other; nothing is promised
-        about the order between directories. `start_after` is the full path of a file directly in `prefix`; files of that
-        directory up to and including it are left out. It needs not exist.
+        about the order between directories. `start_after` is the full path of a file directly in `prefix`; files of
+        that directory up to and including it are left out. It needs not exist.
         """
 
     @abstractmethod
@@ -114,7 +121,14 @@ class Store(ABC):
             return False
         return True
 
-    def get_many(self, paths: Iterable[str], *, parallel: int = 16) -> list[bytes]:
+    def sweep(self, older_than: timedelta) -> int:
+        """Remove temporary files that writers left when they died, if older than that; returns how many.
+
+        No verb shows such files. A writer that is alive but slower than that starts over: nothing is lost.
+        """
+        return 0
+
+    def get_many(self, paths: Iterable[str], *, parallel: int = 16) -> Sequence[bytes]:
         """The files in the order asked for, read in parallel; the first error is raised."""
         wanted = list(paths)
         if len(wanted) < 2:
@@ -123,7 +137,10 @@ class Store(ABC):
             return list(pool.map(self.get, wanted))
 
     def put_many(self, files: Mapping[str, Data], *, durable: bool = True, parallel: int = 16) -> None:
-        """Write all files, new names only (`put_if_absent`), in parallel; the first error is raised after all have ended."""
+        """Write all files, new names only (`put_if_absent`), in parallel.
+
+        The first error is raised when all have ended.
+        """
         if len(files) < 2:
             for path, data in files.items():
                 self.put_if_absent(path, data, durable=durable)

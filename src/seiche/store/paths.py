@@ -1,26 +1,66 @@
 """Which paths may reach storage."""
 
 import re
+from urllib.parse import quote
 
 from seiche.errors import InvalidInput
 
-__all__ = ["check", "join"]
+__all__ = ["TEMPORARY", "as_uri_path", "check", "check_directory", "check_start_after", "join", "parent", "valid"]
 
-# Parts of at least one character, none of them control characters or backslashes, none of them `.` or `..`.
-_SAFE = re.compile(r"(?:(?!\.{1,2}(?:/|\Z))[^/\\\x00-\x1f\x7f]+/)*(?!\.{1,2}\Z)[^/\\\x00-\x1f\x7f]+")
+# How the temporary files of the local and HDFS stores begin. Nobody else may use it: such files are never listed and
+# old ones are swept. It starts with a dot and has no digits in front: nobody takes one for a manifest or a data file.
+TEMPORARY = ".seiche-tmp-"
+
+# Parts of at least one character, none of them control characters, backslashes or lone surrogates (which no storage can
+# encode), none of them `.` or `..`, none of them a temporary file's.
+_PART = r"(?!\.{1,2}(?:/|\Z)|" + re.escape(TEMPORARY) + r")[^/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
+_SAFE = re.compile(rf"{_PART}(?:/{_PART})*")
+_REMEDY = (
+    "Use a relative path whose parts are separated by single slashes, without '.', '..', backslashes, control"
+    f" characters or names that begin with {TEMPORARY!r}."
+)
+
+
+def valid(path: str) -> bool:
+    """Whether `path` is relative, literal and cannot leave the store's root."""
+    return _SAFE.fullmatch(path) is not None
 
 
 def check(path: str) -> str:
-    """Return `path` unchanged if it is relative, literal and cannot leave the store's root; else raise `InvalidInput`."""
+    """Return `path` if it is relative, literal and cannot leave the store's root; else raise `InvalidInput`."""
     if _SAFE.fullmatch(path) is None:
-        raise InvalidInput(
-            f"{path!r} is not a path inside a store",
-            remedy="Use a relative path whose parts are separated by single slashes, without '.', '..', backslashes or control characters.",
-            path=path,
-        )
+        raise InvalidInput(f"{path!r} is not a path inside a store", remedy=_REMEDY, path=path)
     return path
+
+
+def check_directory(path: str) -> str:
+    """As `check`, but the empty path, which stands for the root of the store, is good too."""
+    return path if path == "" else check(path)
+
+
+def check_start_after(prefix: str, start_after: str) -> str:
+    """Return the last part of `start_after`, which must be empty or the path of a file directly in `prefix`."""
+    if start_after == "":
+        return ""
+    if parent(check(start_after)) != prefix:
+        raise InvalidInput(
+            f"start_after {start_after!r} does not lie directly in the listed directory {prefix!r}",
+            remedy="Order is promised within one directory only: list the directory that the file is in.",
+            path=start_after,
+        )
+    return start_after.rpartition("/")[2]
+
+
+def parent(path: str) -> str:
+    """The directory that `path` lies in; empty for the root of the store."""
+    return path.rpartition("/")[0]
 
 
 def join(*parts: str) -> str:
     """Put path parts together, leaving out empty ones."""
     return "/".join(part for part in parts if part)
+
+
+def as_uri_path(path: str) -> str:
+    """The path as it stands in a URI: what is special there is percent-encoded."""
+    return quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape")

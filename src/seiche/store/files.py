@@ -1,0 +1,94 @@
+"""Reading and writing whole files through descriptors."""
+
+import os
+from collections.abc import Sequence
+
+from seiche.store.base import Buffer, Data
+
+__all__ = ["buffers", "copy_all", "fsync_directory", "joined", "read_all", "write_all"]
+
+# How many buffers one writev(2) takes (IOV_MAX of Linux and macOS).
+_MOST_BUFFERS = 1024
+
+# How much one copy_file_range(2) is asked for: a single call could otherwise not be interrupted for minutes.
+_COPY_STEP = 256 * 1024 * 1024
+
+
+def buffers(data: Data) -> Sequence[Buffer]:
+    """The buffers of `data`, whichever form it came in."""
+    return (data,) if isinstance(data, bytes | bytearray | memoryview) else data
+
+
+def joined(data: Data) -> bytes:
+    """All bytes of `data` as one value that nobody can change afterwards."""
+    if isinstance(data, bytes):
+        return data
+    return bytes(data) if isinstance(data, bytearray | memoryview) else b"".join(data)
+
+
+def write_all(fd: int, data: Data) -> None:
+    """Write every byte of `data`; raises `OSError` if that cannot be done.
+
+    The operating system may take part of a write without an error, when the disk fills up or past 2 GiB: only the next
+    attempt tells.
+    """
+    if isinstance(data, bytes):
+        written = os.write(fd, data)
+        if written == len(data):
+            return
+        data = memoryview(data)[written:]
+    rest = [memoryview(buffer).cast("B") for buffer in buffers(data) if len(buffer)]
+    while rest:
+        done = os.writev(fd, rest[:_MOST_BUFFERS])
+        whole = 0
+        while whole < len(rest) and done >= len(rest[whole]):
+            done -= len(rest[whole])
+            whole += 1
+        del rest[:whole]
+        if done:
+            rest[0] = rest[0][done:]
+
+
+def read_all(fd: int, start: int, length: int) -> bytes:
+    """`length` bytes from `start`, fewer only if the file ends before."""
+    first = os.pread(fd, length, start)
+    if len(first) == length or not first:
+        return first
+    parts = [first]
+    read = len(first)
+    while read < length:
+        part = os.pread(fd, length - read, start + read)
+        if not part:
+            break
+        parts.append(part)
+        read += len(part)
+    return b"".join(parts)
+
+
+def copy_all(source: int, target: int) -> None:
+    """Append the whole of `source` to `target` without taking it through this process; shared blocks where possible."""
+    offset, size = 0, os.fstat(source).st_size
+    try:
+        while offset < size:
+            copied = os.copy_file_range(source, target, min(_COPY_STEP, size - offset), offset)
+            if copied == 0:
+                break
+            offset += copied
+    except (OSError, AttributeError):
+        # Not between these file systems, or not on this platform. What is really wrong with the disk shows below.
+        pass
+    while offset < size:
+        part = os.pread(source, min(1 << 20, size - offset), offset)
+        if not part:
+            return
+        write_all(target, part)
+        offset += len(part)
+
+
+def fsync_directory(path: str) -> None:
+    """Return when the names in the directory will survive a power failure."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

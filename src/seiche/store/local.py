@@ -1,0 +1,266 @@
+"""Files in a directory of this machine."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Literal, TypeAlias
+
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError, Unavailable
+from seiche.store.base import Data, ObjectInfo, Store
+from seiche.store.files import copy_all, fsync_directory, read_all, write_all
+from seiche.store.os_errors import translate
+from seiche.store.paths import TEMPORARY, as_uri_path, check, check_directory, check_start_after, join, valid
+from seiche.store.staging import Fill, Staging, Undecided, link
+
+__all__ = ["Durability", "LocalStore"]
+
+# "fsync": what a returned write wrote survives a power failure. "os": it survives the death of the process.
+Durability: TypeAlias = Literal["fsync", "os"]
+
+# Of files and of directories. (Inside the class `list` is a verb.)
+_Names: TypeAlias = tuple[list[str], list[str]]
+
+# How often a directory may vanish between making it and writing into it.
+_PATIENCE = 10
+
+
+class LocalStore(Store):
+    """A store in a directory, which any number of processes may use at the same time.
+
+    A name appears by `link(2)`, which never replaces, when all bytes are in the file, and with `durability="fsync"`
+    when they are on the disk. Directories are made when the first file goes into them and are left when the last one
+    goes. Symbolic links to directories inside the store are not followed by listings. A deletion may be undone by a
+    power failure: nothing depends on it.
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, durability: Durability = "fsync", runtime: Runtime = SYSTEM
+    ) -> None:
+        if durability not in ("fsync", "os"):
+            raise InvalidInput(f"durability {durability!r} is unknown", remedy='Use "fsync" or "os".')
+        self._root = os.path.abspath(os.fspath(root))
+        self._base = self._root.rstrip("/") + "/"
+        self._fsync = durability == "fsync"
+        self._clock = runtime.clock
+        self._staging = Staging(runtime)
+        self._settled: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.uri!r})"
+
+    @property
+    def uri(self) -> str:
+        return "file://" + as_uri_path(self._root)
+
+    @property
+    def durability(self) -> Durability:
+        """What a returned write survives."""
+        return "fsync" if self._fsync else "os"
+
+    @property
+    def lists_in_one_request(self) -> bool:
+        return True
+
+    def native_uri(self, path: str = "") -> str:
+        return self._base + check(path) if path else self._root
+
+    def get(self, path: str) -> bytes:
+        with self._opened(path) as (fd, status):
+            return read_all(fd, 0, status.st_size)
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        if length < 0:
+            raise InvalidInput(f"{path}: cannot read {length} bytes", path=path)
+        with self._opened(path) as (fd, status):
+            begin = start if start >= 0 else max(0, status.st_size + start)
+            return read_all(fd, begin, min(length, max(0, status.st_size - begin)))
+
+    def head(self, path: str) -> ObjectInfo:
+        try:
+            status = os.stat(self._base + check(path))
+        except OSError as error:
+            raise _unreadable(error, path) from error
+        return _info(path, _file(status, path))
+
+    def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        sync = self._fsync and durable
+        self._write(path, lambda target: self._staging.replace(target, lambda fd: write_all(fd, data), sync=sync), sync)
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        self._create(path, lambda fd: write_all(fd, data), self._fsync and durable)
+
+    def copy(self, source: str, target: str) -> None:
+        sync = self._fsync
+        with self._opened(source) as (old, _):
+            self._write(target, lambda path: self._staging.replace(path, lambda fd: copy_all(old, fd), sync=sync), sync)
+
+    def copy_if_absent(self, source: str, target: str) -> None:
+        # A second link to the same file would be quicker. But then the copy had the storage time of its source, and a
+        # foreign program that writes in place would change both.
+        with self._opened(source) as (old, _):
+            self._create(target, lambda fd: copy_all(old, fd), self._fsync)
+
+    def rename_if_absent(self, source: str, target: str) -> None:
+        with self._opened(source) as (fd, _):
+            if self._fsync:
+                os.fsync(fd)  # somebody else may have written it, and native writers do not
+        old = self._base + source
+        self._write(target, lambda new: link(old, new), self._fsync)
+        with suppress(OSError):
+            os.unlink(old)
+
+    def delete(self, path: str) -> None:
+        try:
+            os.unlink(self._base + check(path))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return
+        except OSError as error:
+            raise translate(error, path) from error
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        after = check_start_after(check_directory(prefix), start_after)
+        return self._files(prefix, after, recursive)
+
+    def sweep(self, older_than: timedelta) -> int:
+        removed = 0
+        oldest = (self._clock.now() - older_than).timestamp()
+        for directory, _, names in os.walk(self._root):
+            for name in names:
+                if not name.startswith(TEMPORARY):
+                    continue
+                with suppress(FileNotFoundError):
+                    if os.stat(f"{directory}/{name}").st_mtime < oldest:
+                        os.unlink(f"{directory}/{name}")
+                        removed += 1
+        return removed
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        try:
+            fd = os.open(self._base + check(path), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                yield fd, _file(os.fstat(fd), path)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise _unreadable(error, path) from error
+
+    def _create(self, path: str, fill: Fill, sync: bool) -> None:
+        self._write(path, lambda target: self._staging.create(target, fill, sync=sync), sync)
+
+    def _write(self, path: str, give: Callable[[str], None], sync: bool) -> None:
+        """Let `give` give the name `path` to a file, in a new directory if need be, and settle that name if `sync`."""
+        target = self._base + check(path)
+        directory = target[: target.rindex("/")] or "/"
+        try:
+            for _ in range(_PATIENCE):
+                try:
+                    give(target)
+                    break
+                except FileNotFoundError:
+                    # Rarely the case, so it is cheaper to fail first than to look first.
+                    self._make_directory(directory)
+            else:
+                raise Unavailable(f"{path}: its directory vanishes as often as it is made", path=path)
+        except FileExistsError as error:
+            raise _taken(target, path) from error
+        except Undecided as error:
+            raise translate(error.cause, path, took_effect=True) from error
+        except OSError as error:
+            raise translate(error, path) from error
+        if sync:
+            try:
+                self._settle(directory)
+            except OSError as error:
+                raise translate(error, path, took_effect=True) from error
+
+    def _make_directory(self, directory: str) -> None:
+        with suppress(FileExistsError):
+            try:
+                os.mkdir(directory)
+            except FileNotFoundError:
+                self._make_directory(os.path.dirname(directory))
+                os.mkdir(directory)
+            self._settled.discard(directory)
+            if self._fsync and not directory.startswith(self._base):
+                fsync_directory(os.path.dirname(directory))
+
+    def _settle(self, directory: str) -> None:
+        """Flush the names in `directory`, and once per store those of the directories above it.
+
+        They are flushed even if somebody else made them, who may not have come to it yet.
+        """
+        fsync_directory(directory)
+        while directory not in self._settled and len(directory) >= len(self._root):
+            self._settled.add(directory)
+            directory = os.path.dirname(directory)
+            with suppress(PermissionError):  # what lies above the root may not be ours to open
+                fsync_directory(directory)
+
+    def _files(self, prefix: str, after: str, recursive: bool) -> Iterator[ObjectInfo]:
+        pending = [prefix]
+        while pending:
+            prefix = pending.pop()
+            names, directories = self._scan(prefix)
+            for name in names:
+                if name > after:
+                    info = self._listed(join(prefix, name))
+                    if info is not None:
+                        yield info
+            after = ""
+            if recursive:
+                pending.extend(join(prefix, name) for name in reversed(directories))
+
+    def _scan(self, prefix: str) -> _Names:
+        """The names in a directory of files and of directories, in order, without those that no verb takes."""
+        names: list[str] = []
+        directories: list[str] = []
+        try:
+            with os.scandir(self._base + prefix) as entries:
+                for entry in entries:
+                    if valid(entry.name):
+                        (directories if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            return [], []
+        except OSError as error:
+            raise translate(error, prefix or self._root) from error
+        names.sort()
+        directories.sort()
+        return names, directories
+
+    def _listed(self, path: str) -> ObjectInfo | None:
+        try:
+            status = os.stat(self._base + path)
+        except FileNotFoundError:
+            return None  # deleted since the directory was read
+        except OSError as error:
+            raise translate(error, path) from error
+        return _info(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _info(path: str, status: os.stat_result) -> ObjectInfo:
+    modified = datetime.fromtimestamp(status.st_mtime_ns / 1e9, UTC)
+    return ObjectInfo(path, status.st_size, modified, f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}")
+
+
+def _file(status: os.stat_result, path: str) -> os.stat_result:
+    if not stat.S_ISREG(status.st_mode):
+        raise NotFound(f"{path}: is a directory or a device, not a file", path=path)
+    return status
+
+
+def _unreadable(error: OSError, path: str) -> SeicheError:
+    """What a failed read means: where a file stands in the way, the file below it does not exist."""
+    if error.errno == errno.ENOTDIR:
+        return NotFound(f"{path}: no such file", path=path)
+    return translate(error, path)
+
+
+def _taken(target: str, path: str) -> SeicheError:
+    if os.path.isdir(target):
+        return InvalidInput(f"{path}: is a directory", remedy="Choose a name that is not a directory.", path=path)
+    return AlreadyExists(f"{path}: exists already", path=path)
