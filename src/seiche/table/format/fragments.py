@@ -18,9 +18,9 @@ _MOST_PIECES = 64
 class Fragments:
     """An immutable list of fragments in ascending order of id.
 
-    Adding fragments copies none of the old ones, nor looks at them: the pieces of the rope are shared. Fragments are decoded
-    only when somebody asks for one, and the decoded messages are shared too: never change a message that came from here,
-    copy it first.
+    Adding fragments copies none of the old ones, nor looks at them: the pieces of the rope are shared. Fragments are
+    decoded only when somebody asks for one, and the decoded messages are shared too: never change a message that came
+    from here, copy it first.
     """
 
     __slots__ = ("_by_id", "_count", "_decoded", "_has_deletions", "_last_id", "_pieces")
@@ -53,7 +53,7 @@ class Fragments:
         return made
 
     def extended(self, new: Iterable[DataFragment]) -> "Fragments":
-        """These and then `new`, whose ids must be ascending and larger than all here. Costs nothing per old fragment."""
+        """These and then `new`, whose ids must be larger than all here. Costs nothing per old fragment."""
         added = Fragments(new)
         if not added._count:
             return self

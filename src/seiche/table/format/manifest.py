@@ -17,9 +17,9 @@ STABLE_ROW_IDS = 2
 class Manifest:
     """Schema, fragments, indices, counters and settings of one version.
 
-    Immutable: the header message and everything in it belong to the manifest and must not be changed. To make the next one,
-    take `copy_header()`, change the copy, and build a new `Manifest` from it. The index section is part of the value, because
-    it is part of the file and changes with it.
+    Immutable: the header message and everything in it belong to the manifest and must not be changed. To make the next
+    one, take `copy_header()`, change the copy, and build a new `Manifest` from it. The index section is part of the
+    value, because it is part of the file and changes with it.
     """
 
     __slots__ = ("_header", "_index_section", "_indices", "fragments")
@@ -30,7 +30,7 @@ class Manifest:
         fragments: Fragments,
         indices: Iterable[pb.IndexMetadata] | bytes = b"",
     ) -> None:
-        """Take ownership of `header`, whose own `fragments` must be empty; indices as messages or as a stored section."""
+        """Take ownership of `header`, whose own `fragments` must be empty; indices as messages or as stored."""
         self._header = header
         self.fragments = fragments
         self._indices: tuple[pb.IndexMetadata, ...] | None

@@ -1,0 +1,171 @@
+"""Deletion vectors: which rows of a fragment are gone, as a set of row offsets in a file of its own."""
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from pyroaring import BitMap
+
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import Corrupt, NotFound
+from seiche.store.base import Store
+from seiche.table.format import roaring
+from seiche.table.format.manifest_pb2 import DataFragment, DeletionFile
+
+__all__ = ["DeletionFiles", "decode", "encode_arrow", "encode_bitmap", "path"]
+
+# Up to here pylance writes Arrow, above a bitmap. It reads either at any size.
+LARGEST_ARROW = 5000
+
+_MAGIC = b"ARROW1"
+_COLUMN = "row_id"
+# ZSTD packs the offsets of a deletion vector a few times; more than this is a claim made to exhaust memory.
+_MOST_EXPANSION = 256
+_ROOT = struct.Struct("<i")
+
+
+def path(fragment_id: int, file: DeletionFile) -> str:
+    """Where the deletion file of a fragment lies, relative to the root of the table."""
+    suffix = "bin" if file.file_type == DeletionFile.BITMAP else "arrow"
+    return f"_deletions/{fragment_id}-{file.read_version}-{file.id}.{suffix}"
+
+
+def encode_bitmap(offsets: BitMap) -> bytes:
+    """The portable Roaring form."""
+    return roaring.encode(offsets)
+
+
+def encode_arrow(offsets: BitMap) -> bytes:
+    """An Arrow IPC file with one batch of one column, `row_id`."""
+    import pyarrow as pa
+
+    schema = pa.schema([pa.field(_COLUMN, pa.uint32(), nullable=False)])
+    batch = pa.record_batch([pa.array(offsets.to_array(), pa.uint32())], schema=schema)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def decode(data: bytes, file_type: int, *, what: str = "a deletion file") -> BitMap:
+    """The row offsets in a deletion file of the given type; anything else than such a file is `Corrupt`."""
+    if file_type == DeletionFile.BITMAP:
+        return roaring.decode(data, what=what)
+    if file_type == DeletionFile.ARROW:
+        return _decode_arrow(data, what)
+    raise _broken(what, f"has the unknown type {file_type}")
+
+
+def _decode_arrow(data: bytes, what: str) -> BitMap:
+    import pyarrow as pa
+
+    if not (data.startswith(_MAGIC) and data.endswith(_MAGIC) and len(data) > 2 * len(_MAGIC)):
+        raise _broken(what, f"is not an Arrow file that is whole: {len(data)} bytes")
+    offsets = BitMap()
+    try:
+        # Message by message instead of by the footer: what is checked for its claims is then also what is decoded.
+        messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(data)[8:])
+        schema = pa.ipc.read_schema(messages.read_next_message())
+        if schema.names != [_COLUMN] or schema.types != [pa.uint32()]:
+            raise _broken(what, f"has the columns {schema.names}, expected [{_COLUMN!r}] of uint32")
+        for message in messages:
+            _check_claims(message, len(data), what)
+            column = pa.ipc.read_record_batch(message, schema).column(0)
+            column.validate(full=True)
+            if column.null_count:
+                raise _broken(what, "has rows without an offset")
+            offsets.update(BitMap(column.to_numpy(zero_copy_only=False)))
+    except (pa.ArrowException, OSError, StopIteration, ValueError, struct.error, MemoryError) as error:
+        raise _broken(what, f"is not a readable Arrow file: {error}") from error
+    return offsets
+
+
+def _check_claims(message: Any, file_size: int, what: str) -> None:
+    """Refuse a batch that says it unpacks to far more than such a file can hold, before memory is set aside for it."""
+    metadata, body = bytes(message.metadata), bytes(message.body)
+    root = _table(metadata, _ROOT.unpack_from(metadata, 0)[0])
+    batch = _table(metadata, _follow(metadata, root[2]))
+    if 3 not in batch:
+        return  # not compressed: every buffer lies in the body
+    vector = _follow(metadata, batch[2])
+    (count,) = struct.unpack_from("<I", metadata, vector)
+    for number in range(count):
+        start, length = struct.unpack_from("<qq", metadata, vector + 4 + 16 * number)
+        if length:
+            (claimed,) = struct.unpack_from("<q", body, start)
+            if claimed > _MOST_EXPANSION * file_size:
+                raise _broken(what, f"claims to unpack to {claimed} bytes from a file of {file_size}")
+
+
+def _table(buffer: bytes, at: int) -> dict[int, int]:
+    """Where the fields of a FlatBuffers table are: field number to position; absent ones are left out."""
+    virtual = at - _ROOT.unpack_from(buffer, at)[0]
+    (size,) = struct.unpack_from("<H", buffer, virtual)
+    slots = struct.unpack_from(f"<{(size - 4) // 2}H", buffer, virtual + 4)
+    return {number: at + slot for number, slot in enumerate(slots) if slot}
+
+
+def _follow(buffer: bytes, at: int) -> int:
+    return int(at + struct.unpack_from("<I", buffer, at)[0])
+
+
+class DeletionFiles:
+    """Reads and writes the deletion files of one table.
+
+    A file that was written is on disk when `write` returns. `bases` maps the ids of the manifest's base paths to their
+    stores, for fragments whose deletion file lies in another directory than the table's own.
+    """
+
+    def __init__(self, store: Store, runtime: Runtime = SYSTEM, *, bases: Mapping[int, Store] | None = None) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._bases = bases or {}
+
+    def read(self, fragment: DataFragment) -> BitMap:
+        """The deleted row offsets of the fragment; empty if it has no deletion file."""
+        if not fragment.HasField("deletion_file"):
+            return BitMap()
+        file = fragment.deletion_file
+        where = path(fragment.id, file)
+        offsets = decode(self._base(file, where).get(where), file.file_type, what=where)
+        if file.num_deleted_rows not in (0, len(offsets)):
+            raise _broken(where, f"holds {len(offsets)} rows, the manifest says {file.num_deleted_rows}")
+        if offsets and fragment.physical_rows and offsets.max() >= fragment.physical_rows:
+            raise _broken(where, f"deletes row {offsets.max()} of a fragment of {fragment.physical_rows} rows")
+        return offsets
+
+    def write(
+        self, fragment_id: int, read_version: int, offsets: BitMap, *, bitmap: bool | None = None
+    ) -> DeletionFile:
+        """Store the whole vector of the fragment under a new name, and return the entry that points to it."""
+        if bitmap is None:
+            bitmap = len(offsets) > LARGEST_ARROW
+        file = DeletionFile(
+            file_type=DeletionFile.BITMAP if bitmap else DeletionFile.ARROW,
+            read_version=read_version,
+            id=self._runtime.u64(),
+            num_deleted_rows=len(offsets),
+        )
+        data = encode_bitmap(offsets) if bitmap else encode_arrow(offsets)
+        self._store.put_if_absent(path(fragment_id, file), data)
+        return file
+
+    def _base(self, file: DeletionFile, where: str) -> Store:
+        if not file.HasField("base_id"):
+            return self._store
+        try:
+            return self._bases[file.base_id]
+        except KeyError:
+            raise NotFound(
+                f"{where} lies under base path {file.base_id}, which is not among {sorted(self._bases)}",
+                path=where,
+                base_id=file.base_id,
+            ) from None
+
+
+def _broken(what: str, problem: str) -> Corrupt:
+    return Corrupt(
+        f"{what} {problem}",
+        remedy="The deletion file is damaged. Restore it from a copy, or open an older version.",
+        path=what,
+    )
