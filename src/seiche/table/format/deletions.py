@@ -63,21 +63,36 @@ def _decode_arrow(data: bytes, what: str) -> BitMap:
         raise _broken(what, f"is not an Arrow file that is whole: {len(data)} bytes")
     offsets = BitMap()
     try:
-        # Message by message instead of by the footer: what is checked for its claims is then also what is decoded.
-        messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(data)[8:])
-        schema = pa.ipc.read_schema(messages.read_next_message())
+        schema = pa.ipc.open_file(data).schema
         if schema.names != [_COLUMN] or schema.types != [pa.uint32()]:
             raise _broken(what, f"has the columns {schema.names}, expected [{_COLUMN!r}] of uint32")
-        for message in messages:
+        # Batch by batch, not by the reader: what is checked for its claims is then also what is decoded.
+        for start, end in _batches(data):
+            message = pa.ipc.read_message(pa.py_buffer(data)[start:end])
             _check_claims(message, len(data), what)
             column = pa.ipc.read_record_batch(message, schema).column(0)
             column.validate(full=True)
             if column.null_count:
                 raise _broken(what, "has rows without an offset")
-            offsets.update(BitMap(column.to_numpy(zero_copy_only=False)))
-    except (pa.ArrowException, OSError, StopIteration, ValueError, struct.error, MemoryError) as error:
+            offsets.update(BitMap(column.to_numpy()))
+    except (pa.ArrowException, OSError, EOFError, ValueError, struct.error, KeyError, MemoryError) as error:
         raise _broken(what, f"is not a readable Arrow file: {error}") from error
     return offsets
+
+
+def _batches(data: bytes) -> list[tuple[int, int]]:
+    """Where the record batches of an Arrow file begin and end, as its footer says."""
+    trailer = len(data) - len(_MAGIC) - 4
+    (length,) = _ROOT.unpack_from(data, trailer)
+    if not 0 < length <= trailer:
+        raise ValueError(f"the footer claims {length} bytes")
+    footer = data[trailer - length : trailer]
+    vector = _follow(footer, _table(footer, _ROOT.unpack_from(footer, 0)[0])[3])
+    (count,) = struct.unpack_from("<I", footer, vector)
+    if 24 * count > length:
+        raise ValueError(f"the footer claims {count} batches")
+    blocks = (struct.unpack_from("<qixxxxq", footer, vector + 4 + 24 * number) for number in range(count))
+    return [(start, start + header + body) for start, header, body in blocks]
 
 
 def _check_claims(message: Any, file_size: int, what: str) -> None:
