@@ -1,0 +1,27 @@
+"""Append: new rows, and nothing else changes."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.operations.base import Values, unknown_fields, with_unknown
+
+__all__ = ["Append"]
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Values):
+    """Adds fragments. Their ids are given when the manifest is built; what stands in `id` is ignored."""
+
+    name: ClassVar[str] = "Append"
+    field_name: ClassVar[str] = "append"
+
+    fragments: tuple[DataFragment, ...] = ()
+
+    def to_proto(self) -> pb.Append:
+        return with_unknown(pb.Append(fragments=self.fragments), self.unknown)
+
+    @classmethod
+    def from_proto(cls, message: pb.Append) -> Self:
+        return cls(tuple(message.fragments), unknown=unknown_fields(message))

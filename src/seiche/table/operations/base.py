@@ -1,0 +1,53 @@
+"""What all operations have in common: they are immutable values, and lose nothing that they were read with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, TypeVar
+
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+__all__ = ["Values", "unknown_fields", "with_unknown"]
+
+_Message = TypeVar("_Message", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The base of every operation: members given as lists become tuples, mappings become dictionaries of its own.
+
+    Messages among the members are shared, not copied: never change one after it was handed over.
+    """
+
+    # The operation's name in the specification, and that of its field in the Transaction message.
+    name: ClassVar[str]
+    field_name: ClassVar[str]
+
+    # Fields that a newer writer put into the message and that mean nothing to us; kept so that they are written again.
+    unknown: bytes = field(default=b"", kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, list):
+                object.__setattr__(self, one.name, tuple(value))
+            elif isinstance(value, Mapping):
+                object.__setattr__(self, one.name, dict(value))
+
+
+def unknown_fields(message: Message) -> bytes:
+    """The encoded fields of the message itself, not of messages inside it, that our schema does not have."""
+    if not len(UnknownFieldSet(message)):
+        return b""
+    rest = type(message)()
+    rest.CopyFrom(message)
+    for descriptor, _ in rest.ListFields():
+        rest.ClearField(descriptor.name)
+    return rest.SerializeToString()
+
+
+def with_unknown(message: _Message, unknown: bytes) -> _Message:
+    """The message, with encoded fields added to it that our schema does not have."""
+    if unknown:
+        message.MergeFromString(unknown)
+    return message

@@ -1,0 +1,62 @@
+"""Encoded protobuf fields, for those that no message type of ours describes."""
+
+__all__ = ["LENGTH_DELIMITED", "length_delimited", "without_field"]
+
+_VARINT, _FIXED64, LENGTH_DELIMITED, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
+
+
+def length_delimited(number: int, data: bytes) -> bytes:
+    """The field of this number with `data` as its content."""
+    return _varint(number << 3 | LENGTH_DELIMITED) + _varint(len(data)) + data
+
+
+def without_field(encoded: bytes, number: int) -> bytes:
+    """A well-formed message without any field of this number; all others byte for byte as they were."""
+    kept = []
+    start = 0
+    while start < len(encoded):
+        tag, _ = _read_varint(encoded, start)
+        end = _skip(encoded, start)
+        if tag >> 3 != number:
+            kept.append(encoded[start:end])
+        start = end
+    return b"".join(kept)
+
+
+def _skip(encoded: bytes, at: int) -> int:
+    """Where the field that begins at `at` ends."""
+    depth = 0
+    while True:
+        tag, at = _read_varint(encoded, at)
+        wire_type = tag & 7
+        if wire_type == _VARINT:
+            _, at = _read_varint(encoded, at)
+        elif wire_type == LENGTH_DELIMITED:
+            length, at = _read_varint(encoded, at)
+            at += length
+        elif wire_type in {_FIXED64, _FIXED32}:
+            at += 8 if wire_type == _FIXED64 else 4
+        else:
+            depth += 1 if wire_type == _START_GROUP else -1
+        if not depth:
+            return at
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _read_varint(encoded: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = encoded[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7

@@ -1,0 +1,108 @@
+"""A transaction: an operation, and the version that it was made from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from seiche.errors import Corrupt
+from seiche.table.format import transaction_pb2 as pb
+from seiche.table.operations import OPERATIONS, Opaque, Operation
+from seiche.table.operations.base import unknown_fields, with_unknown
+from seiche.table.operations.wire import LENGTH_DELIMITED, length_delimited, without_field
+
+__all__ = ["Transaction"]
+
+_BY_FIELD = {operation.field_name: operation for operation in OPERATIONS}
+# In the Transaction message, smaller field numbers are about the transaction; from here on they are operations.
+_FIRST_OPERATION = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What one commit does, as it is stored beside the table and inside the manifest that it makes.
+
+    Reading and writing one loses nothing, also when a newer writer made it.
+    """
+
+    read_version: int
+    uuid: str
+    operation: Operation
+    tag: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    # Encoded fields of the message that our schema does not have, apart from an opaque operation.
+    unknown: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "properties", dict(self.properties))
+
+    @property
+    def file_name(self) -> str:
+        """The name of the transaction's file in `_transactions/`."""
+        return f"{self.read_version}-{self.uuid}.txn"
+
+    def to_proto(self) -> pb.Transaction:
+        message = pb.Transaction(
+            read_version=self.read_version, uuid=self.uuid, tag=self.tag, properties=self.properties
+        )
+        if isinstance(self.operation, Opaque):
+            with_unknown(message, length_delimited(self.operation.field_number, self.operation.raw))
+        else:
+            getattr(message, self.operation.field_name).CopyFrom(self.operation.to_proto())
+        return with_unknown(message, self.unknown)
+
+    @classmethod
+    def from_proto(cls, message: pb.Transaction) -> Self:
+        """`Corrupt` if there is no operation in it at all."""
+        operation, unknown = _operation(message)
+        return cls(message.read_version, message.uuid, operation, message.tag, dict(message.properties), unknown)
+
+    def encode(self) -> bytes:
+        """The bytes to store. Equal transactions have equal bytes, so an unanswered put can be repeated."""
+        return self.to_proto().SerializeToString(deterministic=True)
+
+    @classmethod
+    def decode(cls, data: bytes, *, path: str = "transaction") -> Self:
+        """Read what `encode`, or another writer, stored at `path`; anything else is `Corrupt`."""
+        try:
+            message = pb.Transaction.FromString(data)
+        except DecodeError as error:
+            raise _broken(path, f"not a transaction: {error}") from error
+        try:
+            return cls.from_proto(message)
+        except Corrupt as error:
+            raise _broken(path, error.message) from error
+
+
+def _operation(message: pb.Transaction) -> tuple[Operation, bytes]:
+    """The operation, and the encoded fields that neither it nor the rest of a `Transaction` accounts for."""
+    if blob := message.WhichOneof("blob_operation"):
+        number = message.DESCRIPTOR.fields_by_name[blob].number
+        return Opaque(number, getattr(message, blob).SerializeToString()), _besides(message, blob)
+    unknown = UnknownFieldSet(message)
+    for one in (unknown[index] for index in range(len(unknown))):
+        if one.field_number >= _FIRST_OPERATION and one.wire_type == LENGTH_DELIMITED:
+            return Opaque(one.field_number, one.data), without_field(_besides(message), one.field_number)
+    name = message.WhichOneof("operation")
+    if name is None:
+        raise Corrupt("the transaction has no operation")
+    return _BY_FIELD[name].from_proto(getattr(message, name)), unknown_fields(message)
+
+
+def _besides(message: pb.Transaction, *names: str) -> bytes:
+    """All encoded fields but those that a `Transaction` has and those named."""
+    rest = pb.Transaction()
+    rest.CopyFrom(message)
+    for name in ("read_version", "uuid", "tag", "properties", *names):
+        rest.ClearField(name)
+    return rest.SerializeToString()
+
+
+def _broken(path: str, what: str) -> Corrupt:
+    return Corrupt(
+        f"{path}: {what}",
+        remedy="The file is damaged or was cut short. Restore it from a copy.",
+        path=path,
+    )
