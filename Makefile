@@ -17,7 +17,7 @@ PYTEST = $(PYTHON) -m pytest
 CHECKED = src tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint format-check types layers proto-check format proto bench soak interop-jvm java clean
+.PHONY: help setup demo test check lint format-check types layers proto-check format proto bench soak java interop-jvm clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'

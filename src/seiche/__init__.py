@@ -1,3 +1,63 @@
 """Seiche: a transactional lakehouse. Any number of tables change in one atomic step, or not at all."""
 
+import importlib as _importlib
+import typing as _typing
+
+from seiche import errors
+from seiche.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    ConflictError,
+    Corrupt,
+    IncompatibleConflict,
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    RetryableConflict,
+    SeicheError,
+    Unavailable,
+)
+
+if _typing.TYPE_CHECKING:
+    from seiche import store
+
+__all__ = [
+    "AlreadyExists",
+    "CommitUnknown",
+    "ConflictError",
+    "Corrupt",
+    "IncompatibleConflict",
+    "InvalidInput",
+    "NotFound",
+    "PermissionDenied",
+    "RetryableConflict",
+    "SeicheError",
+    "Unavailable",
+    "errors",
+    "store",
+]
+
 __version__ = "0.1.0"
+
+# Where the names live that are imported when they are first used ("module" or "module:name"), because what stands
+# behind them is slow to load. To add one: a line here, one in __all__, and its import under TYPE_CHECKING.
+_LAZY = {
+    "store": "seiche.store",
+}
+
+
+if not _typing.TYPE_CHECKING:  # a type checker that saw it would accept every name
+
+    def __getattr__(name: str) -> object:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'seiche' has no attribute {name!r}")
+        module, _, attribute = _LAZY[name].partition(":")
+        found: object = _importlib.import_module(module)
+        if attribute:
+            found = getattr(found, attribute)
+        globals()[name] = found  # the next look-up does not come here
+        return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,74 @@
+"""The public names: exactly those in `__all__`, all importable, typed, and cheap until used."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import seiche
+
+HEAVY = ("lance", "numpy", "obstore", "pandas", "pyarrow", "pyspark", "rich", "typer")
+
+
+def run_fresh(code: str) -> str:
+    """What a new interpreter prints: this one has imported half of the package already."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_all_is_sorted_without_doubles() -> None:
+    assert seiche.__all__ == sorted(set(seiche.__all__))
+
+
+def test_every_name_in_all_is_importable() -> None:
+    for name in seiche.__all__:
+        assert getattr(seiche, name) is not None
+
+
+def test_nothing_importable_is_missing_in_all() -> None:
+    # Submodules become attributes when anything imports them; they are public only if listed.
+    code = (
+        "import seiche, types\n"
+        "[getattr(seiche, name) for name in seiche.__all__]\n"
+        "print(*(n for n, v in vars(seiche).items() if n[0] != '_' and not isinstance(v, types.ModuleType)))\n"
+        "print(*dir(seiche))"
+    )
+    importable, listed = (line.split() for line in run_fresh(code).splitlines())
+    modules = {name for name in seiche.__all__ if isinstance(getattr(seiche, name), ModuleType)}
+    assert set(importable) | modules == set(seiche.__all__)
+    assert listed == seiche.__all__
+
+
+def test_lazy_names_have_their_types() -> None:
+    """A lazy name that is not imported under TYPE_CHECKING would be unknown to a type checker."""
+    tree = ast.parse(inspect.getsource(seiche))
+    blocks = [
+        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "_typing.TYPE_CHECKING"
+    ]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    typed = {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in imports for alias in node.names}
+    assert typed == {name: home.replace(":", ".") for name, home in seiche._LAZY.items()}
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Lakehouse'"):
+        _ = seiche.Lakehouse  # type: ignore[attr-defined]
+
+
+def test_import_loads_nothing_heavy() -> None:
+    loaded = run_fresh("import sys, seiche; print(*sys.modules)").split()
+    assert [name for name in HEAVY if name in loaded] == []
+    assert [name for name in loaded if name.startswith("seiche.") and name != "seiche.errors"] == []
+
+
+def test_types_are_shipped() -> None:
+    assert (Path(seiche.__file__).parent / "py.typed").exists()
+
+
+def test_version_is_the_installed_one() -> None:
+    from importlib.metadata import version
+
+    assert seiche.__version__ == version("seiche")
