@@ -1,0 +1,1 @@
+"""Who decides which manifest becomes version n of a table."""

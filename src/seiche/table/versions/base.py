@@ -1,0 +1,85 @@
+"""The protocol that the commit loop claims versions with."""
+
+from abc import ABC, abstractmethod
+
+from seiche.errors import Corrupt, NotFound
+from seiche.store.base import Data, Store
+from seiche.table.format import file
+from seiche.table.format.file import ManifestFile
+from seiche.table.transaction import Transaction
+
+__all__ = ["Versions"]
+
+
+class Versions(ABC):
+    """The history of one table: which versions exist, where their manifests are, and who gets to make the next.
+
+    Every implementation promises: a version number is claimed by exactly one writer; versions are contiguous from the oldest
+    that is kept to the newest; a claimed manifest is whole.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """`store` is rooted at the table."""
+        self.store = store
+
+    @abstractmethod
+    def newest(self, known: int = 0) -> int:
+        """The latest version, or one that was the latest when this was called. `known` is one the caller has seen.
+
+        `NotFound` if there is no table.
+        """
+
+    @abstractmethod
+    def all(self) -> list[int]:
+        """Every version that is kept, ascending."""
+
+    @abstractmethod
+    def path(self, version: int) -> str:
+        """Where the manifest of `version` is; whether it exists is found out by reading it."""
+
+    @abstractmethod
+    def claim(self, version: int, data: Data) -> None:
+        """Make `data` the manifest of `version`, which must be the newest plus one.
+
+        Raises `AlreadyExists` if somebody else has it, and `CommitUnknown` if that could not be found out.
+        """
+
+    @abstractmethod
+    def announce(self, version: int) -> None:
+        """Tell others that `version` exists, where that helps them to find it. Best effort: never raises."""
+
+    def read(self, version: int) -> ManifestFile:
+        """The manifest of `version`; `NotFound` if it is not kept."""
+        path = self.path(version)
+        try:
+            data = self.store.get(path)
+        except NotFound as error:
+            raise self._no_version(version) from error
+        read = file.decode(data, path=path)
+        if read.manifest.version != version:
+            raise Corrupt(
+                f"{path} calls itself version {read.manifest.version}, not {version}",
+                remedy="A manifest was copied or renamed by hand. Put the right file in its place.",
+                path=path,
+            )
+        return read
+
+    def transaction(self, version: int) -> Transaction:
+        """What made `version`: read from its manifest file, or from the file that the manifest names."""
+        path = self.path(version)
+        try:
+            inline = file.read_transaction(self.store, path)
+        except NotFound as error:
+            raise self._no_version(version) from error
+        if inline is not None:
+            return Transaction.from_proto(inline)
+        beside = f"_transactions/{self.read(version).manifest.header.transaction_file}"
+        return Transaction.decode(self.store.get(beside), path=beside)
+
+    def _no_version(self, version: int) -> NotFound:
+        return NotFound(
+            f"{self.store.uri} has no version {version}",
+            remedy="It never existed or was cleaned up; `versions()` lists those that are kept.",
+            table=self.store.uri,
+            version=version,
+        )

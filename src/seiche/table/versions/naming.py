@@ -1,0 +1,85 @@
+"""How the manifest of a version is called: the two schemes of the format, and which one a directory uses."""
+
+from collections.abc import Iterable
+from enum import Enum
+
+from seiche.errors import Corrupt, InvalidInput
+
+__all__ = ["DETACHED", "Naming", "check_version", "detect", "parse"]
+
+# Versions with this bit are detached: named `d<version>.manifest`, in no line of history, never the latest.
+DETACHED = 1 << 63
+
+_LARGEST = (1 << 64) - 1
+_SUFFIX = ".manifest"
+_V2_LENGTH = 20 + len(_SUFFIX)
+
+
+class Naming(Enum):
+    """V1 counts up; V2 counts down from 2^64 - 1, so that the first name in a listing is the latest version."""
+
+    V1 = "V1"
+    V2 = "V2"
+
+    def name(self, version: int) -> str:
+        """The file name of `version`."""
+        check_version(version)
+        if self is Naming.V2:
+            return f"{_LARGEST - version:020}{_SUFFIX}"
+        return f"{version}{_SUFFIX}"
+
+    def path(self, version: int) -> str:
+        """The path of the manifest of `version`, below the table's root."""
+        return f"_versions/{self.name(version)}"
+
+
+def check_version(version: int) -> int:
+    """Return `version` if it can be the number of a version in a table's history, else raise `InvalidInput`."""
+    if not 0 < version < DETACHED:
+        raise InvalidInput(
+            f"{version} is not a version number",
+            remedy="Versions are counted from 1; `versions()` lists those that exist.",
+            version=version,
+        )
+    return version
+
+
+def parse(name: str) -> tuple[Naming, int] | None:
+    """Which version a file name stands for; `None` for detached versions and files that are no manifests."""
+    digits = name.removesuffix(_SUFFIX)
+    if len(digits) == len(name) or not digits.isascii() or not digits.isdigit():
+        return None
+    if len(name) == _V2_LENGTH:
+        version = _LARGEST - int(digits)
+        naming = Naming.V2
+    else:
+        version = int(digits)
+        naming = Naming.V1
+    return (naming, version) if 0 < version < DETACHED else None
+
+
+def detect(names: Iterable[str], *, table: str) -> tuple[Naming, list[int]] | None:
+    """The scheme and the versions of a directory, ascending; `None` if it has no manifest.
+
+    A directory that mixes the schemes is refused: two files could then claim to be the same version.
+    """
+    found: dict[Naming, list[int]] = {}
+    for name in names:
+        if parsed := parse(name):
+            found.setdefault(parsed[0], []).append(parsed[1])
+    if len(found) > 1:
+        raise Corrupt(
+            f"{table} has manifests under both naming schemes"
+            f" (V1: {_some(found[Naming.V1])}; V2: {_some(found[Naming.V2])})",
+            remedy="If a migration was interrupted, finish it with `Table.migrate_naming(uri)`. Otherwise a foreign writer"
+            " left a stray manifest: look at it, then move it out of `_versions`.",
+            table=table,
+        )
+    for naming, versions in found.items():
+        return naming, sorted(versions)
+    return None
+
+
+def _some(versions: list[int]) -> str:
+    ordered = sorted(versions)
+    return ", ".join(map(str, ordered[:3])) + (f" ... {ordered[-1]}" if len(ordered) > 3 else "")

@@ -1,0 +1,140 @@
+"""Versions that the storage itself decides: whoever creates the file of version n has made version n."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import NotFound, SeicheError
+from seiche.store.base import Data, Store
+from seiche.table.versions import hint
+from seiche.table.versions.base import Versions
+from seiche.table.versions.naming import Naming, detect, parse
+
+__all__ = ["PutVersions", "RenameVersions", "StoredVersions"]
+
+# How long what we know about the newest version is built upon without looking at the whole directory again. Clean-up of
+# versions younger than this, while writers are at work, could open a gap that a stale writer would fill.
+_FRESH_SECONDS = 60.0
+
+
+class StoredVersions(Versions):
+    """What both ways of claiming share: finding versions. Use one of the subclasses."""
+
+    def __init__(self, store: Store, *, naming: Naming | None = None, runtime: Runtime = SYSTEM) -> None:
+        """`naming` is the scheme of a table that is about to be made; for one that exists it is found out."""
+        super().__init__(store)
+        self._naming = naming
+        self._runtime = runtime
+        self._fresh_until = 0.0
+
+    @property
+    def naming(self) -> Naming:
+        """The scheme that this table uses, for ever."""
+        if self._naming is None:
+            self._list()
+        assert self._naming is not None
+        return self._naming
+
+    def path(self, version: int) -> str:
+        return self.naming.path(version)
+
+    def all(self) -> list[int]:
+        return self._list()
+
+    def newest(self, known: int = 0) -> int:
+        """Costs one small read where the store has cheap listings and the hint is right, else one listing.
+
+        Never counts up from an old `known` alone: if the versions behind it had been cleaned up, the first missing number
+        would look like the next one, and the commit would be lost below the latest.
+        """
+        now = self._runtime.clock.monotonic()
+        if known and self.store.lists_in_one_request and now < self._fresh_until:
+            hinted = hint.read(self.store)
+            if hinted <= known:
+                return self._gallop(known) if hinted < known else known
+            if self.store.exists(self.path(hinted)):
+                return hinted
+        elif self._naming is not Naming.V1 and not self.store.lists_in_one_request:
+            return self._first_listed()
+        elif known == 0 and not self.store.lists_in_one_request and (hinted := hint.read(self.store)):
+            if self.store.exists(self.path(hinted)):
+                return self._gallop(hinted)
+        newest = self._list()[-1]
+        self._fresh_until = now + _FRESH_SECONDS
+        return newest
+
+    def announce(self, version: int) -> None:
+        self._fresh_until = self._runtime.clock.monotonic() + _FRESH_SECONDS
+        # Stores with ordered listings find the latest in one request anyway, and pylance leaves no hint there either.
+        if self.store.lists_in_one_request or self.naming is Naming.V1:
+            hint.write(self.store, version)
+
+    def _gallop(self, known: int) -> int:
+        """The newest version, counting from `known` in doubling steps, then searching between the last two."""
+        step = 1
+        low = known
+        while self.store.exists(self.path(low + step)):
+            low += step
+            step *= 2
+        high = low + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.store.exists(self.path(middle)):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _names(self, start_after: str = "") -> Iterator[str]:
+        return (info.path.rpartition("/")[2] for info in self.store.list("_versions", start_after=start_after))
+
+    def _list(self) -> list[int]:
+        """Look at the whole directory: the only way to know the scheme, and that it is the only one."""
+        found = detect(self._names(), table=self.store.uri)
+        if found is None:
+            raise self._no_table()
+        self._naming = found[0]
+        return found[1]
+
+    def _first_listed(self) -> int:
+        """The newest version of a V2 directory from the first name of an ordered listing, V1 names being looked for too.
+
+        V1 names sort before or after all V2 names of a table, never between them: two short listings see them all.
+        """
+        first = next(filter(None, map(parse, self._names())), None)
+        if first is not None and first[0] is Naming.V2:
+            if self._naming is Naming.V2:
+                return first[1]
+            last = f"_versions/{Naming.V2.name(1)}"
+            if all(parsed is None for parsed in map(parse, self._names(start_after=last))):
+                self._naming = Naming.V2
+                return first[1]
+        return self._list()[-1]
+
+    def _no_table(self) -> SeicheError:
+        return NotFound(
+            f"there is no table at {self.store.uri}",
+            remedy="Check the address; `Table.create` makes a new table.",
+            table=self.store.uri,
+        )
+
+    @abstractmethod
+    def claim(self, version: int, data: Data) -> None: ...
+
+
+class PutVersions(StoredVersions):
+    """Claims by put-if-not-exists: local disk, S3, GCS, Azure, memory."""
+
+    def claim(self, version: int, data: Data) -> None:
+        self.store.put_if_absent(self.path(version), data)
+
+
+class RenameVersions(StoredVersions):
+    """Claims by rename-if-not-exists: the manifest is written under a private name first. For stores such as HDFS."""
+
+    def claim(self, version: int, data: Data) -> None:
+        path = self.path(version)
+        staged = f"{path}-{self._runtime.uuid()}"
+        self.store.put_if_absent(staged, data)
+        # A loser's staged file is garbage for the clean-up: after an unclear answer it might be the only copy of a winner.
+        self.store.rename_if_absent(staged, path)
