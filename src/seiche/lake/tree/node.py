@@ -1,0 +1,78 @@
+"""One node of the tree, as a value."""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from seiche.errors import Corrupt
+
+__all__ = ["EMPTY", "PER_ROW", "Message", "Node", "Pointer", "pointer", "target"]
+
+# Bytes that a row takes in a file besides its cells: four offsets and four validity bits, rounded up.
+PER_ROW: Final = 18
+# Everything in a file that is not a row: Arrow's schema (twice), batch header and footer, the system rows of a plain
+# node.
+_PER_FILE: Final = 2_400
+
+
+# A change that waits in a write buffer: the new value, or None for a delete, and the transaction it came with. A plain
+# tuple, because a root makes hundreds of them each time it is read.
+Message: TypeAlias = tuple[bytes | None, str]
+
+# Where a child's file is and the checksum that it must have, as `<path>#<8 hex digits>`: a file that was swapped for
+# another is noticed. Kept as text until the child is read; most never are.
+Pointer: TypeAlias = str
+
+
+def pointer(path: str, crc: int) -> Pointer:
+    """What a parent stores about a child."""
+    return f"{path}#{crc:08x}"
+
+
+def target(pointer: Pointer) -> tuple[str, int]:
+    """The path and the checksum that a pointer stands for."""
+    path, mark, crc = pointer.rpartition("#")
+    if not mark or not path or len(crc) != 8:
+        raise Corrupt(
+            f"{pointer!r} is not a pointer to a node",
+            remedy="Restore the node that holds it from a copy of the lake; `seiche fsck` names it.",
+        )
+    return path, int(crc, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Sorted keys with their values, the children between them, and messages that have not travelled further down yet.
+
+    A key stands in exactly one key table of the tree, also in an inner node: its value is there, not in a leaf. What a
+    buffer says about a key overrides this node's key table and everything below. Leaves (level 0) have no children and,
+    unless they are the root, no buffer. `buffer` is never changed in place; a key has at most one message in it.
+    """
+
+    level: int = 0
+    keys: tuple[bytes, ...] = ()
+    values: tuple[bytes, ...] = ()
+    children: tuple[Pointer, ...] = ()
+    buffer: Mapping[bytes, Message] = field(default_factory=dict)
+
+    def place(self, key: bytes) -> tuple[int, bool]:
+        """The index of `key` in the key table and True, or of the child that covers it and False."""
+        index = bisect_left(self.keys, key)
+        return index, index < len(self.keys) and self.keys[index] == key
+
+    @property
+    def buffer_size(self) -> int:
+        """Bytes that the buffer takes in a file before compression."""
+        messages = sum(len(txn) if value is None else len(txn) + len(value) for value, txn in self.buffer.values())
+        return sum(map(len, self.buffer)) + messages + len(self.buffer) * PER_ROW
+
+    @property
+    def size(self) -> int:
+        """An upper bound of the bytes of this node's file, known without encoding it."""
+        table = sum(map(len, self.keys)) + sum(map(len, self.values)) + len(self.keys) * PER_ROW
+        children = sum(map(len, self.children))
+        return _PER_FILE + self.buffer_size + table + children
+
+
+EMPTY: Final = Node()
