@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from seiche.errors import InvalidInput
-from seiche.lake.tree.node import Message, Node, Pointer
+from seiche.lake.tree.node import Message, Node
+from seiche.lake.tree.pointer import Pointer
 
 __all__ = ["Child", "Draft", "Shape"]
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from seiche.errors import Corrupt
+from seiche.lake.tree.pointer import Pointer
 
-__all__ = ["EMPTY", "PER_ROW", "Message", "Node", "Pointer", "pointer", "target"]
+__all__ = ["EMPTY", "PER_ROW", "Message", "Node"]
 
 # Bytes that a row takes in a file besides its cells: four offsets and four validity bits, rounded up.
 PER_ROW: Final = 18
@@ -19,26 +19,6 @@ _PER_FILE: Final = 2_400
 # A change that waits in a write buffer: the new value, or None for a delete, and the transaction it came with. A plain
 # tuple, because a root makes hundreds of them each time it is read.
 Message: TypeAlias = tuple[bytes | None, str]
-
-# Where a child's file is and the checksum that it must have, as `<path>#<8 hex digits>`: a file that was swapped for
-# another is noticed. Kept as text until the child is read; most never are.
-Pointer: TypeAlias = str
-
-
-def pointer(path: str, crc: int) -> Pointer:
-    """What a parent stores about a child."""
-    return f"{path}#{crc:08x}"
-
-
-def target(pointer: Pointer) -> tuple[str, int]:
-    """The path and the checksum that a pointer stands for."""
-    path, mark, crc = pointer.rpartition("#")
-    if not mark or not path or len(crc) != 8:
-        raise Corrupt(
-            f"{pointer!r} is not a pointer to a node",
-            remedy="Restore the node that holds it from a copy of the lake; `seiche fsck` names it.",
-        )
-    return path, int(crc, 16)
 
 
 @dataclass(frozen=True, slots=True)

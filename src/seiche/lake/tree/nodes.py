@@ -7,7 +7,8 @@ from typing import Final
 
 from seiche.errors import Corrupt, NotFound
 from seiche.lake.tree import node_file
-from seiche.lake.tree.node import Node, Pointer, target
+from seiche.lake.tree.node import Node
+from seiche.lake.tree.pointer import Pointer, target
 from seiche.store.base import Store
 
 __all__ = ["Nodes"]

@@ -4,8 +4,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
-from seiche.lake.tree.node import Message, Node, Pointer
+from seiche.lake.tree.node import Message, Node
 from seiche.lake.tree.nodes import Nodes
+from seiche.lake.tree.pointer import Pointer
 
 __all__ = ["Item", "after_prefix", "get", "scan", "walk"]
 

@@ -9,8 +9,9 @@ from seiche.lake.tree import node_file, search
 from seiche.lake.tree.draft import Draft, Shape
 from seiche.lake.tree.flush import Flush
 from seiche.lake.tree.names import optimised
-from seiche.lake.tree.node import Message, Node, Pointer, pointer
+from seiche.lake.tree.node import Message, Node
 from seiche.lake.tree.nodes import Nodes
+from seiche.lake.tree.pointer import Pointer, pointer
 from seiche.lake.tree.search import Item
 
 __all__ = ["Change", "Tree"]
