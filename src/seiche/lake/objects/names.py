@@ -1,0 +1,69 @@
+"""Names of namespaces, tables and views.
+
+A name never becomes a path: files are named by ids. It is checked all the same so that no tool downstream, which may
+build a path, a line or a key from it, can be led astray.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from seiche.errors import InvalidInput
+
+__all__ = ["Name", "check_name", "parts", "text"]
+
+# The parts of a name, outermost namespace first.
+Name: TypeAlias = tuple[str, ...]
+
+MOST_BYTES: Final = 100
+MOST_DEPTH: Final = 16
+
+# Checked as UTF-8 bytes: control characters, blank and delete; both slashes; C1 controls (C2 80..9F); U+2028 and
+# U+2029.
+_FORBIDDEN: Final = re.compile(rb"[\x00-\x20\x7f/\\]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+
+
+def check_name(part: str, *, most_bytes: int = MOST_BYTES, what: str = "name") -> str:
+    """Return `part` unchanged if it may name something; else raise `InvalidInput` that says why not."""
+    try:
+        data = part.encode()
+    except UnicodeEncodeError as error:
+        raise _refused(part, what, "it is not valid Unicode") from error
+    if not data:
+        raise _refused(part, what, "it is empty")
+    if len(data) > most_bytes:
+        raise _refused(part, what, f"it has {len(data)} bytes, more than {most_bytes}")
+    if part in {".", ".."}:
+        raise _refused(part, what, "it means a directory")
+    found = _FORBIDDEN.search(data)
+    if found is not None:
+        raise _refused(part, what, f"it contains {found[0].decode()!r}")
+    return part
+
+
+def parts(
+    name: str | Sequence[str], *, most_bytes: int = MOST_BYTES, most_depth: int = MOST_DEPTH, what: str = "name"
+) -> Name:
+    """The checked parts of `"ns1.ns2.table"` or of a sequence of parts; only the latter may have dots inside a part."""
+    split = tuple(name.split(".")) if isinstance(name, str) else tuple(name)
+    if not split:
+        raise InvalidInput(f"a {what} needs at least one part", remedy="Name it, for instance 'shop.orders'.")
+    if len(split) > most_depth + 1:
+        raise InvalidInput(
+            f"{what} {name!r} has {len(split)} parts; at most {most_depth} namespaces may be nested",
+            remedy="Use fewer levels.",
+        )
+    return tuple(check_name(part, most_bytes=most_bytes, what=what) for part in split)
+
+
+def text(name: Sequence[str]) -> str:
+    """The name for people: parts with dots between; a part that has a dot itself is put in quotes."""
+    return ".".join(f'"{part}"' if "." in part else part for part in name)
+
+
+def _refused(part: str, what: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{part!r} cannot be a {what}: {why}",
+        remedy="Use 1 to 100 bytes of UTF-8 without control characters, blanks and slashes.",
+        name=part,
+    )
