@@ -96,3 +96,9 @@ def test_details_read_as_attributes() -> None:
     assert (error.table, error.version) == ("t", 3)
     with pytest.raises(AttributeError, match="no attribute or detail 'winner'"):
         _ = error.winner
+
+
+def test_half_made_error_has_no_details() -> None:
+    """Copying and unpickling look at an error before it has any; that must not recurse."""
+    with pytest.raises(AttributeError):
+        _ = NotFound.__new__(NotFound).table
