@@ -172,7 +172,7 @@ class IcebergMetadata(_message.Message):
     def __init__(self, location: _Optional[str] = ..., previous_location: _Optional[str] = ..., uuid: _Optional[str] = ...) -> None: ...
 
 class Table(_message.Message):
-    __slots__ = ("id", "type", "format", "location", "pointer_version", "table_version", "logical_version", "manifest", "iceberg", "properties", "created_at_millis", "source")
+    __slots__ = ("id", "type", "format", "location", "pointer_version", "table_version", "logical_version", "manifest", "iceberg", "properties", "created_at_millis", "source", "earlier")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,7 @@ class Table(_message.Message):
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_MILLIS_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
     id: str
     type: TableType
     format: str
@@ -211,7 +212,8 @@ class Table(_message.Message):
     properties: _containers.ScalarMap[str, str]
     created_at_millis: int
     source: _containers.ScalarMap[str, str]
-    def __init__(self, id: _Optional[str] = ..., type: _Optional[_Union[TableType, str]] = ..., format: _Optional[str] = ..., location: _Optional[str] = ..., pointer_version: _Optional[int] = ..., table_version: _Optional[int] = ..., logical_version: _Optional[int] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., iceberg: _Optional[_Union[IcebergMetadata, _Mapping]] = ..., properties: _Optional[_Mapping[str, str]] = ..., created_at_millis: _Optional[int] = ..., source: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    earlier: _containers.RepeatedCompositeFieldContainer[Manifest]
+    def __init__(self, id: _Optional[str] = ..., type: _Optional[_Union[TableType, str]] = ..., format: _Optional[str] = ..., location: _Optional[str] = ..., pointer_version: _Optional[int] = ..., table_version: _Optional[int] = ..., logical_version: _Optional[int] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., iceberg: _Optional[_Union[IcebergMetadata, _Mapping]] = ..., properties: _Optional[_Mapping[str, str]] = ..., created_at_millis: _Optional[int] = ..., source: _Optional[_Mapping[str, str]] = ..., earlier: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ...) -> None: ...
 
 class View(_message.Message):
     __slots__ = ("id", "pointer_version", "metadata_location", "sql", "dialect", "properties", "created_at_millis", "default_namespace")
@@ -266,16 +268,18 @@ class TransactionOutcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., decided_at_millis: _Optional[int] = ..., properties: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class StreamEpoch(_message.Message):
-    __slots__ = ("owner", "epoch", "version", "transaction")
+    __slots__ = ("owner", "epoch", "version", "transaction", "retired")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    RETIRED_FIELD_NUMBER: _ClassVar[int]
     owner: str
     epoch: int
     version: int
     transaction: str
-    def __init__(self, owner: _Optional[str] = ..., epoch: _Optional[int] = ..., version: _Optional[int] = ..., transaction: _Optional[str] = ...) -> None: ...
+    retired: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, owner: _Optional[str] = ..., epoch: _Optional[int] = ..., version: _Optional[int] = ..., transaction: _Optional[str] = ..., retired: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Tag(_message.Message):
     __slots__ = ("version", "created_at_millis", "properties")

@@ -1,10 +1,7 @@
-"""What one transaction does to one table: its statements, one behind the other, and the single change they add up to."""
+"""What one transaction does to one table: its statements, and the single change of content that they add up to."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
-
-from pyroaring import BitMap
 
 from seiche.errors import InvalidInput
 from seiche.table.affected import AffectedRows, newly_deleted
@@ -31,17 +28,17 @@ from seiche.table.operations import (
     Update,
 )
 
-__all__ = ["Folded", "Work"]
+__all__ = ["CONTENT", "Folded", "Work"]
 
-# Operations that change what a reader finds in the table. All others change how it is kept, or what is said about it.
+# Operations that change what a reader finds in the table. The others change how it is kept, or what is said about it.
 CONTENT = (Append, Delete, Overwrite, Merge, Project, Restore, Update, DataReplacement)
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The statements as they will be committed: one change of content, if there was any, and what follows it.
+    """What is committed: one change of content, if there is any, and operations that follow it as further versions.
 
-    `exclusive` says that they hold only if nobody else changed the table's content meanwhile.
+    `exclusive` says that it holds only if nobody else changed the table's content meanwhile.
     """
 
     content: Operation | None
@@ -54,17 +51,23 @@ class Folded:
 class Work:
     """The statements of one transaction on one table so far.
 
-    `base` is the table as the transaction found it, `running` as its own next statement sees it. All statements are
-    applied as the one version after `base`, so that numbers given on the way are those that the commit will give, unless
-    others commit first.
+    `base` is the table as the transaction found it, `running` as the transaction's next statement sees it, and `settled`
+    as it is after the last change of content. Every change of content is applied as the one version after `base`, so the
+    numbers given on the way are the final ones unless others commit first.
     """
 
     base: Manifest
     running: Manifest
+    settled: Manifest
     content: tuple[Change, ...] = ()
     followers: tuple[Operation, ...] = ()
-    # The table after the last change of content, without what followed it.
-    settled: Manifest | None = field(default=None, repr=False)
+    # Whether a change of content came after a compaction, whose new fragments it may have changed.
+    compacted: bool = field(default=False, kw_only=True)
+
+    @classmethod
+    def begin(cls, base: Manifest) -> "Work":
+        """No statement yet."""
+        return cls(base, base, base)
 
     def with_statement(self, change: Change, running: Manifest) -> "Work":
         """One statement more; `running` is the table after it."""
@@ -73,60 +76,111 @@ class Work:
             raise InvalidInput(f"{operation.name} cannot be part of a transaction", remedy="Run it by itself.")
         if not isinstance(operation, CONTENT):
             return replace(self, running=running, followers=(*self.followers, operation))
-        if self.content and any(isinstance(one, Restore) for one in (operation, self.content[0].operation)):
+        if self.content and (isinstance(operation, Restore) or isinstance(self.content[0].operation, Restore)):
             raise InvalidInput(
-                "a Restore stands alone: the transaction has other changes of the same table",
+                "a Restore must be the only change of a table in its transaction",
                 remedy="Restore the table in a transaction of its own.",
             )
-        # Fragments that were compacted before this statement are part of what it changes: they cannot follow it.
         kept = tuple(one for one in self.followers if not isinstance(one, Rewrite | ReserveFragments))
-        return replace(self, running=running, content=(*self.content, change), followers=kept, settled=running)
+        compacted = self.compacted or len(kept) < len(self.followers)
+        return Work(self.base, running, running, (*self.content, change), kept, compacted=compacted)
 
     def folded(self, deletions: DeletionFiles) -> Folded:
-        """What to commit. Reads deletion vectors where rows of old fragments were removed by several statements."""
-        if not self.content or self.settled is None:
-            return Folded(None, None, self.followers)
-        if len(self.content) == 1 and not self._compacted():
-            only = self.content[0]
-            return Folded(only.operation, only.affected_rows, self.followers)
+        """The statements as one change. Reads deletion vectors if several statements removed rows."""
         operations = [change.operation for change in self.content]
+        if not operations:
+            return Folded(None, None, self.followers)
+        if len(operations) == 1 and not self.compacted:
+            return Folded(operations[0], self.content[0].affected_rows, self.followers)
         if any(isinstance(one, Overwrite) for one in operations):
             return Folded(self._overwrite(operations), None, self.followers)
-        difference = _Difference.between(self.base, self.settled)
         if any(isinstance(one, Merge | Project) for one in operations):
             return Folded(self._schema_change(operations), None, self.followers)
-        rows = difference.affected_rows(deletions)
-        if all(isinstance(one, Append) for one in operations):
-            return Folded(Append(difference.added), None, self.followers)
-        if all(isinstance(one, Delete) for one in operations):
-            deleted = Delete(difference.updated, difference.removed, _any_of(operations))
-            return Folded(deleted, rows, self.followers)
-        update, exclusive = _update(difference, operations)
-        return Folded(update, rows, self.followers, exclusive)
-
-    def _compacted(self) -> bool:
-        """Whether fragments were rewritten by a statement before the last change of content."""
-        known = {fragment.id for fragment in self.base.fragments}
-        rewritten = [one for one in self.content if isinstance(one.operation, Rewrite)]
-        return bool(rewritten) and bool(known)
+        if all(isinstance(one, Append) for one in operations) and not self.compacted:
+            return Folded(Append(self._added()), None, self.followers)
+        updated, removed = self._changed()
+        rows = {new.id: newly_deleted(old, new, deletions) for old, new in updated}
+        gone = tuple(old.id for old in removed)
+        kept = tuple(new for _, new in updated)
+        if all(isinstance(one, Delete) for one in operations) and not self.compacted:
+            return Folded(Delete(kept, gone, _any_of(operations)), rows, self.followers)
+        keys, exclusive = _inserted_keys(operations)
+        update = Update(
+            gone,
+            kept,
+            self._added(),
+            fields_modified=tuple(sorted(_fields_modified(operations, self.settled))),
+            merged_generations=tuple(one for op in _updates(operations) for one in op.merged_generations),
+            update_mode=REWRITE_COLUMNS if any(old.files != new.files for old, new in updated) else REWRITE_ROWS,
+            inserted_rows=keys,
+        )
+        return Folded(update, rows, self.followers, exclusive or self.compacted)
 
     def _overwrite(self, operations: Sequence[Operation]) -> Overwrite:
-        last = [one for one in operations if isinstance(one, Overwrite)][-1]
-        header = self._settled.header
+        *_, last = (one for one in operations if isinstance(one, Overwrite))
+        header = self.settled.header
         return replace(
             last,
-            fragments=tuple(self._settled.fragments),
+            fragments=tuple(self.settled.fragments),
             schema=tuple(header.fields),
             schema_metadata=dict(header.schema_metadata),
         )
 
     def _schema_change(self, operations: Sequence[Operation]) -> Merge | Project:
-        header = self._settled.header
+        header = self.settled.header
         asserted = all(one.preserves_nullability for one in operations if isinstance(one, Merge | Project))
-        if all(isinstance(one, Project) for one in operations):
+        if all(isinstance(one, Project) for one in operations) and not self.compacted:
             return Project(tuple(header.fields), asserted)
-        return Merge(tuple(self._settled.fragments), tuple(header.fields), dict(header.schema_metadata), asserted)
+        return Merge(tuple(self.settled.fragments), tuple(header.fields), dict(header.schema_metadata), asserted)
 
-    @property
-    def _settled(self) -> Manifest:
-        return self.running if self.settled is None else self.settled
+    def _added(self) -> tuple[DataFragment, ...]:
+        return tuple(one for one in self.settled.fragments if self.base.fragments.get(one.id) is None)
+
+    def _changed(self) -> tuple[list[tuple[DataFragment, DataFragment]], list[DataFragment]]:
+        """Fragments of the base that are different now, as they were and as they are, and those that are gone."""
+        updated, removed = [], []
+        for old in self.base.fragments:
+            new = self.settled.fragments.get(old.id)
+            if new is None:
+                removed.append(old)
+            elif new != old:
+                updated.append((old, new))
+        return updated, removed
+
+
+def _updates(operations: Iterable[Operation]) -> Iterable[Update]:
+    return (one for one in operations if isinstance(one, Update))
+
+
+def _any_of(operations: Iterable[Operation]) -> str:
+    """A predicate that every row deleted by one of the operations fulfils; empty if that is not known."""
+    predicates = [one.predicate for one in operations if isinstance(one, Delete)]
+    return " OR ".join(f"({one})" for one in predicates) if all(predicates) else ""
+
+
+def _fields_modified(operations: Iterable[Operation], settled: Manifest) -> set[int]:
+    """The fields whose values changed in place."""
+    modified: set[int] = set()
+    for one in operations:
+        if isinstance(one, Update):
+            modified.update(one.fields_modified)
+        elif isinstance(one, DataReplacement):
+            modified.update(field_id for group in one.replacements for field_id in group.new_file.fields)
+    return modified & {one.id for one in settled.header.fields}
+
+
+def _inserted_keys(operations: Iterable[Operation]) -> tuple[KeyExistenceFilter | None, bool]:
+    """The keys that the operations inserted, as one filter, and whether that leaves some of them out.
+
+    Filters can be joined if they are exact and about the same fields. Rows appended by the same transaction have no keys
+    to compare: that is the case for every append.
+    """
+    filters = [one.inserted_rows for one in _updates(operations) if one.inserted_rows is not None]
+    if len(filters) < 2:
+        return (filters[0] if filters else None), False
+    first = filters[0]
+    if any(one.WhichOneof("data") != "exact" or one.field_ids != first.field_ids for one in filters):
+        return first, True
+    joined = KeyExistenceFilter(field_ids=first.field_ids)
+    joined.exact.key_hashes.extend(sorted({key for one in filters for key in one.exact.key_hashes}))
+    return joined, False

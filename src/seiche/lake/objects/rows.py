@@ -127,6 +127,8 @@ class TableRow(Row):
     properties: Mapping[str, str] = field(default_factory=_no_text)
     created_at_millis: int = 0
     source: Mapping[str, str] = field(default_factory=_no_text)
+    # Manifests of versions that the same root made before that of `manifest`, ascending.
+    earlier: tuple[Manifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +182,8 @@ class StreamRow(Row):
     epoch: int
     version: int
     transaction: str
+    # Earlier owners, the latest last: whoever comes back as one of them is refused.
+    retired: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +283,8 @@ def _message(part: Part) -> Any:
             message.ClearField(name)
             getattr(message, name).update(value)
         elif isinstance(value, tuple):
-            getattr(message, name)[:] = value
+            message.ClearField(name)
+            getattr(message, name).extend(_message(one) if isinstance(one, Part) else one for one in value)
         elif name in _ENUMS:
             setattr(message, name, _enum(name, value))
         else:
@@ -298,6 +303,8 @@ def _part(kind: type[Part], message: Any, origin: bytes) -> Part:
             values[name] = _ENUMS[name][value]
         elif hasattr(value, "items"):
             values[name] = dict(value)
+        elif name == "earlier":
+            values[name] = tuple(_part(Manifest, one, one.SerializeToString()) for one in value)
         elif hasattr(value, "extend"):
             values[name] = tuple(value)
         else:

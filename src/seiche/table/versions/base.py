@@ -14,8 +14,8 @@ __all__ = ["Versions"]
 class Versions(ABC):
     """The history of one table: which versions exist, where their manifests are, and who gets to make the next.
 
-    Every implementation promises: a version number is claimed by exactly one writer; versions are contiguous from the oldest
-    that is kept to the newest; a claimed manifest is whole.
+    Every implementation promises: a version number is claimed by exactly one writer; versions are contiguous from the
+    oldest that is kept to the newest; a claimed manifest is whole.
     """
 
     def __init__(self, store: Store) -> None:

@@ -1,6 +1,7 @@
 """The file that remembers a recent version. It may be missing, old, ahead or garbage: it only ever saves a search."""
 
 import json
+from contextlib import suppress
 
 from seiche.errors import SeicheError
 from seiche.store.base import Store
@@ -27,7 +28,5 @@ def read(store: Store) -> int:
 
 def write(store: Store, version: int) -> None:
     """Leave a hint; a failure is nobody's problem."""
-    try:
+    with suppress(SeicheError):
         store.put(PATH, b'{"version":%d}' % version, durable=False)
-    except SeicheError:
-        pass

@@ -21,7 +21,7 @@ class Naming(Enum):
     V1 = "V1"
     V2 = "V2"
 
-    def name(self, version: int) -> str:
+    def file_name(self, version: int) -> str:
         """The file name of `version`."""
         check_version(version)
         if self is Naming.V2:
@@ -30,7 +30,7 @@ class Naming(Enum):
 
     def path(self, version: int) -> str:
         """The path of the manifest of `version`, below the table's root."""
-        return f"_versions/{self.name(version)}"
+        return f"_versions/{self.file_name(version)}"
 
 
 def check_version(version: int) -> int:
@@ -71,8 +71,8 @@ def detect(names: Iterable[str], *, table: str) -> tuple[Naming, list[int]] | No
         raise Corrupt(
             f"{table} has manifests under both naming schemes"
             f" (V1: {_some(found[Naming.V1])}; V2: {_some(found[Naming.V2])})",
-            remedy="If a migration was interrupted, finish it with `Table.migrate_naming(uri)`. Otherwise a foreign writer"
-            " left a stray manifest: look at it, then move it out of `_versions`.",
+            remedy="If a migration was interrupted, finish it with `Table.migrate_naming(uri)`. Otherwise a foreign"
+            " writer left a stray manifest: look at it, then move it out of `_versions`.",
             table=table,
         )
     for naming, versions in found.items():

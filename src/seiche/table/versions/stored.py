@@ -30,36 +30,30 @@ class StoredVersions(Versions):
     @property
     def naming(self) -> Naming:
         """The scheme that this table uses, for ever."""
-        if self._naming is None:
-            self._list()
-        assert self._naming is not None
-        return self._naming
+        return self._naming or self._list()[0]
 
     def path(self, version: int) -> str:
         return self.naming.path(version)
 
     def all(self) -> list[int]:
-        return self._list()
+        return self._list()[1]
 
     def newest(self, known: int = 0) -> int:
-        """Costs one small read where the store has cheap listings and the hint is right, else one listing.
+        """Costs one short listing where listings are ordered, else a small read and a look for the next name.
 
-        Never counts up from an old `known` alone: if the versions behind it had been cleaned up, the first missing number
-        would look like the next one, and the commit would be lost below the latest.
+        Never counts up from an old `known` alone: if the versions behind it had been cleaned up, the first missing
+        number would look like the next one, and the commit would be lost below the latest.
         """
+        if not self.store.lists_in_one_request and self._naming is not Naming.V1:
+            return self._first_listed()
         now = self._runtime.clock.monotonic()
-        if known and self.store.lists_in_one_request and now < self._fresh_until:
+        if known and now < self._fresh_until:
             hinted = hint.read(self.store)
             if hinted <= known:
-                return self._gallop(known) if hinted < known else known
-            if self.store.exists(self.path(hinted)):
-                return hinted
-        elif self._naming is not Naming.V1 and not self.store.lists_in_one_request:
-            return self._first_listed()
-        elif known == 0 and not self.store.lists_in_one_request and (hinted := hint.read(self.store)):
+                return self._gallop(known)
             if self.store.exists(self.path(hinted)):
                 return self._gallop(hinted)
-        newest = self._list()[-1]
+        newest = self.all()[-1]
         self._fresh_until = now + _FRESH_SECONDS
         return newest
 
@@ -88,16 +82,16 @@ class StoredVersions(Versions):
     def _names(self, start_after: str = "") -> Iterator[str]:
         return (info.path.rpartition("/")[2] for info in self.store.list("_versions", start_after=start_after))
 
-    def _list(self) -> list[int]:
+    def _list(self) -> tuple[Naming, list[int]]:
         """Look at the whole directory: the only way to know the scheme, and that it is the only one."""
         found = detect(self._names(), table=self.store.uri)
         if found is None:
             raise self._no_table()
         self._naming = found[0]
-        return found[1]
+        return found
 
     def _first_listed(self) -> int:
-        """The newest version of a V2 directory from the first name of an ordered listing, V1 names being looked for too.
+        """The newest version of a V2 directory from the first name of an ordered listing, V1 names being refused.
 
         V1 names sort before or after all V2 names of a table, never between them: two short listings see them all.
         """
@@ -105,11 +99,11 @@ class StoredVersions(Versions):
         if first is not None and first[0] is Naming.V2:
             if self._naming is Naming.V2:
                 return first[1]
-            last = f"_versions/{Naming.V2.name(1)}"
+            last = f"_versions/{Naming.V2.file_name(1)}"
             if all(parsed is None for parsed in map(parse, self._names(start_after=last))):
                 self._naming = Naming.V2
                 return first[1]
-        return self._list()[-1]
+        return self.all()[-1]
 
     def _no_table(self) -> SeicheError:
         return NotFound(
@@ -136,5 +130,5 @@ class RenameVersions(StoredVersions):
         path = self.path(version)
         staged = f"{path}-{self._runtime.uuid()}"
         self.store.put_if_absent(staged, data)
-        # A loser's staged file is garbage for the clean-up: after an unclear answer it might be the only copy of a winner.
+        # A loser's staged file stays, for the clean-up: after an unclear answer it might be the winner's only copy.
         self.store.rename_if_absent(staged, path)

@@ -1,0 +1,99 @@
+"""Bringing decided manifests to their plain Lance names, for readers that know nothing of the lake."""
+
+import hashlib
+from collections.abc import Iterable
+
+from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, NotFound
+from seiche.lake.objects.rows import Manifest as ManifestRef
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.versions import manifests
+from seiche.store.base import Store
+from seiche.store.prefix import below
+from seiche.table.format import file
+from seiche.table.format.flags import SEICHE_FENCE
+from seiche.table.format.manifest import Manifest
+from seiche.table.versions import hint
+from seiche.table.versions.naming import Naming
+
+__all__ = ["Publisher", "fenced"]
+
+
+def fenced(staged: bytes, path: str) -> bytes:
+    """The bytes that are published for a staged manifest: the same version, closed to plain Lance writers.
+
+    Everybody who publishes makes the same bytes, so doing it twice is doing it once.
+    """
+    read = file.decode(staged, path=path)
+    header = read.manifest.copy_header()
+    header.writer_feature_flags |= SEICHE_FENCE
+    closed = Manifest(header, read.manifest.fragments, read.manifest.index_section)
+    transaction = b"" if read.transaction is None else read.transaction.SerializeToString(deterministic=True)
+    return b"".join(file.encode(closed, transaction))
+
+
+class Publisher:
+    """Publishes the manifests that rows of the lake name, and remembers what it knows to be published.
+
+    Published is not decided: the root has decided before. So this can be done late, again, and by anyone.
+    """
+
+    def __init__(self, lake: Store) -> None:
+        self._lake = lake
+        self._done: dict[str, int] = {}
+
+    def publish(self, row: TableRow, staged: Iterable[bytes] = ()) -> None:
+        """See to it that every version up to the row's is published, in order. `staged` are its manifests, if at hand.
+
+        `Corrupt` if a manifest that the lake did not decide on stands under one of the names.
+        """
+        if row.type != "managed" or row.format != "lance" or self._done.get(row.id, 0) >= row.table_version:
+            return
+        store = below(self._lake, row.location)
+        at_hand = list(staged)
+        for index, (version, ref) in enumerate(manifests(row)):
+            data = at_hand[index] if index < len(at_hand) else None
+            self._publish_one(store, version, ref, data)
+        self._done[row.id] = row.table_version
+        if store.lists_in_one_request:
+            hint.write(store, row.table_version)
+
+    def _publish_one(self, store: Store, version: int, ref: ManifestRef, data: bytes | None) -> None:
+        target = Naming.V2.path(version)
+        if data is None:
+            data = _staged(store, ref)
+        closed = fenced(data, ref.path)
+        try:
+            store.put_if_absent(target, closed)
+        except (AlreadyExists, CommitUnknown):
+            found = store.get(target)
+            # Another release may encode the same manifest in other bytes.
+            if found != closed and file.decode(found, path=target) != file.decode(closed, path=ref.path):
+                raise _foreign(store, target, version, ref) from None
+
+
+def _staged(store: Store, ref: ManifestRef) -> bytes:
+    try:
+        data = store.get(ref.path)
+    except NotFound as error:
+        raise Corrupt(
+            f"{store.uri}: the manifest {ref.path} that the lake decided on is missing",
+            remedy="Restore it from a copy of the lake, or roll the lake back to the version before.",
+            path=ref.path,
+        ) from error
+    if hashlib.sha256(data).digest() != ref.sha256:
+        raise Corrupt(
+            f"{store.uri}: {ref.path} is not the manifest that the lake decided on",
+            remedy="Restore it from a copy of the lake.",
+            path=ref.path,
+        )
+    return data
+
+
+def _foreign(store: Store, target: str, version: int, ref: ManifestRef) -> Corrupt:
+    return Corrupt(
+        f"{store.uri}: {target} was written by somebody who does not know the lake; the lake's own is {ref.path}",
+        remedy="Look at it. `lake.adopt(table)` brings its changes into the lake; nothing was overwritten.",
+        path=target,
+        version=version,
+        transaction_id=ref.transaction,
+    )

@@ -1,0 +1,97 @@
+"""What a transaction has looked at, and whether that is still so in a newer version of the lake."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from seiche.lake.objects import rows
+from seiche.lake.objects.keys import KeyRange
+from seiche.lake.objects.rows import NamespaceRow, TableRow, ViewRow
+from seiche.lake.state import State
+
+__all__ = ["Aspect", "Changed", "ReadSet"]
+
+Get = Callable[[bytes], bytes | None]
+
+
+class Aspect(Enum):
+    """How much of a row was looked at. Less is better: a commit that changed only the rest does not matter."""
+
+    # Whether the object exists, and that it is the same one.
+    IDENTITY = "identity"
+    # The rows of a table: its id and its logical version, which compaction and index builds do not change.
+    CONTENT = "content"
+    # Everything in the row.
+    WHOLE = "whole"
+
+    def of(self, value: bytes | None) -> object:
+        """The part of a row that is compared."""
+        if value is None or self is Aspect.WHOLE:
+            return value
+        kind = rows.kind_of(value)
+        if kind not in (TableRow, ViewRow, NamespaceRow):
+            return value
+        if kind is TableRow:
+            table = rows.decode(value, TableRow)
+            return (table.id, table.logical_version) if self is Aspect.CONTENT else table.id
+        other = rows.decode(value, ViewRow) if kind is ViewRow else rows.decode(value, NamespaceRow)
+        return other.id if self is Aspect.IDENTITY else value
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Something that was read and is different now."""
+
+    key: bytes
+    aspect: Aspect
+
+
+@dataclass(slots=True)
+class ReadSet:
+    """Keys, also of things that were not there, and ranges; each with what was found.
+
+    `structural` reads keep the lake sound and are checked at every isolation level: that a table's namespace exists, that
+    a dropped namespace is empty. The others are checked for serializable transactions.
+    """
+
+    keys: dict[tuple[bytes, Aspect], object] = field(default_factory=dict)
+    ranges: dict[KeyRange, tuple[object, ...]] = field(default_factory=dict)
+    structural_keys: dict[tuple[bytes, Aspect], object] = field(default_factory=dict)
+    structural_ranges: dict[KeyRange, tuple[object, ...]] = field(default_factory=dict)
+
+    def key(self, state: State, key: bytes, aspect: Aspect, *, structural: bool = False) -> None:
+        """Note that a row was looked at. The first look counts: a transaction sees one version to its end."""
+        noted = self.structural_keys if structural else self.keys
+        if (key, aspect) not in noted:
+            noted[key, aspect] = aspect.of(state.get(key))
+
+    def range(self, state: State, keys: KeyRange, *, structural: bool = False) -> None:
+        """Note that it was looked at which objects there are in a range."""
+        noted = self.structural_ranges if structural else self.ranges
+        if keys not in noted:
+            noted[keys] = _members(state, keys)
+
+    def changed_in(self, state: State, *, serializable: bool) -> Iterator[Changed]:
+        """What is different in `state` from what was read."""
+        yield from _changed(self.structural_keys, self.structural_ranges, state)
+        if serializable:
+            yield from _changed(self.keys, self.ranges, state)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.keys or self.ranges or self.structural_keys or self.structural_ranges)
+
+
+def _changed(
+    keys: dict[tuple[bytes, Aspect], object], ranges: dict[KeyRange, tuple[object, ...]], state: State
+) -> Iterator[Changed]:
+    for (key, aspect), seen in keys.items():
+        if aspect.of(state.get(key)) != seen:
+            yield Changed(key, aspect)
+    for span, members in ranges.items():
+        if _members(state, span) != members:
+            yield Changed(span.start, Aspect.IDENTITY)
+
+
+def _members(state: State, keys: KeyRange) -> tuple[object, ...]:
+    return tuple((key, Aspect.IDENTITY.of(value)) for key, value in state.scan(keys))

@@ -1,0 +1,90 @@
+"""One version of the lake, as something to look things up in."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from seiche.errors import NotFound
+from seiche.lake.objects import definitions, rows
+from seiche.lake.objects.keys import KeyRange, id_key, namespace_key, table_key, transaction_key
+from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.rows import NamespaceRow, ObjectNameRow, Row, TableRow, TransactionRow, ViewRow
+from seiche.lake.tree.definition import LakeDefinition
+from seiche.lake.tree.root import Root
+from seiche.lake.tree.tree import Tree
+from seiche.store.base import Store
+
+__all__ = ["State"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The objects of a lake at one version. Immutable, like the root it stands for.
+
+    `tree` is that of the root, or what it would be after transactions that are about to be committed with it: members of
+    a group are checked against the ones before them as if those had roots of their own.
+    """
+
+    store: Store
+    root: Root
+    tree: Tree
+    definition: LakeDefinition
+
+    @property
+    def version(self) -> int:
+        return self.root.version
+
+    def after(self, tree: Tree) -> "State":
+        """This version with changes that are not durable yet."""
+        return replace(self, tree=tree)
+
+    def durable(self, key: bytes) -> bytes | None:
+        """What stands behind a key in the root itself."""
+        return replace(self.tree, root=self.root.node).get(key)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The row behind a key, as bytes; read from its definition file if it is a large one."""
+        value = self.tree.get(key)
+        return None if value is None else definitions.resolve(self.store, value)
+
+    def scan(self, keys: KeyRange) -> Iterator[tuple[bytes, bytes]]:
+        """The rows whose keys are in a range, in order."""
+        for key, value in self.tree.scan(keys.start, keys.stop):
+            yield key, definitions.resolve(self.store, value)
+
+    def namespace(self, name: Name) -> NamespaceRow | None:
+        value = self.get(namespace_key(name))
+        return None if value is None else rows.decode(value, NamespaceRow)
+
+    def relation(self, name: Name) -> TableRow | ViewRow | None:
+        """The table or view of this name."""
+        value = self.get(table_key(name))
+        return None if value is None else as_relation(value)
+
+    def table(self, name: Name) -> TableRow:
+        """The table of this name; `NotFound` if there is none, or it is a view."""
+        row = self.relation(name)
+        if not isinstance(row, TableRow):
+            what = "is a view, not a table" if row else "does not exist"
+            raise NotFound(
+                f"{text(name)} {what} in version {self.version} of the lake",
+                remedy="`lake.tables()` lists what there is; names are `namespace.table`.",
+                table=text(name),
+                version=self.version,
+            )
+        return row
+
+    def key_of(self, object_id: str) -> bytes | None:
+        """The key under which the object with this id stands now, if it still exists."""
+        value = self.tree.get(id_key(object_id))
+        return None if value is None else rows.decode(value, ObjectNameRow).key
+
+    def outcome(self, transaction_id: str) -> TransactionRow | None:
+        """How a transaction ended, if that has been decided and is still remembered."""
+        value = self.tree.get(transaction_key(transaction_id))
+        return None if value is None else rows.decode(value, TransactionRow)
+
+
+def as_relation(value: bytes) -> TableRow | ViewRow:
+    """The table or view in the bytes of a row."""
+    kind: type[Row] = rows.kind_of(value)
+    return rows.decode(value, ViewRow) if kind is ViewRow else rows.decode(value, TableRow)

@@ -1,0 +1,57 @@
+"""What a verb prepares, and what it reports."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pyroaring import BitMap
+
+from seiche.table.operations import Operation
+from seiche.table.snapshot import Snapshot
+
+__all__ = ["Change", "Prepare", "Result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An operation that is ready to be committed, with what the commit and the user want to know about it.
+
+    `files` and `bytes` count what was written for it; `rows` is the number of rows that it adds, removes or changes.
+    """
+
+    operation: Operation
+    affected_rows: Mapping[int, BitMap] | None = None
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+
+# Prepares a change of the given version, or finds that there is nothing to do. Called again, on a newer version, after a
+# conflict that may be retried: what did not depend on the table's content is not written a second time.
+Prepare: TypeAlias = Callable[[Snapshot], Change | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a verb did. `version` is the one it made; if `changed` is false there was nothing to do and none was made."""
+
+    verb: str
+    version: int
+    changed: bool = True
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    attempts: int = 1
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        if not self.changed:
+            return f"<{self.verb}: nothing to do, still version {self.version}>"
+        parts = [f"{self.rows} rows"] if self.rows else []
+        if self.files:
+            parts.append(f"{self.files} files, {self.bytes} bytes written")
+        parts += [f"{name}={value}" for name, value in self.notes.items()]
+        if self.attempts > 1:
+            parts.append(f"{self.attempts} attempts")
+        return f"<{self.verb}: version {self.version}{''.join(', ' + part for part in parts)}>"

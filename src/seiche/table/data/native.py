@@ -1,0 +1,49 @@
+"""pylance datasets for versions of our tables."""
+
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from seiche.errors import InvalidInput
+from seiche.store.base import Store
+from seiche.table.format.manifest import Manifest
+
+__all__ = ["open_staged", "open_version", "scan"]
+
+
+def open_version(store: Store, version: int) -> lance.LanceDataset:
+    """The native dataset at a published version of the table that `store` is rooted at."""
+    return lance.dataset(store.native_uri(), version=version, storage_options=_options(store))
+
+
+def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = None) -> lance.LanceDataset:
+    """A native dataset of a version that is not published, for reading only: it must never commit.
+
+    Indices are read from the published version that the number in the manifest names, so the dataset pretends to be `base`,
+    whose indices it then uses, with the fragments of `manifest`; without a base it has none.
+    """
+    header = manifest.copy_header()
+    header.ClearField("index_section")
+    if base is not None and base.header.HasField("index_section"):
+        header.version = base.version
+        header.index_section = base.header.index_section
+    message = b"".join([header.SerializeToString(), *manifest.fragments.pieces])
+    return lance.LanceDataset(store.native_uri(), serialized_manifest=message, storage_options=_options(store))
+
+
+def scan(dataset: lance.LanceDataset, columns: list[str] | None, filter: str | None) -> pa.Table:
+    """Rows of a dataset as an Arrow table."""
+    try:
+        return dataset.to_table(columns=columns, filter=filter)
+    except (ValueError, KeyError) as error:
+        raise InvalidInput(
+            f"the scan was refused: {error}",
+            remedy="Check the names of the columns and the filter.",
+            columns=columns,
+            filter=filter,
+        ) from error
+
+
+def _options(store: Store) -> dict[str, Any] | None:
+    return dict(store.native_options) or None

@@ -1,0 +1,105 @@
+"""A transaction on its way to being committed: what it has been checked against, and what it would make."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from pyroaring import BitMap
+
+from seiche.core.runtime import Runtime
+from seiche.errors import Corrupt, InvalidInput, NotFound
+from seiche.table.build import build
+from seiche.table.format.deletions import DeletionFiles
+from seiche.table.format.manifest import Manifest
+from seiche.table.rebase import Committed, TransactionRebase
+from seiche.table.transaction import Transaction
+from seiche.table.versions.base import Versions
+
+__all__ = ["Pending"]
+
+
+class Pending:
+    """One transaction, rebased step by step over what others commit. Whoever decides versions asks it for the next one."""
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        base: Manifest,
+        versions: Versions,
+        runtime: Runtime,
+        *,
+        affected_rows: Mapping[int, BitMap] | None = None,
+        table: str = "",
+    ) -> None:
+        """`base` is a manifest the caller holds, preferably of the version that the transaction read: it saves reads."""
+        self.transaction = transaction
+        self.checked = transaction.read_version
+        self._versions = versions
+        self._runtime = runtime
+        self._table = table or versions.store.uri
+        self._manifests = {base.version: base}
+        self._deletions = DeletionFiles(versions.store, runtime)
+        self._rebase = TransactionRebase.begin(
+            transaction, read_manifest=self._read_manifest, affected_rows=affected_rows, table=self._table
+        )
+
+    def check_against(self, newest: int) -> Committed | None:
+        """Check everything committed up to version `newest`, in order; a conflict is raised.
+
+        Returns what was committed if one of it is this very transaction: an earlier attempt whose answer was lost.
+        """
+        if newest < self.checked:
+            raise self._from_the_future(newest)
+        for other in self._newer(newest):
+            if other.transaction.uuid == self.transaction.uuid:
+                return other
+            self._rebase = self._rebase.against(other)
+        self.checked = newest
+        return None
+
+    def build(self, *, managed: bool = False) -> tuple[Transaction, Manifest]:
+        """The transaction as rebased over everything checked, and the version that it makes after that."""
+        latest = self._load(self.checked)
+        ready = self._rebase.finish(latest, self._deletions)
+        made = build(
+            latest, ready, runtime=self._runtime, load=self._load, read_schema=self._read_schema, managed=managed
+        )
+        return ready, made
+
+    def _newer(self, newest: int) -> Iterator[Committed]:
+        versions = range(self.checked + 1, newest + 1)
+        if len(versions) > 2 and not self._versions.store.lists_in_one_request:
+            with ThreadPoolExecutor(min(16, len(versions)), "seiche-load") as pool:
+                yield from pool.map(self._committed, versions)
+        else:
+            yield from map(self._committed, versions)
+
+    def _committed(self, version: int) -> Committed:
+        try:
+            transaction = self._versions.transaction(version)
+        except NotFound as error:
+            raise Corrupt(
+                f"{self._table}: version {version} is missing although a later one exists.",
+                remedy="What it changed cannot be known. Open the table anew and run the operation again.",
+                table=self._table,
+                version=version,
+            ) from error
+        return Committed(version, transaction, partial(self._load, version))
+
+    def _read_manifest(self) -> Manifest:
+        return self._load(self.transaction.read_version)
+
+    def _load(self, version: int) -> Manifest:
+        held = self._manifests.get(version)
+        if held is None:
+            held = self._manifests[version] = self._versions.read(version).manifest
+        return held
+
+    def _from_the_future(self, newest: int) -> InvalidInput:
+        return InvalidInput(
+            f"{self._table}: the transaction says that it read version {self.checked}, but the latest is {newest}.",
+            remedy="Give the version that the operation was built from.",
+            table=self._table,
+            read_version=self.checked,
+            version=newest,
+        )

@@ -1,0 +1,56 @@
+"""One version of a table, with what is needed to read it and to prepare a change of it."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from seiche.core.runtime import Runtime
+from seiche.store.base import Store
+from seiche.table.format.deletions import DeletionFiles
+from seiche.table.format.manifest import Manifest
+
+if TYPE_CHECKING:
+    import lance
+    import pyarrow as pa
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot:
+    """What a verb starts from. The version may be published, or stand only in a transaction that is still running.
+
+    Everything that is prepared from a snapshot writes new files only; the table does not change before a commit.
+    """
+
+    def __init__(
+        self, store: Store, manifest: Manifest, runtime: Runtime, *, published: Manifest | None = None
+    ) -> None:
+        """`published` is the newest published version that `manifest` was built on, if it is not published itself."""
+        self.store = store
+        self.manifest = manifest
+        self.runtime = runtime
+        self._published = published
+
+    @property
+    def version(self) -> int:
+        return self.manifest.version
+
+    @cached_property
+    def dataset(self) -> "lance.LanceDataset":
+        """The native dataset. For reading and for writing files; it must never commit."""
+        from seiche.table.data.native import open_staged, open_version
+
+        if self._published is None:
+            return open_version(self.store, self.version)
+        return open_staged(self.store, self.manifest, base=self._published)
+
+    @cached_property
+    def schema(self) -> "pa.Schema":
+        """The columns, as an Arrow schema."""
+        from seiche.table.format.schema import to_arrow
+
+        return to_arrow(self.manifest.header.fields, self.manifest.header.schema_metadata)
+
+    @cached_property
+    def deletions(self) -> DeletionFiles:
+        """The table's deletion vectors."""
+        return DeletionFiles(self.store, self.runtime)

@@ -1,0 +1,258 @@
+"""The class a user of one table holds."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from pyroaring import BitMap
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.store import open_store
+from seiche.store.base import Store
+from seiche.table.build import empty
+from seiche.table.commit import Committer
+from seiche.table.format.manifest import Manifest
+from seiche.table.operations import Operation, Overwrite
+from seiche.table.refs import find_branch, find_tag
+from seiche.table.transaction import Transaction
+from seiche.table.versions.base import Versions
+from seiche.table.versions.naming import Naming, check_version
+from seiche.table.versions.stored import PutVersions
+
+if TYPE_CHECKING:
+    import lance
+    import pyarrow as pa
+
+__all__ = ["Table", "Version"]
+
+_COMMIT_MESSAGE = "__lance_commit_message"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One entry of a table's history."""
+
+    version: int
+    timestamp: datetime
+    operation: str
+
+
+class Table:
+    """One Lance table.
+
+    A table opened without a version is live: every call starts from the latest version, and commits advance it. One opened
+    at a version, tag or time stays there and is read-only.
+    """
+
+    def __init__(
+        self, versions: Versions, manifest: Manifest, *, pinned: bool = False, runtime: Runtime = SYSTEM
+    ) -> None:
+        """Use `Table.create` or `Table.open`."""
+        self._versions = versions
+        self._manifest = manifest
+        self._pinned = pinned
+        self._runtime = runtime
+
+    @classmethod
+    def create(
+        cls,
+        uri: str | Store,
+        schema: "pa.Schema",
+        *,
+        config: Mapping[str, str] | None = None,
+        bases: Iterable[Any] = (),
+        naming: str = "V2",
+        stable_row_ids: bool = False,
+        runtime: Runtime = SYSTEM,
+        **options: Any,
+    ) -> Self:
+        """Make an empty table; `AlreadyExists` if there is one, which is then left untouched."""
+        from seiche.table.format.schema import from_arrow
+
+        store = _store(uri, runtime, options)
+        if naming not in Naming.__members__:
+            raise InvalidInput(f"the naming scheme {naming!r} is unknown", remedy="Use 'V2', or 'V1' for old readers.")
+        versions = PutVersions(store, naming=Naming[naming], runtime=runtime)
+        fields, metadata = from_arrow(schema)
+        operation = Overwrite(
+            schema=fields, schema_metadata=metadata, config_upsert_values=config or {}, initial_bases=tuple(bases)
+        )
+        first = empty(stable_row_ids=stable_row_ids)
+        committed = Committer(versions, runtime, Patience()).create(_transaction(operation, 0, runtime), first)
+        return cls(versions, committed.manifest, runtime=runtime)
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | Store,
+        version: int | str | None = None,
+        *,
+        branch: str | None = None,
+        as_of: datetime | None = None,
+        runtime: Runtime = SYSTEM,
+        **options: Any,
+    ) -> Self:
+        """The table at `uri`: live, or pinned at a version number, a tag, or the time `as_of`."""
+        store = _store(uri, runtime, options)
+        if branch is not None:
+            store = find_branch(store, branch)
+        versions = PutVersions(store, runtime=runtime)
+        newest = versions.newest()
+        live = cls(versions, versions.read(newest).manifest, runtime=runtime)
+        return live if version is None and as_of is None else live.checkout(version, as_of=as_of)
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self._versions.store.uri
+
+    @property
+    def store(self) -> Store:
+        """The storage of the table, rooted at it."""
+        return self._versions.store
+
+    @property
+    def version(self) -> int:
+        """The version this handle is at: the latest if it is live."""
+        return self.manifest.version
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """The columns, as an Arrow schema."""
+        from seiche.table.format.schema import to_arrow
+
+        header = self.manifest.header
+        return to_arrow(header.fields, header.schema_metadata)
+
+    @property
+    def manifest(self) -> Manifest:
+        """Everything that the version consists of, as an immutable value."""
+        if not self._pinned:
+            newest = self._versions.newest(self._manifest.version)
+            if newest != self._manifest.version:
+                self._manifest = self._versions.read(newest).manifest
+        return self._manifest
+
+    def versions(self) -> list[Version]:
+        """The versions that are kept, oldest first, with the time and the operation that made each."""
+        kept = self._versions.all()
+        with ThreadPoolExecutor(8, "seiche-versions") as pool:
+            return list(pool.map(self._describe, kept))
+
+    def transactions(self, since: int = 0) -> list[tuple[int, Transaction]]:
+        """The transactions that made the kept versions after `since`, with the version each made."""
+        kept = [version for version in self._versions.all() if version > since]
+        with ThreadPoolExecutor(8, "seiche-transactions") as pool:
+            return list(zip(kept, pool.map(self._versions.transaction, kept), strict=True))
+
+    def checkout(
+        self, version: int | str | None = None, *, branch: str | None = None, as_of: datetime | None = None
+    ) -> "Table":
+        """Another handle on the same table: pinned at a version, tag or time, or live on a branch."""
+        if branch is not None:
+            return Table.open(find_branch(self.store, branch), version, as_of=as_of, runtime=self._runtime)
+        if (version is None) == (as_of is None):
+            raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
+        if as_of is not None:
+            number = self._version_at(as_of)
+        else:
+            number = find_tag(self.store, version) if isinstance(version, str) else check_version(version or 0)
+        return Table(self._versions, self._versions.read(number).manifest, pinned=True, runtime=self._runtime)
+
+    def commit(
+        self,
+        operation: Operation | bytes,
+        *,
+        read_version: int | None = None,
+        affected_rows: Mapping[int, Iterable[int]] | None = None,
+        properties: Mapping[str, str] | None = None,
+        tag: str = "",
+        message: str | None = None,
+        attempts: int | None = None,
+        timeout: float | None = None,
+    ) -> "Table":
+        """Commit any of the 15 operations, or the bytes of a serialised Lance `Transaction`; returns this table, advanced.
+
+        `read_version` is the version that the operation was built from (that of the handle if not given); whatever others
+        committed since is checked and rebased over. `affected_rows` maps fragment ids to the offsets of the rows that a Delete
+        or Update touched: with it, two writers can change different rows of one fragment. Raises `RetryableConflict`,
+        `IncompatibleConflict` or `CommitUnknown`; nothing is visible unless this returns.
+        """
+        if self._pinned:
+            raise InvalidInput(
+                f"{self.uri} was opened at version {self._manifest.version} and is read-only",
+                remedy="Open the table without a version to change it.",
+            )
+        extra = dict(properties or {})
+        if message is not None:
+            extra[_COMMIT_MESSAGE] = message
+        if isinstance(operation, bytes):
+            given = Transaction.decode(operation, path="the given transaction")
+            transaction = replace(
+                given,
+                read_version=given.read_version if read_version is None else read_version,
+                uuid=given.uuid or str(self._runtime.uuid()),
+                tag=tag or given.tag,
+                properties={**given.properties, **extra},
+            )
+        else:
+            known = self._manifest.version if read_version is None else read_version
+            transaction = Transaction(known, str(self._runtime.uuid()), operation, tag, extra)
+        check_version(transaction.read_version)
+        patience = Patience()
+        patience = replace(patience, attempts=attempts or patience.attempts, timeout=timeout or patience.timeout)
+        rows = None if affected_rows is None else {one: BitMap(offsets) for one, offsets in affected_rows.items()}
+        committer = Committer(self._versions, self._runtime, patience)
+        self._manifest = committer.commit(transaction, self._manifest, affected_rows=rows).manifest
+        return self
+
+    def to_lance(self) -> "lance.LanceDataset":
+        """A pylance dataset at this version, for reading with everything that pylance has."""
+        from seiche.table.data.native import open_version
+
+        return open_version(self.store, self.version)
+
+    def to_arrow(
+        self, *, columns: list[str] | None = None, filter: str | None = None, version: int | str | None = None
+    ) -> "pa.Table":
+        """Rows as an Arrow table: all of them, or the `columns` and the rows that match `filter` (SQL)."""
+        from seiche.table.data.native import open_version, scan
+
+        number = self.version if version is None else self.checkout(version).version
+        return scan(open_version(self.store, number), columns, filter)
+
+    def __repr__(self) -> str:
+        pinned = ", pinned" if self._pinned else ""
+        return f"Table({self.uri!r}, version {self._manifest.version}{pinned})"
+
+    def _describe(self, version: int) -> Version:
+        read = self._versions.read(version)
+        operation = self._versions.transaction(version).operation.name
+        return Version(version, read.manifest.timestamp, operation)
+
+    def _version_at(self, moment: datetime) -> int:
+        """The newest version that was made at or before `moment`."""
+        if moment.tzinfo is None:
+            raise InvalidInput(f"{moment} has no time zone", remedy="Give an aware datetime, such as one in UTC.")
+        kept = self._versions.all()
+        # Writers' clocks may disagree, so times need not ascend with versions: look at all, take the newest that fits.
+        for version in reversed(kept):
+            if self._versions.read(version).manifest.timestamp <= moment:
+                return version
+        raise NotFound(
+            f"{self.uri} has no version as old as {moment.isoformat()}",
+            remedy=f"The oldest kept version is {kept[0]}.",
+            table=self.uri,
+        )
+
+
+def _store(uri: str | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:
+    return uri if isinstance(uri, Store) else open_store(uri, runtime=runtime, **options)
+
+
+def _transaction(operation: Operation, read_version: int, runtime: Runtime) -> Transaction:
+    return Transaction(read_version, str(runtime.uuid()), operation)

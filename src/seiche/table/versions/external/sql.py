@@ -1,0 +1,91 @@
+"""Records as rows: the statements that SQLite and PostgreSQL share."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+from seiche.table.versions.external.base import ManifestStore, lost, not_there
+from seiche.table.versions.external.records import ManifestRecord
+
+__all__ = ["CREATE", "SqlManifestStore"]
+
+CREATE = """
+CREATE TABLE IF NOT EXISTS {table} (
+  base_uri text NOT NULL, version bigint NOT NULL, path text NOT NULL, size bigint NOT NULL, e_tag text,
+  PRIMARY KEY (base_uri, version)
+)
+"""
+_COLUMNS = "version, path, size, e_tag"
+_GET = f"SELECT {_COLUMNS} FROM {{table}} WHERE base_uri = {{base_uri}} AND version = {{version}}"
+_LATEST = f"SELECT {_COLUMNS} FROM {{table}} WHERE base_uri = {{base_uri}} ORDER BY version DESC LIMIT 1"
+# One statement, so that the look at later versions and the insertion cannot be parted by a crash or by somebody else.
+_INSERT = f"""
+INSERT INTO {{table}} (base_uri, {_COLUMNS})
+SELECT {{base_uri}}, {{version}}, {{path}}, {{size}}, {{e_tag}}
+WHERE NOT EXISTS (SELECT 1 FROM {{table}} WHERE base_uri = {{base_uri}} AND version > {{version}})
+ON CONFLICT DO NOTHING
+RETURNING version
+"""
+_UPDATE = """
+UPDATE {table} SET path = {path}, size = {size}, e_tag = {e_tag}
+WHERE base_uri = {base_uri} AND version = {version} AND path IN ({replacing}, {path})
+RETURNING version
+"""
+_DELETE = "DELETE FROM {table} WHERE base_uri = {base_uri} AND version = {version} RETURNING version"
+
+# Types are written out because PostgreSQL cannot guess those of a parameter that only stands in a SELECT list.
+_TYPES = {"base_uri": "text", "version": "bigint", "path": "text", "size": "bigint", "e_tag": "text", "replacing": "text"}
+
+
+class SqlManifestStore(ManifestStore):
+    """What the SQL stores have in common: each call is one statement in a transaction of its own."""
+
+    # How the database writes a named parameter.
+    _parameter: ClassVar[str]
+
+    def __init__(self, table: str) -> None:
+        """`table` is the name of the database table, quoted as the database wants it."""
+        marks = {name: f"CAST({self._parameter.format(name)} AS {kind})" for name, kind in _TYPES.items()}
+        self._get, self._latest, self._insert, self._update, self._delete = (
+            statement.format(table=table, **marks) for statement in (_GET, _LATEST, _INSERT, _UPDATE, _DELETE)
+        )
+
+    @abstractmethod
+    def _read(self, statement: str, values: dict[str, Any]) -> list[Any]:
+        """The rows that `statement` finds; `Unavailable` if it cannot be run now."""
+
+    @abstractmethod
+    def _write(self, statement: str, values: dict[str, Any]) -> list[Any]:
+        """Run `statement` durably and return its rows; `CommitUnknown` if it may have taken effect all the same."""
+
+    def get(self, base_uri: str, version: int) -> ManifestRecord | None:
+        return _first(self._read(self._get, {"base_uri": base_uri, "version": version}))
+
+    def get_latest(self, base_uri: str) -> ManifestRecord | None:
+        return _first(self._read(self._latest, {"base_uri": base_uri}))
+
+    def put_if_absent(self, base_uri: str, record: ManifestRecord) -> None:
+        if not self._write(self._insert, _values(base_uri, record)):
+            taken = self.get(base_uri, record.version)
+            if taken is None or taken.path != record.path:
+                raise lost(record, base_uri, taken)
+
+    def put_if_present(self, base_uri: str, record: ManifestRecord, *, replacing: str) -> None:
+        if not self._write(self._update, _values(base_uri, record) | {"replacing": replacing}):
+            raise not_there(record, base_uri, replacing)
+
+    def delete(self, base_uri: str, version: int) -> None:
+        self._write(self._delete, {"base_uri": base_uri, "version": version})
+
+
+def _values(base_uri: str, record: ManifestRecord) -> dict[str, Any]:
+    return {
+        "base_uri": base_uri,
+        "version": record.version,
+        "path": record.path,
+        "size": record.size,
+        "e_tag": record.e_tag,
+    }
+
+
+def _first(rows: list[Any]) -> ManifestRecord | None:
+    return ManifestRecord(*rows[0]) if rows else None

@@ -1,0 +1,68 @@
+"""From V1 names to V2 names, once, such that an interrupted migration can be finished and nobody commits meanwhile."""
+
+from contextlib import suppress
+
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import AlreadyExists, NotFound, RetryableConflict
+from seiche.store.base import Store
+from seiche.table.versions import hint
+from seiche.table.versions.naming import Naming, parse
+
+__all__ = ["migrate_to_v2"]
+
+# What stands in the file that blocks the next V1 version: no manifest, so that nobody takes it for one.
+BARRIER = b"seiche: this table is being migrated to V2 names; finish with Table.migrate_naming"
+
+
+def migrate_to_v2(store: Store, *, runtime: Runtime = SYSTEM) -> int:
+    """Rename every manifest of the table at `store` to its V2 name; returns how many were renamed now.
+
+    First the name of the next V1 version is taken by a marker, so that writers, who must claim exactly that name, refuse
+    from then on; then the manifests are renamed, oldest first; at last the marker goes. Run again after a crash, it goes
+    on where it stopped. A table with V2 names is left as it is.
+    """
+    v1 = _versions(store, Naming.V1)
+    if not v1:
+        if not _versions(store, Naming.V2):
+            raise NotFound(f"there is no table at {store.uri}", remedy="Check the address.", table=store.uri)
+        return 0
+    last = v1[-1]
+    if not _is_barrier(store, last):
+        with suppress(AlreadyExists):
+            store.put_if_absent(Naming.V1.path(last + 1), BARRIER)
+        last += 1
+        if not _is_barrier(store, last):
+            raise RetryableConflict(
+                f"{store.uri}: version {last} was committed while the migration was about to begin",
+                table=store.uri,
+                version=last,
+            )
+    renamed = 0
+    for version in _versions(store, Naming.V1):
+        if version != last:
+            _rename(store, version)
+            renamed += 1
+    store.delete(Naming.V1.path(last))
+    hint.write(store, last - 1)
+    return renamed
+
+
+def _rename(store: Store, version: int) -> None:
+    """A crash may leave both names of a version, with the same bytes: then the new one stays."""
+    source = Naming.V1.path(version)
+    try:
+        store.rename_if_absent(source, Naming.V2.path(version))
+    except AlreadyExists:
+        store.delete(source)
+
+
+def _versions(store: Store, naming: Naming) -> list[int]:
+    parsed = (parse(info.path.rpartition("/")[2]) for info in store.list("_versions"))
+    return sorted(found[1] for found in parsed if found is not None and found[0] is naming)
+
+
+def _is_barrier(store: Store, version: int) -> bool:
+    try:
+        return store.get_range(Naming.V1.path(version), 0, len(BARRIER)) == BARRIER
+    except NotFound:
+        return False

@@ -1,0 +1,228 @@
+"""Names of versions, finding the newest, claiming the next."""
+
+from pathlib import Path
+
+import pytest
+
+from seiche.core.clock import SimulatedClock
+from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
+from seiche.store.base import Store
+from seiche.store.local import LocalStore
+from seiche.table.versions import hint
+from seiche.table.versions.migration import BARRIER, migrate_to_v2
+from seiche.table.versions.naming import DETACHED, Naming, detect, parse
+from seiche.table.versions.stored import PutVersions, RenameVersions, StoredVersions
+from seiche.testing import CountingStore, DictStore, Fault, SimulatedStore, Stopped
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("version", "v1", "v2"),
+    [
+        (1, "1.manifest", "18446744073709551614.manifest"),
+        (2, "2.manifest", "18446744073709551613.manifest"),
+        (10, "10.manifest", "18446744073709551605.manifest"),
+        (LARGEST, "9223372036854775807.manifest", "09223372036854775808.manifest"),
+    ],
+)
+def test_named_vectors(version: int, v1: str, v2: str) -> None:
+    assert Naming.V1.file_name(version) == v1
+    assert Naming.V2.file_name(version) == v2
+    assert parse(v1) == (Naming.V1, version)
+    assert parse(v2) == (Naming.V2, version)
+
+
+@pytest.mark.parametrize("version", [-1, 0, DETACHED, DETACHED + 5])
+def test_numbers_outside_the_history_have_no_name(version: int) -> None:
+    with pytest.raises(InvalidInput):
+        Naming.V2.path(version)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"d{DETACHED + 7}.manifest",
+        "latest_version_hint.json",
+        "18446744073709551614.manifest-3f2a",
+        "18446744073709551614.manifest#3",
+        "18446744073709551614.manifest.tmp-abc",
+        "foo.manifest",
+        ".manifest",
+        "0.manifest",
+        "18446744073709551615.manifest",
+        "١.manifest",
+        "-1.manifest",
+    ],
+)
+def test_other_files_are_no_versions(name: str) -> None:
+    assert parse(name) is None
+
+
+def test_a_directory_that_mixes_the_schemes_is_refused() -> None:
+    with pytest.raises(Corrupt, match="both naming schemes") as caught:
+        detect(["1.manifest", "18446744073709551613.manifest"], table="t")
+    assert "migrate_naming" in caught.value.remedy
+
+
+def table(store: Store, naming: Naming, *versions: int) -> Store:
+    for version in versions:
+        store.put_if_absent(naming.path(version), b"manifest %d" % version)
+    return store
+
+
+class Remote(DictStore):
+    """A store where a listing is a request of its own kind, as on S3."""
+
+    @property
+    def lists_in_one_request(self) -> bool:
+        return False
+
+
+class Nearby(DictStore):
+    """A store where a listing is cheap, as on local disk."""
+
+    @property
+    def lists_in_one_request(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", [Nearby, Remote])
+@pytest.mark.parametrize("naming", list(Naming))
+@pytest.mark.parametrize(
+    "hinted",
+    [
+        None,
+        b"",
+        b"garbage",
+        b"{}",
+        b'{"version":2}',
+        b'{"version":7}',
+        b'{"version":999}',
+        b'{"version":"7"}',
+        b"[" * 5000,
+    ],
+)
+def test_every_hint_is_survived(kind: type[DictStore], naming: Naming, hinted: bytes | None) -> None:
+    store = table(kind(), naming, *range(1, 8))
+    if hinted is not None:
+        store.put(hint.PATH, hinted)
+    versions = PutVersions(store, runtime=Runtime.seeded(1))
+    assert versions.newest() == 7
+    assert versions.naming is naming
+    for known in range(1, 8):
+        assert versions.newest(known) == 7
+    assert versions.all() == list(range(1, 8))
+
+
+@pytest.mark.parametrize("kind", [Nearby, Remote])
+def test_a_version_that_somebody_else_just_made_is_seen_although_the_hint_is_old(kind: type[DictStore]) -> None:
+    store = table(kind(), Naming.V2, 1)
+    versions = PutVersions(store, runtime=Runtime.seeded(1))
+    assert versions.newest() == 1
+    versions.announce(1)
+    table(store, Naming.V2, 2, 3, 4, 5)
+    assert versions.newest(1) == 5
+
+
+@pytest.mark.parametrize("kind", [Nearby, Remote])
+def test_a_gap_left_by_a_cleanup_is_not_taken_for_the_end(kind: type[DictStore]) -> None:
+    """Version 2 kept by a tag, 3 to 8 cleaned up, 9 the newest: a handle at 2 must not claim 3."""
+    clock = SimulatedClock()
+    runtime = Runtime(clock, Runtime.seeded(1).random)
+    store = table(kind(), Naming.V2, 1, 2)
+    versions = PutVersions(store, runtime=runtime)
+    assert versions.newest() == 2
+    table(store, Naming.V2, 9)
+    store.put(hint.PATH, b'{"version":9}')
+    assert versions.newest(2) == 9
+    store.delete(hint.PATH)
+    clock.advance(61)
+    assert versions.newest(2) == 9
+
+
+def test_requests_to_find_the_newest() -> None:
+    near = CountingStore(table(Nearby(), Naming.V2, *range(1, 1001)))
+    versions = PutVersions(near, runtime=Runtime.seeded(1))
+    assert versions.newest() == 1000
+    assert near.requests == 1
+    versions.announce(1000)
+    near.reset()
+    assert versions.newest(1000) == 1000
+    assert near.requests == 2
+    remote = CountingStore(table(Remote(), Naming.V2, *range(1, 1001)))
+    versions = PutVersions(remote, runtime=Runtime.seeded(1))
+    assert versions.newest() == 1000
+    assert remote.requests == 2
+    remote.reset()
+    assert versions.newest(1000) == 1000
+    assert remote.requests == 1
+
+
+@pytest.mark.parametrize("kind", [Nearby, Remote])
+@pytest.mark.parametrize("stray", [1, 2, 3, 12, 500])
+def test_a_stray_v1_manifest_is_found_when_the_table_is_opened(kind: type[DictStore], stray: int) -> None:
+    store = table(kind(), Naming.V2, *range(1, 11))
+    table(store, Naming.V1, stray)
+    with pytest.raises(Corrupt, match="both naming schemes"):
+        PutVersions(store).newest()
+
+
+@pytest.mark.parametrize("kind", [PutVersions, RenameVersions])
+def test_a_version_is_claimed_once(kind: type[StoredVersions]) -> None:
+    store = table(DictStore(), Naming.V2, 1)
+    versions = kind(store)
+    versions.claim(2, b"first")
+    with pytest.raises(AlreadyExists):
+        versions.claim(2, b"second")
+    assert store.get(Naming.V2.path(2)) == b"first"
+    assert versions.newest() == 2
+
+
+def test_no_table() -> None:
+    with pytest.raises(NotFound, match="no table"):
+        PutVersions(DictStore()).newest()
+
+
+def test_detached_versions_are_left_alone() -> None:
+    store = table(DictStore(), Naming.V2, 1, 2)
+    store.put_if_absent(f"_versions/d{DETACHED + 9}.manifest", b"detached")
+    assert PutVersions(store).all() == [1, 2]
+
+
+def test_migration_renames_everything_and_is_repeatable() -> None:
+    store = table(DictStore(), Naming.V1, *range(1, 6))
+    assert migrate_to_v2(store) == 5
+    assert PutVersions(store).all() == [1, 2, 3, 4, 5]
+    assert PutVersions(store).naming is Naming.V2
+    assert store.get(Naming.V2.path(3)) == b"manifest 3"
+    assert migrate_to_v2(store) == 0
+
+
+def test_an_interrupted_migration_can_be_finished_and_nobody_writes_meanwhile() -> None:
+    stops: tuple[Fault, ...] = ("stop_before", "stop_after")
+    calls = CountingStore(table(DictStore(), Naming.V1, 1, 2, 3))
+    migrate_to_v2(calls)
+    for stop in range(1, calls.requests + 1):
+        for fault in stops:
+            inner = table(DictStore(), Naming.V1, 1, 2, 3)
+            with pytest.raises(Stopped):
+                migrate_to_v2(SimulatedStore(inner, plan={stop: fault}))
+            begun = inner.exists(Naming.V1.path(4))
+            if begun:
+                with pytest.raises(AlreadyExists):
+                    PutVersions(inner, naming=Naming.V1).claim(4, b"manifest 4")
+            migrate_to_v2(inner)
+            assert PutVersions(inner).all() == [1, 2, 3]
+            assert PutVersions(inner).naming is Naming.V2
+            assert [inner.get(Naming.V2.path(version)) for version in (1, 2, 3)] == [
+                b"manifest %d" % v for v in (1, 2, 3)
+            ]
+
+
+def test_the_barrier_is_no_manifest(tmp_path: Path) -> None:
+    store = table(LocalStore(str(tmp_path)), Naming.V1, 1)
+    store.put_if_absent(Naming.V1.path(2), BARRIER)
+    with pytest.raises(Corrupt):
+        PutVersions(store).read(2)
