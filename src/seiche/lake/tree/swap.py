@@ -75,15 +75,19 @@ def publish(
             pass
         except CommitUnknown as error:
             doubt = error
-        except Unavailable as error:
+        except SeicheError as error:
             failure = error
-            continue
+            if isinstance(error, Unavailable):
+                continue
+            break
         try:
             found = read_root(store, root.version)
         except (NotFound, Unavailable) as error:
             failure = error
             continue
         return Won(root) if found.root_id == root.root_id else Lost(found)
+    if doubt is None and failure is not None and not isinstance(failure, (NotFound, Unavailable)):
+        raise failure  # the store refused, and no earlier put can have slipped through
     raise _undecided(root, doubt, failure)
 
 
