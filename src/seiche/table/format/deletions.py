@@ -132,9 +132,9 @@ class DeletionFiles:
     """
 
     def __init__(self, store: Store, runtime: Runtime = SYSTEM, *, bases: Mapping[int, Store] | None = None) -> None:
-        self._store = store
-        self._runtime = runtime
-        self._bases = bases or {}
+        self.store = store
+        self.runtime = runtime
+        self.bases = bases or {}
 
     def read(self, fragment: DataFragment) -> BitMap:
         """The deleted row offsets of the fragment; empty if it has no deletion file."""
@@ -158,21 +158,21 @@ class DeletionFiles:
         file = DeletionFile(
             file_type=DeletionFile.BITMAP if bitmap else DeletionFile.ARROW,
             read_version=read_version,
-            id=self._runtime.u64(),
+            id=self.runtime.u64(),
             num_deleted_rows=len(offsets),
         )
         data = encode_bitmap(offsets) if bitmap else encode_arrow(offsets)
-        self._store.put_if_absent(path(fragment_id, file), data)
+        self.store.put_if_absent(path(fragment_id, file), data)
         return file
 
     def _base(self, file: DeletionFile, where: str) -> Store:
         if not file.HasField("base_id"):
-            return self._store
+            return self.store
         try:
-            return self._bases[file.base_id]
+            return self.bases[file.base_id]
         except KeyError:
             raise NotFound(
-                f"{where} lies under base path {file.base_id}, which is not among {sorted(self._bases)}",
+                f"{where} lies under base path {file.base_id}, which is not among {sorted(self.bases)}",
                 path=where,
                 base_id=file.base_id,
             ) from None

@@ -1,0 +1,144 @@
+"""How index entries are adapted to what others committed: names, coverage, and the two indices that are merged."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from google.protobuf.any_pb2 import Any
+from pyroaring import BitMap
+
+from seiche.table import footprint
+from seiche.table.conflicts import Committed
+from seiche.table.format import roaring
+from seiche.table.format.index_details import (
+    MEM_WAL,
+    MEM_WAL_URL,
+    SINGLETONS,
+    ReuseContent,
+    mark_merged,
+    mem_wal_details,
+    merge_mem_wal,
+    merge_reuse,
+)
+from seiche.table.format.index_details_pb2 import MemWalIndexDetails
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
+from seiche.table.operations import CreateIndex, MergedGeneration, Rewrite
+
+__all__ = ["followed", "marked", "merged_reuse", "replacing", "trimmed", "trimmed_to", "without"]
+
+
+def replacing(ours: CreateIndex, theirs: CreateIndex) -> CreateIndex:
+    """Ours wins: what they added under a name that we write or drop goes, and a MemWAL index of both is merged."""
+    names = {one.name for one in (*ours.new_indices, *ours.removed_indices)}
+    made = without(ours, (one for one in theirs.new_indices if one.name in names))
+    other = footprint.of_name(theirs, MEM_WAL)
+    if other is None:
+        return made
+    return _with_mem_wal(made, lambda details: merge_mem_wal(details, mem_wal_details(other)))
+
+
+def marked(ours: CreateIndex, generations: Iterable[MergedGeneration]) -> CreateIndex:
+    """With the generations that they merged marked in the MemWAL index that we write, if we write one."""
+    return _with_mem_wal(ours, lambda details: mark_merged(details, generations))
+
+
+def trimmed(ours: CreateIndex, fields: frozenset[int], fragments: frozenset[int]) -> CreateIndex:
+    """Our indices on any of the fields no longer cover the fragments: values changed there after we read them."""
+    return _recovered(
+        ours, lambda index, covered: covered - BitMap(fragments) if fields & set(index.fields) else covered
+    )
+
+
+def trimmed_to(ours: CreateIndex, before: Manifest, after: Iterable[DataFragment]) -> CreateIndex:
+    """Our indices cover only fragments that still have the files we read: a Merge may have brought others."""
+    now = {one.id: one for one in after}
+
+    def kept(index: IndexMetadata, covered: BitMap) -> BitMap:
+        return BitMap(one for one in covered if _same_columns(before.fragments.get(one), now.get(one), index.fields))
+
+    return _recovered(ours, kept)
+
+
+def _same_columns(before: DataFragment | None, after: DataFragment | None, fields: Iterable[int]) -> bool:
+    if before is None or after is None:
+        return False
+    wanted = set(fields)
+    here = {(file.path, one) for file in before.files for one in file.fields if one in wanted}
+    there = {(file.path, one) for file in after.files for one in file.fields}
+    # A field that owns no column, such as a struct, has its values in those of its children: then every file counts.
+    if not here:
+        here = {(file.path, one) for file in before.files for one in file.fields if one >= 0}
+    return here <= there
+
+
+def followed(ours: CreateIndex, other: Committed, *, stable_row_ids: bool) -> CreateIndex:
+    """Our indices, and those that we drop, as they are after a Rewrite.
+
+    With stable row ids an index goes on pointing to its rows, and only has to say that they are in the new fragments
+    now. An index that the Rewrite brought up to date has a new id: to drop the old one alone would leave it in place.
+    """
+    rewrite = other.transaction.operation
+    if not isinstance(rewrite, Rewrite):
+        return ours
+    dropped = {one.uuid.uuid for one in ours.removed_indices}
+    renewed = {one.new_id.uuid for one in rewrite.rewritten_indices if one.old_id.uuid in dropped}
+    if renewed:
+        ours = without(ours, (one for one in other.load().indices if one.uuid.uuid in renewed))
+    if not stable_row_ids:
+        return ours
+
+    def moved(_: IndexMetadata, covered: BitMap) -> BitMap:
+        for group in rewrite.groups:
+            old = BitMap(one.id for one in group.old_fragments)
+            if old and old <= covered:
+                covered = (covered - old) | BitMap(one.id for one in group.new_fragments)
+        return covered
+
+    return _recovered(ours, moved)
+
+
+def merged_reuse(before: ReuseContent, ours: ReuseContent, theirs: ReuseContent) -> ReuseContent:
+    """The rewrites that either side knows, but for those that one of them has cleaned away since `before`."""
+    known = [{one.dataset_version for one in content.versions} for content in (before, ours, theirs)]
+    cleaned = known[0] - (known[1] & known[2])
+    merged = merge_reuse(ours, theirs)
+    return ReuseContent(versions=[one for one in merged.versions if one.dataset_version not in cleaned])
+
+
+def without(operation: CreateIndex, entries: Iterable[IndexMetadata]) -> CreateIndex:
+    """The operation that removes these entries too."""
+    gone = {one.uuid.uuid for one in (*operation.removed_indices, *operation.new_indices)}
+    more = tuple(one for one in entries if one.uuid.uuid not in gone)
+    return replace(operation, removed_indices=(*operation.removed_indices, *more)) if more else operation
+
+
+def _recovered(operation: CreateIndex, change: Callable[[IndexMetadata, BitMap], BitMap]) -> CreateIndex:
+    """The operation whose indices on columns cover what `change` makes of their coverage."""
+    return replace(operation, new_indices=tuple(_with_coverage(one, change) for one in operation.new_indices))
+
+
+def _with_coverage(index: IndexMetadata, change: Callable[[IndexMetadata, BitMap], BitMap]) -> IndexMetadata:
+    covered = footprint.coverage(index)
+    if index.name in SINGLETONS or covered is None:
+        return index
+    changed = change(index, covered)
+    if changed == covered:
+        return index
+    made = IndexMetadata()
+    made.CopyFrom(index)
+    made.fragment_bitmap = roaring.encode(changed)
+    return made
+
+
+def _with_mem_wal(operation: CreateIndex, change: Callable[[MemWalIndexDetails], MemWalIndexDetails]) -> CreateIndex:
+    return replace(operation, new_indices=tuple(_with_details(one, change) for one in operation.new_indices))
+
+
+def _with_details(index: IndexMetadata, change: Callable[[MemWalIndexDetails], MemWalIndexDetails]) -> IndexMetadata:
+    if index.name != MEM_WAL:
+        return index
+    made = IndexMetadata()
+    made.CopyFrom(index)
+    details = change(mem_wal_details(index))
+    made.index_details.CopyFrom(Any(type_url=MEM_WAL_URL, value=details.SerializeToString(deterministic=True)))
+    return made
