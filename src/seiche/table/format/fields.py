@@ -1,0 +1,80 @@
+"""Finding fields in the schema of a table, which is a list of fields depth first."""
+
+from collections.abc import Iterable, Sequence
+
+from seiche.errors import NotFound
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import Field
+
+__all__ = ["children", "field_ids", "find", "max_field_id", "path_of", "top_level"]
+
+
+def field_ids(fields: Iterable[Field]) -> set[int]:
+    """All ids."""
+    return {field.id for field in fields}
+
+
+def max_field_id(manifest: Manifest) -> int:
+    """The largest id that the schema or any data file has ever used, -1 if none: the next field gets one above it.
+
+    Data files count, because a column that was dropped still has its values there: a new column under the old id would
+    show them.
+    """
+    largest = max((field.id for field in manifest.header.fields), default=-1)
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            largest = max(largest, *file.fields) if file.fields else largest
+    if manifest.header.max_allocated_field_id:
+        largest = max(largest, manifest.header.max_allocated_field_id)
+    return largest
+
+
+def top_level(fields: Iterable[Field]) -> list[Field]:
+    """The columns, without the fields inside them."""
+    return [field for field in fields if field.parent_id == -1]
+
+
+def children(fields: Iterable[Field], parent: int) -> list[Field]:
+    """The fields directly inside the one with the id `parent`."""
+    return [field for field in fields if field.parent_id == parent]
+
+
+def find(fields: Sequence[Field], path: str | Sequence[str]) -> Field:
+    """The field at a path of names, as parts or with dots between them; `NotFound` if there is none.
+
+    A name that has a dot itself goes in back quotes: ``a.`b.c` ``.
+    """
+    parts = _split(path) if isinstance(path, str) else list(path)
+    parent, found = -1, None
+    for part in parts:
+        found = next((field for field in fields if field.parent_id == parent and field.name == part), None)
+        if found is None:
+            known = sorted(field.name for field in fields if field.parent_id == parent)
+            raise NotFound(f"there is no column {path!r}: {part!r} is not among {known}", column=path)
+        parent = found.id
+    if found is None:
+        raise NotFound("an empty path names no column", column=path)
+    return found
+
+
+def path_of(fields: Sequence[Field], field_id: int) -> str:
+    """The names from the column down to the field, with dots between them."""
+    by_id = {field.id: field for field in fields}
+    names: list[str] = []
+    while field_id in by_id and len(names) <= len(by_id):
+        field = by_id[field_id]
+        names.append(f"`{field.name}`" if "." in field.name else field.name)
+        field_id = field.parent_id
+    return ".".join(reversed(names))
+
+
+def _split(path: str) -> list[str]:
+    parts, quoted = [""], False
+    for char in path:
+        if char == "`":
+            quoted = not quoted
+        elif char == "." and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
