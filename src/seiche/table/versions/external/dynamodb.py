@@ -2,21 +2,35 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
-from seiche.errors import AlreadyExists, InvalidInput, PermissionDenied, SeicheError, Unavailable
+from seiche.errors import AlreadyExists, InvalidInput, PermissionDenied, Unavailable
 from seiche.store.base import Store
 from seiche.table.versions.external.base import ManifestStore, lost, not_there, unclear
 from seiche.table.versions.external.records import ManifestRecord
 
 __all__ = ["DynamoDBManifestStore"]
 
+Purpose: TypeAlias = Literal["read", "write"]
+
 _COMMITTER = "seiche"
+# The attribute that marks a deleted record whose number stays taken. pylance does not look at it.
+_DELETED = "tombstone"
+_NOTHING: Mapping[str, Any] = {_DELETED: True}
 _ABSENT = "attribute_not_exists(base_uri) AND attribute_not_exists(version)"
-_UNCHANGED = "#path IN (:replacing, :path)"
-_MINE = "#path = :path"
+_SCHEMA: Mapping[str, Any] = {
+    "KeySchema": [
+        {"AttributeName": "base_uri", "KeyType": "HASH"},
+        {"AttributeName": "version", "KeyType": "RANGE"},
+    ],
+    "AttributeDefinitions": [
+        {"AttributeName": "base_uri", "AttributeType": "S"},
+        {"AttributeName": "version", "AttributeType": "N"},
+    ],
+}
 
 _DENIED = frozenset(
     {
@@ -49,7 +63,9 @@ class DynamoDBManifestStore(ManifestStore):
     overwrite each other's claims.
     """
 
-    def __init__(self, table: str, *, endpoint: str = "", region: str = "", options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, table: str, *, endpoint: str = "", region: str = "", options: Mapping[str, str] | None = None
+    ) -> None:
         """`options` are those of an S3 store (`aws_access_key_id`, `aws_region` ...); the rest is as boto3 finds it.
 
         Without `endpoint` that of the environment is taken (`DYNAMODB_ENDPOINT`, as pylance does).
@@ -79,86 +95,186 @@ class DynamoDBManifestStore(ManifestStore):
         path = rest if scheme == "file" else rest.partition("/")[2]
         if not path.strip("/"):
             raise InvalidInput(
-                f"{store.uri}: a table at the root of a bucket cannot be recorded in DynamoDB, whose keys are not empty",
+                f"{store.uri}: a table at the root of a bucket has no key, and DynamoDB takes no empty one",
                 remedy="Put the table below a prefix.",
             )
         return unquote(path).strip("/")
 
     def get(self, base_uri: str, version: int) -> ManifestRecord | None:
-        answer = self._call("get_item", Key=_key(base_uri, version), ConsistentRead=True)
-        return _record(answer["Item"]) if "Item" in answer else None
+        answer = self._read("get_item", Key=_key(base_uri, version), ConsistentRead=True)
+        item = answer.get("Item", _NOTHING)
+        return None if _DELETED in item else _record(item)
 
     def get_latest(self, base_uri: str) -> ManifestRecord | None:
-        answer = self._call(
-            "query",
-            KeyConditionExpression="base_uri = :base_uri",
-            ExpressionAttributeValues={":base_uri": {"S": base_uri}},
-            ConsistentRead=True,
-            ScanIndexForward=False,
-            Limit=1,
-        )
-        return _record(answer["Items"][0]) if answer["Items"] else None
+        start: dict[str, Any] = {}
+        while True:
+            answer = self._read(
+                "query",
+                KeyConditionExpression="base_uri = :base_uri",
+                ExpressionAttributeValues={":base_uri": {"S": base_uri}},
+                ConsistentRead=True,
+                ScanIndexForward=False,
+                Limit=1,
+                **start,
+            )
+            for item in answer["Items"]:
+                if _DELETED not in item:
+                    return _record(item)
+            if "LastEvaluatedKey" not in answer:
+                return None
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def put_if_absent(self, base_uri: str, record: ManifestRecord) -> None:
         if not self._write("put_item", Item=_item(base_uri, record), ConditionExpression=_ABSENT):
             taken = self.get(base_uri, record.version)
             if taken is None or taken.path != record.path:
                 raise lost(record, base_uri, taken)
-        self._take_back_if_stale(base_uri, record)
 
     def put_if_present(self, base_uri: str, record: ManifestRecord, *, replacing: str) -> None:
         if not self._write(
             "put_item",
             Item=_item(base_uri, record),
-            ConditionExpression=_UNCHANGED,
+            ConditionExpression=f"#path IN (:replacing, :path) AND attribute_not_exists({_DELETED})",
             ExpressionAttributeNames={"#path": "path"},
             ExpressionAttributeValues={":replacing": {"S": replacing}, ":path": {"S": record.path}},
         ):
             raise not_there(record, base_uri, replacing)
 
     def delete(self, base_uri: str, version: int) -> None:
-        self._write("delete_item", Key=_key(base_uri, version))
+        """Below the latest version a tombstone stays: DynamoDB cannot make "no later record" a condition of a put."""
+        latest = self.get_latest(base_uri)
+        if latest is not None and latest.version > version:
+            self._write(
+                "update_item",
+                Key=_key(base_uri, version),
+                UpdateExpression=f"SET {_DELETED} = :true",
+                ConditionExpression="attribute_exists(base_uri)",
+                ExpressionAttributeValues={":true": {"BOOL": True}},
+            )
+        else:
+            self._write("delete_item", Key=_key(base_uri, version))
 
     def create_table(self) -> None:
         """Make the DynamoDB table, paid for by request, and wait until it can be used; nothing if it exists."""
-        try:
-            self._call(
-                "create_table",
-                KeySchema=[
-                    {"AttributeName": "base_uri", "KeyType": "HASH"},
-                    {"AttributeName": "version", "KeyType": "RANGE"},
-                ],
-                AttributeDefinitions=[
-                    {"AttributeName": "base_uri", "AttributeType": "S"},
-                    {"AttributeName": "version", "AttributeType": "N"},
-                ],
-                BillingMode="PAY_PER_REQUEST",
-            )
-        except AlreadyExists:
-            return
+        with suppress(AlreadyExists):
+            self._ask("write", "create_table", BillingMode="PAY_PER_REQUEST", **_SCHEMA)
         self._connected().get_waiter("table_exists").wait(TableName=self._table)
 
     def close(self) -> None:
         with self._lock:
+            if self._client is not None and self._owner == os.getpid():
+                self._client.close()
             self._client = None
 
-    def _take_back_if_stale(self, base_uri: str, record: ManifestRecord) -> None:
-        """Undo a claim below the latest version, which was free only because the records there were cleaned up.
+    def _read(self, operation: str, **request: Any) -> dict[str, Any]:
+        return self._ask("read", operation, **request)
 
-        DynamoDB cannot make the absence of later records a condition. Until the second step nobody takes the record for
-        a commit: it is not the latest, and its writer has not been told that it won.
-        """
-        latest = self.get_latest(base_uri)
-        if latest is None or latest.version <= record.version:
-            return
-        taken = self.get(base_uri, record.version - 1)
-        if taken is not None:
-            return  # its predecessor is there: it was free because it was next, and others have built on it since
-        self._write(
-            "delete_item",
-            Key=_key(base_uri, record.version),
-            ConditionExpression=_MINE,
-            ExpressionAttributeNames={"#path": "path"},
-            ExpressionAttributeValues={":path": {"S": record.path}},
+    def _write(self, operation: str, **request: Any) -> bool:
+        """Whether the condition of the request held."""
+        try:
+            self._ask("write", operation, **request)
+        except _ConditionFailed:
+            return False
+        return True
+
+    def _ask(self, purpose: Purpose, operation: str, **request: Any) -> dict[str, Any]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            answer: dict[str, Any] = getattr(self._connected(), operation)(TableName=self._table, **request)
+        except (BotoCoreError, ClientError) as error:
+            raise self._meaning(error, purpose) from error
+        return answer
+
+    def _connected(self) -> Any:
+        """A client of this process; what a forked child inherits must not be used by it."""
+        with self._lock:
+            if self._client is None or self._owner != os.getpid():
+                self._client, self._owner = _client(self._settings), os.getpid()
+            return self._client
+
+    def _meaning(self, error: Exception, purpose: Purpose) -> Exception:
+        from botocore import exceptions
+
+        message = f"{self.uri}: {error}"
+        if isinstance(error, exceptions.ClientError):
+            return self._refused(error.response, message, purpose)
+        if isinstance(error, _missing_settings()):
+            return PermissionDenied(message, remedy="Give credentials and a region, as for S3.", uri=self.uri)
+        if purpose == "read" or isinstance(error, exceptions.EndpointConnectionError | exceptions.ConnectTimeoutError):
+            return Unavailable(message, uri=self.uri)
+        return unclear(self.uri, str(error))
+
+    def _refused(self, response: Any, message: str, purpose: Purpose) -> Exception:
+        code = response.get("Error", {}).get("Code", "")
+        if code == "ConditionalCheckFailedException":
+            return _ConditionFailed(message)
+        if code == "ResourceInUseException":
+            return AlreadyExists(message, uri=self.uri)
+        if code in _DENIED:
+            return PermissionDenied(message, remedy="Check the credentials and the policy.", uri=self.uri, code=code)
+        if code in _REFUSED:
+            return Unavailable(message, uri=self.uri, code=code)
+        if response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500) >= 500:
+            if purpose == "read":
+                return Unavailable(message, uri=self.uri, code=code)
+            return unclear(self.uri, message)
+        return InvalidInput(
+            message,
+            remedy=f"There must be a DynamoDB table {self._table!r} with the hash key base_uri (S) and the range key"
+            " version (N); `DynamoDBManifestStore.create_table()` makes it.",
+            uri=self.uri,
+            code=code,
         )
-        raise lost(record, base_uri, None)
+
+
+class _ConditionFailed(Exception):
+    """The condition of a write did not hold: nothing was written."""
+
+
+def _client(settings: Mapping[str, str | None]) -> Any:
+    try:
+        import boto3
+        from botocore.config import Config
+    except ImportError as error:
+        raise InvalidInput(
+            "a manifest store in DynamoDB needs the library boto3",
+            remedy="Install it with `pip install 'seiche[dynamodb]'`.",
+        ) from error
+    # Requests that boto3 sends again meet their own record and are settled by its path, which nobody else has.
+    retries = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=10, read_timeout=30)
+    try:
+        # A session of our own: the default one is shared by the whole process and not safe to make clients in threads.
+        return boto3.session.Session().client("dynamodb", config=retries, **settings)
+    except _missing_settings() as error:
+        raise PermissionDenied(f"DynamoDB: {error}", remedy="Give credentials and a region, as for S3.") from error
+
+
+def _missing_settings() -> tuple[type[Exception], ...]:
+    from botocore import exceptions
+
+    return (
+        exceptions.NoCredentialsError,
+        exceptions.NoRegionError,
+        exceptions.PartialCredentialsError,
+        exceptions.ProfileNotFound,
+        exceptions.TokenRetrievalError,
+    )
+
+
+def _key(base_uri: str, version: int) -> dict[str, Any]:
+    return {"base_uri": {"S": base_uri}, "version": {"N": str(version)}}
+
+
+def _item(base_uri: str, record: ManifestRecord) -> dict[str, Any]:
+    item = _key(base_uri, record.version) | {
+        "path": {"S": record.path},
+        "size": {"N": str(record.size)},
+        "committer": {"S": _COMMITTER},
+    }
+    return item if record.e_tag is None else item | {"e_tag": {"S": record.e_tag}}
+
+
+def _record(item: Mapping[str, Any]) -> ManifestRecord:
+    e_tag = item.get("e_tag", {}).get("S")
+    return ManifestRecord(int(item["version"]["N"]), item["path"]["S"], int(item["size"]["N"]), e_tag)

@@ -27,9 +27,7 @@ _PATIENCE = Patience(attempts=10, timeout=30.0)
 _CONNECT_SECONDS = 10
 
 # A server may be set to answer before a commit is on disk. A claim that it forgets in a crash has two winners.
-_DURABLE = (
-    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-)
+_DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 class PostgresManifestStore(SqlManifestStore):

@@ -14,14 +14,15 @@ CREATE TABLE IF NOT EXISTS {table} (
   PRIMARY KEY (base_uri, version)
 )
 """
-_COLUMNS = "version, path, size, e_tag"
-_GET = f"SELECT {_COLUMNS} FROM {{table}} WHERE base_uri = {{base_uri}} AND version = {{version}}"
-_LATEST = f"SELECT {_COLUMNS} FROM {{table}} WHERE base_uri = {{base_uri}} ORDER BY version DESC LIMIT 1"
+_GET = "SELECT version, path, size, e_tag FROM {table} WHERE base_uri = {base_uri} AND version = {version}"
+_LATEST = """
+SELECT version, path, size, e_tag FROM {table} WHERE base_uri = {base_uri} ORDER BY version DESC LIMIT 1
+"""
 # One statement, so that the look at later versions and the insertion cannot be parted by a crash or by somebody else.
-_INSERT = f"""
-INSERT INTO {{table}} (base_uri, {_COLUMNS})
-SELECT {{base_uri}}, {{version}}, {{path}}, {{size}}, {{e_tag}}
-WHERE NOT EXISTS (SELECT 1 FROM {{table}} WHERE base_uri = {{base_uri}} AND version > {{version}})
+_INSERT = """
+INSERT INTO {table} (base_uri, version, path, size, e_tag)
+SELECT {base_uri}, {version}, {path}, {size}, {e_tag}
+WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE base_uri = {base_uri} AND version > {version})
 ON CONFLICT DO NOTHING
 RETURNING version
 """
@@ -33,7 +34,14 @@ RETURNING version
 _DELETE = "DELETE FROM {table} WHERE base_uri = {base_uri} AND version = {version} RETURNING version"
 
 # Types are written out because PostgreSQL cannot guess those of a parameter that only stands in a SELECT list.
-_TYPES = {"base_uri": "text", "version": "bigint", "path": "text", "size": "bigint", "e_tag": "text", "replacing": "text"}
+_TYPES = {
+    "base_uri": "text",
+    "version": "bigint",
+    "path": "text",
+    "size": "bigint",
+    "e_tag": "text",
+    "replacing": "text",
+}
 
 
 class SqlManifestStore(ManifestStore):

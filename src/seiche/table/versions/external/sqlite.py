@@ -93,8 +93,12 @@ class SqliteManifestStore(SqlManifestStore):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the upper bits only say more about the same
         message = f"{self.uri}: {error}"
         if code in _BROKEN:
-            return Corrupt(message, remedy="Restore the file from a copy, or remove it: records are found again from"
-                           " the table's directory when no writer is at work.", uri=self.uri)
+            return Corrupt(
+                message,
+                remedy="Restore the file from a copy, or remove it: records are found again from"
+                " the table's directory when no writer is at work.",
+                uri=self.uri,
+            )
         if code in _DENIED:
             return PermissionDenied(message, remedy="Check that the directory exists and may be written.", uri=self.uri)
         if code in _NOTHING_HAPPENED or not sent:
