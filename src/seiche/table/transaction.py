@@ -5,19 +5,17 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from google.protobuf.message import DecodeError
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from seiche.errors import Corrupt
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.transactions import UnknownOperation, file_name, set_unknown_operation, unknown_operation
 from seiche.table.operations import OPERATIONS, Opaque, Operation
 from seiche.table.operations.base import unknown_fields, with_unknown
-from seiche.table.operations.wire import LENGTH_DELIMITED, length_delimited, without_field
+from seiche.table.operations.wire import without_field
 
 __all__ = ["Transaction"]
 
 _BY_FIELD = {operation.field_name: operation for operation in OPERATIONS}
-# In the Transaction message, smaller field numbers are about the transaction; from here on they are operations.
-_FIRST_OPERATION = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +39,14 @@ class Transaction:
     @property
     def file_name(self) -> str:
         """The name of the transaction's file in `_transactions/`."""
-        return f"{self.read_version}-{self.uuid}.txn"
+        return file_name(self.read_version, self.uuid)
 
     def to_proto(self) -> pb.Transaction:
         message = pb.Transaction(
             read_version=self.read_version, uuid=self.uuid, tag=self.tag, properties=self.properties
         )
         if isinstance(self.operation, Opaque):
-            with_unknown(message, length_delimited(self.operation.field_number, self.operation.raw))
+            set_unknown_operation(message, UnknownOperation(self.operation.field_number, self.operation.raw))
         else:
             getattr(message, self.operation.field_name).CopyFrom(self.operation.to_proto())
         return with_unknown(message, self.unknown)
@@ -81,10 +79,8 @@ def _operation(message: pb.Transaction) -> tuple[Operation, bytes]:
     if blob := message.WhichOneof("blob_operation"):
         number = message.DESCRIPTOR.fields_by_name[blob].number
         return Opaque(number, getattr(message, blob).SerializeToString()), _besides(message, blob)
-    unknown = UnknownFieldSet(message)
-    for one in (unknown[index] for index in range(len(unknown))):
-        if one.field_number >= _FIRST_OPERATION and one.wire_type == LENGTH_DELIMITED:
-            return Opaque(one.field_number, one.data), without_field(_besides(message), one.field_number)
+    if newer := unknown_operation(message):
+        return Opaque(newer.number, newer.payload), without_field(_besides(message), newer.number)
     name = message.WhichOneof("operation")
     if name is None:
         raise Corrupt("the transaction has no operation")

@@ -4,8 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
+from seiche.table.operations.context import Build
+from seiche.table.operations.fields import check_fit
+from seiche.table.operations.numbering import add_new
 
 __all__ = ["Append"]
 
@@ -18,6 +22,12 @@ class Append(Values):
     field_name: ClassVar[str] = "append"
 
     fragments: tuple[DataFragment, ...] = ()
+
+    def apply(self, manifest: Manifest, build: Build) -> Manifest:
+        check_fit(self.fragments, manifest, build)
+        header = manifest.copy_header()
+        new = add_new(self.fragments, header, manifest, build.version)
+        return Manifest(header, manifest.fragments.extended(new), manifest.index_section)
 
     def to_proto(self) -> pb.Append:
         return with_unknown(pb.Append(fragments=self.fragments), self.unknown)

@@ -7,6 +7,9 @@ from typing import ClassVar, TypeVar
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from seiche.table.format.manifest import Manifest
+from seiche.table.operations.context import Build
+
 __all__ = ["Values", "unknown_fields", "with_unknown"]
 
 _Message = TypeVar("_Message", bound=Message)
@@ -33,6 +36,14 @@ class Values:
                 object.__setattr__(self, one.name, tuple(value))
             elif isinstance(value, Mapping):
                 object.__setattr__(self, one.name, dict(value))
+
+    def apply(self, manifest: Manifest, build: Build) -> Manifest:
+        """The version that this operation makes of `manifest`, or an error if that would not be what was meant.
+
+        Pure: reads nothing but what `build` gives it, and changes neither its arguments nor itself. The result has a
+        header of its own, which the caller may go on to fill in: number, time and writer are not set here.
+        """
+        raise NotImplementedError
 
 
 def unknown_fields(message: Message) -> bytes:

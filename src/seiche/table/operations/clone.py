@@ -1,12 +1,25 @@
 """Clone: a new table, or a branch, that begins as a copy of another."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
+from seiche.errors import InvalidInput
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.fragments import Fragments
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFile, IndexMetadata
+from seiche.table.format.manifest_pb2 import Manifest as Header
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
+from seiche.table.operations.bases import unused_base_id
+from seiche.table.operations.context import Build
 
 __all__ = ["Clone"]
+
+_EXTERNAL: tuple[Literal["external_row_ids"], Literal["external_last_updated"], Literal["external_created"]] = (
+    "external_row_ids",
+    "external_last_updated",
+    "external_created",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +39,33 @@ class Clone(Values):
     ref_path: str = ""
     # Set when the new root is a branch of the source.
     branch_name: str | None = None
+
+    def apply(self, manifest: Manifest, build: Build) -> Manifest:
+        """The first version of the new root; `manifest` is that of the source, whose number it keeps."""
+        if manifest.version != self.ref_version:
+            raise InvalidInput(
+                f"the clone is of version {self.ref_version}, the manifest is of version {manifest.version}",
+                version=manifest.version,
+            )
+        header = manifest.copy_header()
+        header.ClearField("branch")
+        if self.branch_name is not None:
+            header.branch = self.branch_name
+        base_id = None
+        if self.is_shallow:
+            base_id = self._add_source(header)
+        else:
+            del header.base_paths[:]
+        fragments = Fragments(_moved_fragment(fragment, base_id) for fragment in manifest.fragments)
+        return Manifest(header, fragments, (_moved_index(index, base_id) for index in manifest.indices))
+
+    def _add_source(self, header: Header) -> int:
+        """Make the source one of the bases, if it is not one already, and return its id."""
+        if not self.ref_path:
+            raise InvalidInput("a shallow clone needs the path of the table that its files stay in")
+        base_id = unused_base_id(header.base_paths) if header.base_paths else 0
+        header.base_paths.add(id=base_id, is_dataset_root=True, path=self.ref_path)
+        return base_id
 
     def to_proto(self) -> pb.Clone:
         message = pb.Clone(
@@ -47,3 +87,31 @@ class Clone(Values):
             message.branch_name if message.HasField("branch_name") else None,
             unknown=unknown_fields(message),
         )
+
+
+def _moved_fragment(fragment: DataFragment, base_id: int | None) -> DataFragment:
+    """As seen from another root: files of the source itself lie in the base, or with no base in the new root too."""
+    outside = [name for name in _EXTERNAL if fragment.HasField(name)]
+    if outside:
+        raise InvalidInput(f"fragment {fragment.id} keeps {outside[0]} in a file, which a clone cannot refer to")
+    made = DataFragment()
+    made.CopyFrom(fragment)
+    for file in made.files:
+        _move(file, base_id)
+    if made.HasField("deletion_file"):
+        _move(made.deletion_file, base_id)
+    return made
+
+
+def _moved_index(index: IndexMetadata, base_id: int | None) -> IndexMetadata:
+    made = IndexMetadata()
+    made.CopyFrom(index)
+    _move(made, base_id)
+    return made
+
+
+def _move(file: DataFile | DeletionFile | IndexMetadata, base_id: int | None) -> None:
+    if base_id is None:
+        file.ClearField("base_id")
+    elif not file.HasField("base_id"):
+        file.base_id = base_id

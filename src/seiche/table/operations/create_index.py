@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from seiche.errors import InvalidInput, RetryableConflict
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import IndexMetadata
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
+from seiche.table.operations.context import Build
+from seiche.table.operations.coverage import covered, is_system
+from seiche.table.operations.fields import check_same_meaning
 
 __all__ = ["CreateIndex"]
 
@@ -20,6 +25,25 @@ class CreateIndex(Values):
     new_indices: tuple[IndexMetadata, ...] = ()
     removed_indices: tuple[IndexMetadata, ...] = ()
 
+    def apply(self, manifest: Manifest, build: Build) -> Manifest:
+        for index in self.new_indices:
+            _check_new(index, manifest, build)
+        gone = {index.uuid.uuid for index in (*self.removed_indices, *self.new_indices)}
+        singletons = {index.name for index in self.new_indices if is_system(index)}
+        kept = [index for index in manifest.indices if index.uuid.uuid not in gone and index.name not in singletons]
+        self._check_removed(manifest, {index.name for index in kept})
+        return Manifest(manifest.copy_header(), manifest.fragments, (*kept, *self.new_indices))
+
+    def _check_removed(self, manifest: Manifest, kept_names: set[str]) -> None:
+        """`RetryableConflict` if a segment to be removed went on under another id: both would answer for its rows."""
+        there = {index.uuid.uuid for index in manifest.indices}
+        for index in self.removed_indices:
+            if index.uuid.uuid not in there and index.name in kept_names:
+                raise RetryableConflict(
+                    f"the segment {index.uuid.uuid.hex()} of index {index.name!r} has been replaced by somebody else",
+                    index=index.name,
+                )
+
     def to_proto(self) -> pb.CreateIndex:
         message = pb.CreateIndex(new_indices=self.new_indices, removed_indices=self.removed_indices)
         return with_unknown(message, self.unknown)
@@ -27,3 +51,25 @@ class CreateIndex(Values):
     @classmethod
     def from_proto(cls, message: pb.CreateIndex) -> Self:
         return cls(tuple(message.new_indices), tuple(message.removed_indices), unknown=unknown_fields(message))
+
+
+def _check_new(index: IndexMetadata, manifest: Manifest, build: Build) -> None:
+    if len(index.uuid.uuid) != 16 or not index.name:
+        raise InvalidInput(f"the index {index.name!r} has no name, or an id that is not 16 bytes", index=index.name)
+    if not index.fields and not is_system(index):
+        raise InvalidInput(f"the index {index.name!r} is on no field", index=index.name)
+    now, then = manifest.header.fields, build.schema_read(manifest)
+    used = {*index.fields, *index.covering_fields}
+    if not used.issubset({field.id for field in then}):
+        raise InvalidInput(f"the index {index.name!r} is on fields that do not exist: {sorted(used)}", index=index.name)
+    if not used.issubset({field.id for field in now}):
+        raise RetryableConflict(f"a column of the index {index.name!r} does not exist any more", index=index.name)
+    check_same_meaning(used, then, now)
+    coverage = covered(index)
+    if coverage and coverage.max() > manifest.max_fragment_id:
+        # A fragment that gets this id later would be taken for indexed.
+        raise InvalidInput(
+            f"the index {index.name!r} covers fragment {coverage.max()}, which never existed",
+            index=index.name,
+            fragments=[coverage.max()],
+        )

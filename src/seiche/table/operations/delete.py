@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
+from seiche.table.operations.changes import existing, masked, only_once
+from seiche.table.operations.context import Build
 
 __all__ = ["Delete"]
 
@@ -24,6 +27,16 @@ class Delete(Values):
     deleted_fragment_ids: tuple[int, ...] = ()
     # The condition that was evaluated, for whoever wants to know whether it could match concurrent writes.
     predicate: str = ""
+
+    def apply(self, manifest: Manifest, build: Build) -> Manifest:
+        only_once([*(fragment.id for fragment in self.updated_fragments), *self.deleted_fragment_ids])
+        changes: dict[int, DataFragment | None] = {}
+        for fragment in self.updated_fragments:
+            changes[fragment.id] = masked(existing(manifest, fragment.id), fragment)
+        for fragment_id in self.deleted_fragment_ids:
+            changes[existing(manifest, fragment_id).id] = None
+        # Indices keep naming deleted rows and fragments: readers take out of an answer what is not there any more.
+        return Manifest(manifest.copy_header(), manifest.fragments.replaced(changes), manifest.index_section)
 
     def to_proto(self) -> pb.Delete:
         message = pb.Delete(

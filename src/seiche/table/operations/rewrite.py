@@ -1,12 +1,22 @@
 """Rewrite: the same rows in other fragments. Compaction and reordering are this."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from seiche.errors import Corrupt
+from pyroaring import BitMap
+
+from seiche.errors import Corrupt, InvalidInput
 from seiche.table.format import transaction_pb2 as pb
-from seiche.table.format.manifest_pb2 import IndexMetadata
+from seiche.table.format.fragments import Fragments
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
+from seiche.table.operations.changes import check_unchanged, existing, only_once
+from seiche.table.operations.context import Build
+from seiche.table.operations.coverage import Indices, follow, is_system, reads_addresses, replaced
+from seiche.table.operations.files import check_files
+from seiche.table.operations.numbering import clear_rows, raise_max_fragment_id
 
 __all__ = ["Rewrite", "RewriteGroup", "RewrittenIndex"]
 
@@ -32,6 +42,64 @@ class Rewrite(Values):
     frag_reuse_index: IndexMetadata | None = None
     flat: bool = False
 
+    def apply(self, manifest: Manifest, build: Build) -> Manifest:
+        grouped = self.with_ids(manifest)
+        header = manifest.copy_header()
+        only_once(fragment.id for group in grouped.groups for fragment in group.old_fragments)
+        changes: dict[int, DataFragment | None] = {}
+        made: list[DataFragment] = []
+        for group in grouped.groups:
+            old = [existing(manifest, fragment.id) for fragment in group.old_fragments]
+            for now, read in zip(old, group.old_fragments, strict=True):
+                check_unchanged(now, read)
+            changes.update(dict.fromkeys(fragment.id for fragment in old))
+            made += _in_place_of(old, group.new_fragments, manifest)
+        raise_max_fragment_id(header, max([manifest.max_fragment_id, *(fragment.id for fragment in made)]))
+        if not self.flat:
+            _check_reserved(made, manifest)
+        made.sort(key=lambda fragment: fragment.id)
+        kept = manifest.fragments.replaced(changes)
+        # Reserved ids are usually the largest, but others may have appended since they were.
+        fragments = kept.extended(made) if made and made[0].id > kept.last_id else Fragments([*kept, *made])
+        return Manifest(header, fragments, grouped._indices(manifest))
+
+    def with_ids(self, manifest: Manifest) -> "Rewrite":
+        """As groups whose new fragments have ids: those that they came with, or in the flat form the next free ones."""
+        if not self.flat:
+            return self
+        following = manifest.max_fragment_id
+        groups = []
+        for group in self.groups:
+            numbered = RewriteGroup()
+            numbered.CopyFrom(group)
+            for fragment in numbered.new_fragments:
+                following += 1
+                fragment.id = following
+            groups.append(numbered)
+        return replace(self, groups=tuple(groups))
+
+    def _indices(self, manifest: Manifest) -> Indices:
+        rewritten = {index.old_id.uuid: index for index in self.rewritten_indices}
+        if len(rewritten) != len(self.rewritten_indices):
+            raise InvalidInput("a Rewrite replaces one index twice")
+        moves = [(_ids(group.old_fragments), _ids(group.new_fragments)) for group in self.groups]
+        stable = manifest.has_stable_row_ids
+        made: list[IndexMetadata] = []
+        for index in manifest.indices:
+            new = rewritten.get(index.uuid.uuid)
+            if new is not None:
+                made.append(_swapped(follow(index, moves, may_split=stable), new))
+            elif stable and not is_system(index):
+                # Rows keep their ids, so an index by row id goes on knowing them; one by address does not.
+                lost = [(old, BitMap()) for old, _ in moves]
+                made.append(follow(index, lost if reads_addresses(index) else moves, may_split=True))
+            else:
+                # Coverage that names only fragments which are gone covers nothing, unless the fragment-reuse index says
+                # where their rows went: so it stays as it is.
+                made.append(index)
+        entry = self.frag_reuse_index
+        return tuple(made) if entry is None else replaced(tuple(made), entry)
+
     def to_proto(self) -> pb.Rewrite:
         return with_unknown(pb.Rewrite(groups=self.groups, rewritten_indices=self.rewritten_indices), self.unknown)
 
@@ -44,3 +112,67 @@ class Rewrite(Values):
         if flat:
             groups = (RewriteGroup(old_fragments=message.old_fragments, new_fragments=message.new_fragments),)
         return cls(groups, tuple(message.rewritten_indices), flat=flat, unknown=unknown_fields(message))
+
+
+def _in_place_of(old: Sequence[DataFragment], new: Sequence[DataFragment], manifest: Manifest) -> list[DataFragment]:
+    """Copies of the new fragments, checked to hold the rows that are left of the old ones."""
+    made = []
+    for fragment in new:
+        check_files(fragment, manifest.header)
+        copy = DataFragment()
+        copy.CopyFrom(fragment)
+        made.append(copy)
+    before, after = [*map(_rows_left, old)], [*map(_rows_left, made)]
+    if None not in {*before, *after} and sum(filter(None, before)) != sum(filter(None, after)):
+        raise InvalidInput(
+            f"fragments {[one.id for one in old]} have {sum(filter(None, before))} rows, those in their place"
+            f" {sum(filter(None, after))}",
+            remedy="A Rewrite must not add or lose rows.",
+            fragments=[one.id for one in old],
+        )
+    if manifest.has_stable_row_ids:
+        from seiche.table.operations.rows import concat_rows
+
+        concat_rows(made, old)
+    else:
+        for fragment in made:
+            clear_rows(fragment)
+    return made
+
+
+def _rows_left(fragment: DataFragment) -> int | None:
+    """How many rows are not deleted; `None` if the fragment does not say."""
+    deleted = fragment.deletion_file.num_deleted_rows
+    if not fragment.physical_rows or (fragment.HasField("deletion_file") and not deleted):
+        return None
+    return fragment.physical_rows - deleted
+
+
+def _check_reserved(made: Sequence[DataFragment], manifest: Manifest) -> None:
+    only_once(fragment.id for fragment in made)
+    for fragment in made:
+        if not 0 < fragment.id <= manifest.max_fragment_id or manifest.fragments.get(fragment.id) is not None:
+            raise InvalidInput(
+                f"the id {fragment.id} of a rewritten fragment was never reserved",
+                remedy="Commit a ReserveFragments first, and use the ids that it passes over.",
+                fragments=[fragment.id],
+            )
+
+
+def _swapped(index: IndexMetadata, new: RewrittenIndex) -> IndexMetadata:
+    """The segment as it was built anew: other files under another id, the rest as before."""
+    copy = IndexMetadata()
+    copy.CopyFrom(index)
+    copy.uuid.CopyFrom(new.new_id)
+    if new.HasField("new_index_details"):
+        copy.index_details.CopyFrom(new.new_index_details)
+        copy.index_version = new.new_index_version
+    # Sizes of the old files would be wrong for the new ones; none at all are looked up by whoever reads them.
+    del copy.files[:]
+    copy.files.extend(new.new_index_files)
+    copy.ClearField("base_id")
+    return copy
+
+
+def _ids(fragments: Sequence[DataFragment]) -> BitMap:
+    return BitMap(fragment.id for fragment in fragments)

@@ -1,16 +1,25 @@
 """UpdateConfig: settings and metadata change, the data does not."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from seiche.errors import Corrupt
+from seiche.errors import Corrupt, InvalidInput, RetryableConflict
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import Field
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
+from seiche.table.operations.context import Build
 
 __all__ = ["UpdateConfig", "UpdateMap"]
 
 _OLD_FORM = ("upsert_values", "delete_keys", "schema_metadata", "field_metadata")
+
+# Metadata of a field by which it is declared part of a key that nobody enforces.
+_PRIMARY = "lance-schema:unenforced-primary-key"
+_PRIMARY_POSITION = f"{_PRIMARY}:position"
+_PRIMARY_KEY = frozenset({_PRIMARY, _PRIMARY_POSITION})
+_CLUSTERING_POSITION = "lance-schema:unenforced-clustering-key:position"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,26 @@ class UpdateMap:
         entries = {entry.key: entry.value if entry.HasField("value") else None for entry in message.entries}
         return cls(entries, message.replace)
 
+    def change(self, values: MutableMapping[str, str]) -> None:
+        """Make the changes to a map of strings."""
+        if self.replace:
+            values.clear()
+        for key, value in self.entries.items():
+            if value is not None:
+                values[key] = value
+            elif key in values:
+                del values[key]
+
+    def change_bytes(self, values: MutableMapping[str, bytes]) -> None:
+        """Make the changes to a map whose values are stored as bytes."""
+        if self.replace:
+            values.clear()
+        for key, value in self.entries.items():
+            if value is not None:
+                values[key] = value.encode()
+            elif key in values:
+                del values[key]
+
 
 @dataclass(frozen=True, slots=True)
 class UpdateConfig(Values):
@@ -47,6 +76,25 @@ class UpdateConfig(Values):
     table_metadata_updates: UpdateMap | None = None
     schema_metadata_updates: UpdateMap | None = None
     field_metadata_updates: Mapping[int, UpdateMap] = field(default_factory=dict)
+
+    def apply(self, manifest: Manifest, build: Build) -> Manifest:
+        header = manifest.copy_header()
+        if self.config_updates is not None:
+            self.config_updates.change(header.config)
+        if self.table_metadata_updates is not None:
+            self.table_metadata_updates.change(header.table_metadata)
+        if self.schema_metadata_updates is not None:
+            self.schema_metadata_updates.change_bytes(header.schema_metadata)
+        fields = {field.id: field for field in header.fields}
+        had_key = any(field.unenforced_primary_key for field in header.fields)
+        for field_id, update in self.field_metadata_updates.items():
+            if field_id not in fields:
+                raise _unknown_field(field_id, manifest, build)
+            if had_key and not _PRIMARY_KEY.isdisjoint(update.entries):
+                raise InvalidInput("the table has a primary key, which cannot be changed any more", field=field_id)
+            update.change_bytes(fields[field_id].metadata)
+            _read_keys(fields[field_id], update)
+        return Manifest(header, manifest.fragments, manifest.index_section)
 
     def to_proto(self) -> pb.UpdateConfig:
         message = pb.UpdateConfig(
@@ -91,3 +139,22 @@ def _encoded(update: UpdateMap | None) -> pb.UpdateMap | None:
 
 def _decoded(message: pb.UpdateConfig, name: str) -> UpdateMap | None:
     return UpdateMap.from_proto(getattr(message, name)) if message.HasField(name) else None
+
+
+def _unknown_field(field_id: int, manifest: Manifest, build: Build) -> InvalidInput | RetryableConflict:
+    if any(field.id == field_id for field in build.schema_read(manifest)):
+        return RetryableConflict(f"field {field_id} does not exist any more", fields=[field_id])
+    return InvalidInput(f"there is no field {field_id}", fields=[field_id])
+
+
+def _read_keys(field: Field, update: UpdateMap) -> None:
+    """Bring the marks of a field in line with the metadata keys that stand for them; readers look at both."""
+    if not update.replace and (_PRIMARY_KEY | {_CLUSTERING_POSITION}).isdisjoint(update.entries):
+        return
+    marked = field.metadata.get(_PRIMARY, b"").lower() in {b"true", b"1", b"yes", b"on"}
+    position = field.metadata.get(_PRIMARY_POSITION, b"")
+    field.unenforced_primary_key = marked or position.isdigit()
+    field.unenforced_primary_key_position = int(position) if position.isdigit() else 0
+    cluster = field.metadata.get(_CLUSTERING_POSITION, b"")
+    field.unenforced_clustering_key = cluster.isdigit()
+    field.unenforced_clustering_key_position = int(cluster) if cluster.isdigit() else 0

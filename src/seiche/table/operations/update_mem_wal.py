@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.manifest import Manifest
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
+from seiche.table.operations.context import Build
+from seiche.table.operations.mem_wal import mark_generations
 from seiche.table.operations.update import MergedGeneration
 
 __all__ = ["UpdateMemWalState"]
@@ -18,6 +21,10 @@ class UpdateMemWalState(Values):
     field_name: ClassVar[str] = "update_mem_wal_state"
 
     merged_generations: tuple[MergedGeneration, ...] = ()
+
+    def apply(self, manifest: Manifest, build: Build) -> Manifest:
+        indices = mark_generations(manifest.indices, self.merged_generations, build)
+        return Manifest(manifest.copy_header(), manifest.fragments, indices)
 
     def to_proto(self) -> pb.UpdateMemWalState:
         return with_unknown(pb.UpdateMemWalState(merged_generations=self.merged_generations), self.unknown)

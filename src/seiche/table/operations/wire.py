@@ -1,13 +1,8 @@
 """Encoded protobuf fields, for those that no message type of ours describes."""
 
-__all__ = ["LENGTH_DELIMITED", "length_delimited", "without_field"]
+__all__ = ["without_field"]
 
-_VARINT, _FIXED64, LENGTH_DELIMITED, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
-
-
-def length_delimited(number: int, data: bytes) -> bytes:
-    """The field of this number with `data` as its content."""
-    return _varint(number << 3 | LENGTH_DELIMITED) + _varint(len(data)) + data
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
 def without_field(encoded: bytes, number: int) -> bytes:
@@ -31,7 +26,7 @@ def _skip(encoded: bytes, at: int) -> int:
         wire_type = tag & 7
         if wire_type == _VARINT:
             _, at = _read_varint(encoded, at)
-        elif wire_type == LENGTH_DELIMITED:
+        elif wire_type == _LENGTH_DELIMITED:
             length, at = _read_varint(encoded, at)
             at += length
         elif wire_type in {_FIXED64, _FIXED32}:
@@ -40,15 +35,6 @@ def _skip(encoded: bytes, at: int) -> int:
             depth += 1 if wire_type == _START_GROUP else -1
         if not depth:
             return at
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
 
 
 def _read_varint(encoded: bytes, at: int) -> tuple[int, int]:

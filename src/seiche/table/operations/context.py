@@ -1,0 +1,36 @@
+"""What an operation is told when it makes the next version."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import NotFound
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import Field
+
+__all__ = ["Build", "Schema"]
+
+# Fields as a manifest lists them: depth first, parents before their children.
+Schema = Sequence[Field]
+
+
+def _nothing_to_load(version: int) -> Manifest:
+    raise NotFound(f"version {version} is not there to be read", version=version)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """The number of the version being made, and what can be looked up meanwhile."""
+
+    version: int
+    # Earlier versions of the same table: for Restore.
+    load: Callable[[int], Manifest] = _nothing_to_load
+    # The schema that the operation was prepared against, or how to get it; `None` if it is the one of the manifest.
+    read_schema: Schema | Callable[[], Schema] | None = None
+    runtime: Runtime = SYSTEM
+
+    def schema_read(self, manifest: Manifest) -> Schema:
+        """The schema that the operation was prepared against."""
+        if self.read_schema is None:
+            return manifest.header.fields
+        return self.read_schema() if callable(self.read_schema) else self.read_schema

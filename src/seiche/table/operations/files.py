@@ -1,0 +1,110 @@
+"""The data files of one fragment, side by side: which of them speaks for which field."""
+
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+
+from seiche.errors import InvalidInput
+from seiche.table.format.flags import MIXED_DATA_VERSIONS
+from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Manifest
+
+__all__ = [
+    "TOMBSTONE",
+    "changed_fields",
+    "check_files",
+    "data_version",
+    "live_fields",
+    "settle",
+    "speaking",
+    "written_version",
+]
+
+# Stands in a data file's list of fields where another file has taken the field over.
+TOMBSTONE = -2
+
+
+@lru_cache(maxsize=16)
+def data_version(version: str) -> frozenset[tuple[int, int]]:
+    """The numbers that data files of this version carry; empty if the version does not say."""
+    if version == "2.0":
+        return frozenset({(2, 0), (0, 3)})  # the second is how the first files of the second generation call themselves
+    major, _, minor = version.partition(".")
+    return (
+        frozenset({(int(major), int(minor))}) if major.isdigit() and minor.isdigit() and major != "0" else frozenset()
+    )
+
+
+def written_version(fragments: Iterable[DataFragment]) -> str:
+    """The version of the format that all data files have; empty if that is not one, or an old one."""
+    found = {(file.file_major_version, file.file_minor_version) for one in fragments for file in one.files}
+    major, minor = found.pop() if len(found) == 1 else (0, 0)
+    return f"{major}.{minor}" if major else "2.0" if minor == 3 else ""
+
+
+def check_files(fragment: DataFragment, header: Manifest) -> None:
+    """Refuse a fragment whose files readers of this table could not open: `InvalidInput`."""
+    if not fragment.files:
+        raise InvalidInput("a new fragment has no data file")
+    if fragment.overlays:
+        raise InvalidInput("data overlays are not supported", remedy="Write the columns anew instead.")
+    versions = data_version(header.data_format.version)
+    mixed = header.reader_feature_flags & MIXED_DATA_VERSIONS
+    for file in fragment.files:
+        check_file(file, header)
+        version = (file.file_major_version, file.file_minor_version)
+        if versions and version not in versions and not mixed:
+            raise InvalidInput(
+                f"{file.path} has format version {version[0]}.{version[1]}, the table has {header.data_format.version}",
+                remedy="Write the data in the table's format version.",
+                path=file.path,
+            )
+
+
+def check_file(file: DataFile, header: Manifest) -> None:
+    """Refuse a data file that could not be found or read."""
+    if not file.path or not file.fields:
+        raise InvalidInput(f"a data file has no path or no fields: {file.path!r}", path=file.path)
+    if file.column_indices and len(file.column_indices) != len(file.fields):
+        raise InvalidInput(f"{file.path} has {len(file.fields)} fields in {len(file.column_indices)} columns")
+    if any(one < 0 and one != TOMBSTONE for one in file.fields):
+        raise InvalidInput(f"{file.path} has a negative field id", path=file.path, fields=list(file.fields))
+    if file.HasField("base_id") and all(base.id != file.base_id for base in header.base_paths):
+        raise InvalidInput(f"{file.path} lies in base {file.base_id}, which the table does not have", path=file.path)
+
+
+def live_fields(fragment: DataFragment) -> set[int]:
+    """The fields that the fragment has values for."""
+    return {one for file in fragment.files for one in file.fields if one >= 0}
+
+
+def speaking(fragment: DataFragment) -> dict[int, tuple[str, int]]:
+    """For each field the file that its values are read from: path and base."""
+    return {
+        one: (file.path, file.base_id if file.HasField("base_id") else -1)
+        for file in fragment.files
+        for one in file.fields
+        if one >= 0
+    }
+
+
+def changed_fields(before: DataFragment, after: DataFragment) -> set[int]:
+    """Fields that had values before and are read from another file after."""
+    old, new = speaking(before), speaking(after)
+    return {one for one, place in new.items() if old.get(one, place) != place}
+
+
+def settle(fragment: DataFragment, keep: Collection[int] | None = None) -> None:
+    """Make each field be read from one file, the last that has it, and leave out files that nothing is read from.
+
+    Earlier files get a tombstone in place of the field. With `keep`, a file with none of these fields goes too: a file
+    that shares no field with the schema is corruption to other readers.
+    """
+    taken: set[int] = set()
+    for file in reversed(fragment.files):
+        for index, one in enumerate(file.fields):
+            if one in taken:
+                file.fields[index] = TOMBSTONE
+        taken.update(one for one in file.fields if one >= 0)
+    for index in reversed(range(len(fragment.files))):
+        fields = fragment.files[index].fields
+        if not any(one >= 0 and (keep is None or one in keep) for one in fields):
+            del fragment.files[index]
