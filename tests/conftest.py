@@ -1,8 +1,12 @@
-"""What all tests share: the two lengths of a proof."""
+"""What all tests share: the two lengths of a proof, and real storage servers."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+
+from tests import databases, servers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,3 +18,31 @@ def effort(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
     """`effort(short, long)`: how much of it to do. Long under `make soak`; mark such a test with `pytest.mark.soak`."""
     soaking = bool(request.config.getoption("--soak"))
     return lambda short, long: long if soaking else short
+
+
+@pytest.fixture(scope="session")
+def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the workers of this run meet to share servers."""
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "servers"
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(server_folder: Path) -> Iterator[servers.S3Server]:
+    """A real S3 server in a process of its own, on disk, that lists in an order of its own."""
+    with servers.running("seaweedfs", server_folder, servers.seaweedfs_command) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def moto(server_folder: Path) -> Iterator[servers.S3Server]:
+    """An imitation of S3 in memory: the second opinion."""
+    with servers.running("moto", server_folder, servers.moto_command) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real PostgreSQL server."""
+    with databases.postgres(tmp_path_factory.mktemp("postgres")) as address:
+        yield address

@@ -43,6 +43,11 @@ def open_store(
             _refuse_options(address, options)
             name, _, directory = unquote(address.partition("://")[2]).strip("/").partition("/")
             return MemoryStore(name, directory, runtime=runtime)
+        case "s3" | "gs" | "az" as cloud:
+            from seiche.store.object import ObjectStore
+
+            bucket, prefix = _bucket_and_prefix(address)
+            return ObjectStore(cloud, bucket, prefix, runtime=runtime, options=options)
     raise InvalidInput(f"{address}: the scheme {scheme!r} is unknown", remedy=_remedy(), uri=address)
 
 
@@ -56,6 +61,13 @@ def _file_path(uri: str) -> str:
         )
     # Neither a query nor a fragment has a meaning here: `?` and `#` belong to the path.
     return unquote(uri.partition("://")[2][len(parts.netloc) :])
+
+
+def _bucket_and_prefix(uri: str) -> tuple[str, str]:
+    bucket, _, prefix = unquote(uri.partition("://")[2]).partition("/")
+    if not bucket:
+        raise InvalidInput(f"{uri}: names no bucket", remedy="Write SCHEME://BUCKET/PREFIX.", uri=uri)
+    return bucket, prefix.strip("/")
 
 
 def _refuse_options(uri: str, options: dict[str, Any]) -> None:

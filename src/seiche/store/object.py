@@ -1,0 +1,211 @@
+"""Objects in a bucket: S3 and what speaks its language, Google Cloud Storage, Azure Blob Storage."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from obstore import exceptions
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import AlreadyExists, InvalidInput, SeicheError, Unavailable
+from seiche.store.base import Data, ObjectInfo, Store
+from seiche.store.files import joined
+from seiche.store.object_errors import FAILURES, Purpose, no_bucket, status_of, translate
+from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, join, parent, valid
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+__all__ = ["ObjectStore"]
+
+Client: TypeAlias = S3Store | GCSStore | AzureStore
+
+_CLIENTS: Mapping[str, Callable[..., Client]] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+
+# Deletes of one object at a time are understood by every server that calls itself S3.
+_DEFAULTS: Mapping[str, Mapping[str, str]] = {"s3": {"aws_disable_bulk_delete": "true"}}
+
+_AGAIN = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
+# A conditional request that obstore sends twice because the first answer was lost finds its own file and reports it as
+# somebody else's. So these are sent once, and what to do next is decided here.
+_ONCE = {"max_retries": 0}
+
+# How long to go on with a conditional request that the server keeps calling off because of others (status 409).
+_CONFLICTS = Patience(attempts=10, timeout=30.0, first_delay=0.02, longest_delay=1.0)
+
+
+class ObjectStore(Store):
+    """A store in a bucket, below a prefix. What a returned write wrote is as durable as the bucket.
+
+    `options` are obstore's, which are those of pylance's `storage_options` as well: `aws_access_key_id`,
+    `aws_endpoint`, `allow_http` and so on. What is missing is taken from the environment (`AWS_*`, `GOOGLE_*`,
+    `AZURE_*`).
+    """
+
+    def __init__(
+        self, scheme: str, bucket: str, prefix: str = "", *, runtime: Runtime = SYSTEM, options: Mapping[str, Any]
+    ) -> None:
+        self._uri = f"{scheme}://{bucket}"
+        self._prefix = check_directory(prefix)
+        self._base = prefix + "/" if prefix else ""
+        self._runtime = runtime
+        self._options = {name.lower(): _text(value) for name, value in options.items()}
+        config = {**_DEFAULTS.get(scheme, {}), **self._options}
+        try:
+            self._client = _CLIENTS[scheme](bucket, config=config, retry_config=_AGAIN)
+            self._client_once = _CLIENTS[scheme](bucket, config=config, retry_config=_ONCE)
+        except FAILURES as error:
+            raise InvalidInput(
+                f"{self._uri}: {str(error).partition(chr(10))[0]}",
+                remedy="Check the options of the store.",
+                uri=self._uri,
+            ) from error
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.uri!r})"
+
+    @property
+    def uri(self) -> str:
+        return join(self._uri, as_uri_path(self._prefix))
+
+    @property
+    def native_options(self) -> Mapping[str, str]:
+        return self._options
+
+    def native_uri(self, path: str = "") -> str:
+        # Native libraries read it as a URL: `#` and `?` would end the path, `%20` would be a space.
+        return join(self._uri, as_uri_path(join(self._prefix, check_directory(path))))
+
+    def get(self, path: str) -> bytes:
+        with self._asking(path):
+            return bytes(self._client.get(self._key(path)).bytes())
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        if length < 0:
+            raise InvalidInput(f"{path}: cannot read {length} bytes", path=path)
+        if length == 0:
+            self.head(path)
+            return b""
+        try:
+            if start < 0:
+                suffix = self._client.get(self._key(path), options={"range": {"suffix": -start}})
+                return bytes(suffix.bytes())[:length]
+            return bytes(self._client.get_range(self._key(path), start=start, length=length))
+        except FileNotFoundError as error:
+            raise translate(error, path, self._uri, "read") from error
+        except FAILURES as error:
+            # Ranges that begin behind the end, ranges of empty objects and suffixes are refused in as many ways as
+            # there are servers. The size settles it.
+            return self._range_of_known_size(path, start, length, error)
+
+    def head(self, path: str) -> ObjectInfo:
+        with self._asking(path):
+            return self._info(self._client.head(self._key(path)))
+
+    def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        with self._asking(path, "write"):
+            self._client.put(self._key(path), joined(data), mode="overwrite", use_multipart=False)
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        content = joined(data)
+        with self._asking(path, "write"):
+            self._create(path, lambda key: self._client_once.put(key, content, mode="create"))
+
+    def copy(self, source: str, target: str) -> None:
+        if source == target:
+            self.head(source)
+            return  # nothing to do, and S3 calls it a mistake
+        try:
+            self._client.copy(self._key(source), self._key(target), overwrite=True)
+        except FAILURES as error:
+            if isinstance(error, FileNotFoundError):
+                raise translate(error, source, self._uri, "read") from error
+            raise translate(error, target, self._uri, "write") from error
+
+    def copy_if_absent(self, source: str, target: str) -> None:
+        # Through this process, because the conditional put is the only request that every server decides correctly. The
+        # server-side ways were raced: completing a multipart upload on condition let several of 8 writers win on
+        # SeaweedFS, a copy with a condition in its header all of them on moto.
+        check(target)
+        self.put_if_absent(target, self.get(source))
+
+    def rename_if_absent(self, source: str, target: str) -> None:
+        self.copy_if_absent(source, target)
+        with suppress(SeicheError):  # the target decides; what is left of the source is garbage
+            self.delete(source)
+
+    def delete(self, path: str) -> None:
+        try:
+            self._client.delete(self._key(path))
+        except FAILURES as error:
+            if isinstance(error, FileNotFoundError) and not no_bucket(error):
+                return
+            raise translate(error, path, self._uri, "read") from error
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        check_start_after(check_directory(prefix), start_after)
+        return self._files(prefix, start_after, recursive)
+
+    def _key(self, path: str) -> str:
+        return self._base + check(path)
+
+    def _info(self, meta: "ObjectMeta") -> ObjectInfo:
+        etag = meta["e_tag"]
+        path = meta["path"][len(self._base) :]
+        return ObjectInfo(path, meta["size"], meta["last_modified"], etag and etag.strip('"'))
+
+    def _range_of_known_size(self, path: str, start: int, length: int, error: Exception) -> bytes:
+        size = self.head(path).size
+        begin = start if start >= 0 else max(0, size + start)
+        if begin >= size:
+            return b""
+        if start >= 0 and status_of(error) != 416:
+            raise translate(error, path, self._uri, "read") from error
+        with self._asking(path):
+            return bytes(self._client.get_range(self._key(path), start=begin, length=min(length, size - begin)))
+
+    def _create(self, path: str, act: Callable[[str], object]) -> None:
+        """Let `act` create the object, again if the server calls it off; raises `AlreadyExists` or obstore's errors."""
+        key = self._key(path)
+        for _ in _CONFLICTS.tries(self._runtime):
+            try:
+                act(key)
+                return
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
+                # obstore takes 409 (others are at it, nothing was decided) for 412 (somebody owns the name); and Azure
+                # answers 409 for both. Neither wrote anything, so what is there now tells.
+                if status_of(error) == 412 or self.exists(path):
+                    raise AlreadyExists(f"{path}: exists already", path=path) from error
+        raise Unavailable(f"{path}: {self._uri} keeps calling it off because of other requests", path=path, status=409)
+
+    @contextmanager
+    def _asking(self, path: str, purpose: Purpose = "read") -> Iterator[None]:
+        try:
+            yield
+        except FAILURES as error:
+            raise translate(error, path, self._uri, purpose) from error
+
+    def _files(self, prefix: str, start_after: str, recursive: bool) -> Iterator[ObjectInfo]:
+        where = join(self._prefix, prefix) or None
+        with self._asking(prefix or self._prefix, "list"):
+            if recursive or start_after:
+                # The server may only skip what comes first if nothing below is wanted: SeaweedFS lists in the order of
+                # a directory tree and would skip whole directories.
+                offset = None if recursive else self._base + start_after
+                chunks: Iterable[Sequence[ObjectMeta]] = self._client.list(where, offset=offset, chunk_size=1000)
+            else:
+                chunks = [self._client.list_with_delimiter(where)["objects"]]
+            for chunk in chunks:
+                for meta in chunk:
+                    info = self._info(meta)
+                    direct = parent(info.path) == prefix
+                    if valid(info.path) and (info.path > start_after if direct else recursive):
+                        yield info
+
+
+def _text(value: object) -> str:
+    """An option in the form that native libraries take."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,78 @@
+"""What a failure of an object store means to the caller.
+
+obstore tells a few failures apart by type and keeps the rest, such as the HTTP status, in a structured text for people.
+That text is read here and nowhere else, and never trusted with a decision: what cannot be read from it, or will not be
+after an upgrade, counts as unknown.
+"""
+
+import re
+from typing import Literal, TypeAlias
+
+from obstore import exceptions
+
+from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, SeicheError, Unavailable
+
+__all__ = ["FAILURES", "Purpose", "never_sent", "no_bucket", "status_of", "translate"]
+
+# What a request was for: of a lost read nothing is left, a lost write may have taken effect.
+Purpose: TypeAlias = Literal["read", "list", "write"]
+
+# Everything that obstore raises; FileNotFoundError and ValueError are its own choice for some failures.
+FAILURES = (exceptions.BaseError, OSError, ValueError)
+
+_DEBUG = "\nDebug source:\n"
+# Whole lines of the debug text. Strings from the server stand there quoted and escaped, on a line of their own.
+_STATUS = re.compile(r"^ +status: (\d{3}),$", re.MULTILINE)
+_NOT_CONNECTED = re.compile(r"^ +HttpError \{\n +kind: Connect,$", re.MULTILINE)
+# Client errors (4xx) after which the same request may succeed: time-outs, conflicts, too many requests.
+_UNDECIDED = frozenset({408, 409, 412, 429})
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status that the server answered with, if it did and that can be read."""
+    found = _STATUS.search(str(error).rpartition(_DEBUG)[2])
+    return int(found[1]) if found else None
+
+
+def never_sent(error: Exception) -> bool:
+    """Whether certainly no connection came about, so that the request cannot have had an effect."""
+    return _NOT_CONNECTED.search(str(error).rpartition(_DEBUG)[2]) is not None
+
+
+def no_bucket(error: Exception) -> bool:
+    """Whether the server says that it is the bucket that is missing. Only used to say so."""
+    return _NO_BUCKET.search(str(error)) is not None
+
+
+def translate(error: Exception, path: str, bucket: str, purpose: Purpose) -> SeicheError:
+    """The error of our own tree that says what to do about `error`, which was met at `path`."""
+    status, reason = status_of(error), str(error).partition("\n")[0]
+    if isinstance(error, FileNotFoundError) or status == 404:
+        # Nothing but a missing bucket makes a write or a listing fail like this.
+        return _missing(path, bucket if purpose != "read" or no_bucket(error) else "")
+    if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError) or status in (401, 403):
+        return PermissionDenied(
+            f"{path}: {bucket} refused the credentials: {reason}",
+            remedy="Check the access key, its rights on the bucket, the region and the clock of this machine.",
+            path=path,
+            bucket=bucket,
+        )
+    if isinstance(error, exceptions.NotSupportedError) or status == 501:
+        return InvalidInput(
+            f"{path}: {bucket} cannot do this: {reason}",
+            remedy="Run `seiche store probe` to see what the store can do.",
+            path=path,
+        )
+    if status is not None and 400 <= status < 500 and status not in _UNDECIDED:
+        return InvalidInput(f"{path}: {bucket} refused the request: {reason}", path=path, status=status)
+    if purpose == "write" and status != 429 and not never_sent(error):
+        return CommitUnknown(f"{path}: {bucket} did not say whether it was written: {reason}", path=path, status=status)
+    return Unavailable(f"{path}: no answer from {bucket}: {reason}", path=path, status=status)
+
+
+def _missing(path: str, bucket: str) -> NotFound:
+    if bucket:
+        remedy = "Create it, or check its name and the endpoint."
+        return NotFound(f"there is no bucket {bucket}", remedy=remedy, bucket=bucket, path=path)
+    return NotFound(f"{path}: no such file", path=path)
