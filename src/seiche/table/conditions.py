@@ -25,6 +25,9 @@ from seiche.table.operations import (
     UpdateConfig,
     UpdateMemWalState,
 )
+from seiche.table.operations.coverage import covered as covered_by
+from seiche.table.operations.coverage import reads_addresses
+from seiche.table.operations.fields import related
 
 __all__ = ["CONDITIONS", "Encounter", "listed", "reuse_written"]
 
@@ -102,19 +105,22 @@ def _cells(operation: Operation) -> Iterator[tuple[int, int]]:
 
 
 def indexed(meeting: Encounter) -> Dispute | None:
-    """One builds an index on a field that the other replaces: in a fragment that the index covers, or, if the index was
-    first, in any."""
+    """One builds an index on a field that the other replaces, in a fragment that the index covers.
+
+    If the index was first, any fragment counts.
+    """
     building, replacing = meeting.ours, meeting.theirs
     index_first = isinstance(building, DataReplacement)
     if index_first:
         building, replacing = replacing, building
     if not isinstance(building, CreateIndex):
         return None
+    schema = meeting.read().header.fields
     for index in footprint.ordinary(building.new_indices):
-        covered = None if index_first else footprint.coverage(index)
-        hit = {
-            one for one, field_id in _cells(replacing) if field_id in index.fields and (not covered or one in covered)
-        }
+        covered = None if index_first else covered_by(index)
+        fields = related(schema, {*index.fields, *index.covering_fields})
+        replaced = {one for one, field_id in _cells(replacing) if field_id in fields}
+        hit = replaced if covered is None else {one for one in replaced if one in covered}
         if hit:
             theirs = f"built index {index.name} on" if index_first else f"replaced, under index {index.name},"
             return Dispute(f"{theirs} a field of {listed('fragment', sorted(hit))}", tuple(sorted(hit)), (index.name,))
@@ -130,7 +136,8 @@ def dropped(meeting: Encounter) -> Dispute | None:
 
 def _needed(operation: Operation) -> frozenset[int]:
     if isinstance(operation, CreateIndex):
-        return frozenset(one for index in footprint.ordinary(operation.new_indices) for one in index.fields)
+        indices = footprint.ordinary(operation.new_indices)
+        return frozenset(one for index in indices for one in (*index.fields, *index.covering_fields))
     if isinstance(operation, UpdateConfig):
         return frozenset(operation.field_metadata_updates)
     return footprint.data_fields(operation)
@@ -220,7 +227,7 @@ def coverage(meeting: Encounter) -> Dispute | None:
     if not (isinstance(building, CreateIndex) and isinstance(rewriting, Rewrite)):
         return None
     for index in footprint.ordinary(building.new_indices):
-        covered = footprint.coverage(index)
+        covered = covered_by(index)
         for group in rewriting.groups:
             old = [one.id for one in group.old_fragments]
             hit = [one for one in old if covered is None or one in covered]
@@ -231,13 +238,15 @@ def coverage(meeting: Encounter) -> Dispute | None:
 
 def _leads_on(meeting: Encounter, group: RewriteGroup, index: IndexMetadata) -> bool:
     """Whether an index made before the rewrite still finds the rows of the group."""
+    if reads_addresses(index):
+        return False
     if meeting.read().has_stable_row_ids:
         return True
     carried = isinstance(meeting.ours, Rewrite)
     entry = footprint.of_name(meeting.ours, FRAGMENT_REUSE) if carried else reuse_written(meeting.other)
     if entry is None or not group.new_fragments or _is_ngram(index):
         return False
-    made = footprint.coverage(entry)
+    made = covered_by(entry)
     return made is not None and all(one.id in made for one in group.new_fragments)
 
 
@@ -277,7 +286,7 @@ def reuse_written(other: Committed) -> IndexMetadata | None:
     if not isinstance(operation, Rewrite):
         return footprint.of_name(operation, FRAGMENT_REUSE)
     entry = find(other.load().indices, FRAGMENT_REUSE)
-    known = footprint.coverage(entry) if entry is not None else None
+    known = covered_by(entry) if entry is not None else None
     made = [one.id for group in operation.groups for one in group.new_fragments]
     return entry if known and any(one in known for one in made) else None
 

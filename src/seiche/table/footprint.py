@@ -3,9 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pyroaring import BitMap
-
-from seiche.table.format import roaring
 from seiche.table.format.index_details import FRAGMENT_REUSE, SINGLETONS
 from seiche.table.format.manifest_pb2 import BasePath, DataFragment, Field, IndexMetadata
 from seiche.table.operations import (
@@ -28,7 +25,6 @@ __all__ = [
     "KeySet",
     "bases",
     "changes_schema_metadata",
-    "coverage",
     "data_fields",
     "fragments",
     "keys",
@@ -119,11 +115,6 @@ def of_name(operation: Operation, name: str) -> IndexMetadata | None:
     if not isinstance(operation, CreateIndex):
         return None
     return next((one for one in operation.new_indices if one.name == name), None)
-
-
-def coverage(index: IndexMetadata) -> BitMap | None:
-    """The fragments that an index covers; `None` if it does not say."""
-    return roaring.decode(index.fragment_bitmap, what=f"index {index.name}") if index.fragment_bitmap else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """How index entries are adapted to what others committed: names, coverage, and the two indices that are merged."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from google.protobuf.any_pb2 import Any
@@ -8,7 +8,6 @@ from pyroaring import BitMap
 
 from seiche.table import footprint
 from seiche.table.conflicts import Committed
-from seiche.table.format import roaring
 from seiche.table.format.index_details import (
     MEM_WAL,
     MEM_WAL_URL,
@@ -22,7 +21,9 @@ from seiche.table.format.index_details import (
 from seiche.table.format.index_details_pb2 import MemWalIndexDetails
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
-from seiche.table.operations import CreateIndex, MergedGeneration, Rewrite
+from seiche.table.operations import CreateIndex, MergedGeneration, Rewrite, coverage
+from seiche.table.operations.context import Schema
+from seiche.table.operations.files import changed_fields
 
 __all__ = ["followed", "marked", "merged_reuse", "replacing", "trimmed", "trimmed_to", "without"]
 
@@ -42,33 +43,21 @@ def marked(ours: CreateIndex, generations: Iterable[MergedGeneration]) -> Create
     return _with_mem_wal(ours, lambda details: mark_merged(details, generations))
 
 
-def trimmed(ours: CreateIndex, fields: frozenset[int], fragments: frozenset[int]) -> CreateIndex:
+def trimmed(ours: CreateIndex, schema: Schema, fields: Collection[int], fragments: Collection[int]) -> CreateIndex:
     """Our indices on any of the fields no longer cover the fragments: values changed there after we read them."""
-    return _recovered(
-        ours, lambda index, covered: covered - BitMap(fragments) if fields & set(index.fields) else covered
-    )
+    return replace(ours, new_indices=coverage.trimmed(ours.new_indices, schema, fragments, fields))
 
 
 def trimmed_to(ours: CreateIndex, before: Manifest, after: Iterable[DataFragment]) -> CreateIndex:
-    """Our indices cover only fragments that still have the files we read: a Merge may have brought others."""
-    now = {one.id: one for one in after}
-
-    def kept(index: IndexMetadata, covered: BitMap) -> BitMap:
-        return BitMap(one for one in covered if _same_columns(before.fragments.get(one), now.get(one), index.fields))
-
-    return _recovered(ours, kept)
-
-
-def _same_columns(before: DataFragment | None, after: DataFragment | None, fields: Iterable[int]) -> bool:
-    if before is None or after is None:
-        return False
-    wanted = set(fields)
-    here = {(file.path, one) for file in before.files for one in file.fields if one in wanted}
-    there = {(file.path, one) for file in after.files for one in file.fields}
-    # A field that owns no column, such as a struct, has its values in those of its children: then every file counts.
-    if not here:
-        here = {(file.path, one) for file in before.files for one in file.fields if one >= 0}
-    return here <= there
+    """Our indices cover only columns that are read from the same files as before: a Merge may have brought others."""
+    moved: dict[frozenset[int], set[int]] = {}
+    for now in after:
+        read = before.fragments.get(now.id)
+        if read is not None and (fields := changed_fields(read, now)):
+            moved.setdefault(frozenset(fields), set()).add(now.id)
+    for fields, fragments in moved.items():
+        ours = trimmed(ours, before.header.fields, fields, fragments)
+    return ours
 
 
 def followed(ours: CreateIndex, other: Committed, *, stable_row_ids: bool) -> CreateIndex:
@@ -86,15 +75,12 @@ def followed(ours: CreateIndex, other: Committed, *, stable_row_ids: bool) -> Cr
         ours = without(ours, (one for one in other.load().indices if one.uuid.uuid in renewed))
     if not stable_row_ids:
         return ours
-
-    def moved(_: IndexMetadata, covered: BitMap) -> BitMap:
-        for group in rewrite.groups:
-            old = BitMap(one.id for one in group.old_fragments)
-            if old and old <= covered:
-                covered = (covered - old) | BitMap(one.id for one in group.new_fragments)
-        return covered
-
-    return _recovered(ours, moved)
+    moves = [
+        (BitMap(one.id for one in group.old_fragments), BitMap(one.id for one in group.new_fragments))
+        for group in rewrite.groups
+    ]
+    kept = (one if one.name in SINGLETONS else coverage.follow(one, moves, may_split=True) for one in ours.new_indices)
+    return replace(ours, new_indices=tuple(kept))
 
 
 def merged_reuse(before: ReuseContent, ours: ReuseContent, theirs: ReuseContent) -> ReuseContent:
@@ -110,24 +96,6 @@ def without(operation: CreateIndex, entries: Iterable[IndexMetadata]) -> CreateI
     gone = {one.uuid.uuid for one in (*operation.removed_indices, *operation.new_indices)}
     more = tuple(one for one in entries if one.uuid.uuid not in gone)
     return replace(operation, removed_indices=(*operation.removed_indices, *more)) if more else operation
-
-
-def _recovered(operation: CreateIndex, change: Callable[[IndexMetadata, BitMap], BitMap]) -> CreateIndex:
-    """The operation whose indices on columns cover what `change` makes of their coverage."""
-    return replace(operation, new_indices=tuple(_with_coverage(one, change) for one in operation.new_indices))
-
-
-def _with_coverage(index: IndexMetadata, change: Callable[[IndexMetadata, BitMap], BitMap]) -> IndexMetadata:
-    covered = footprint.coverage(index)
-    if index.name in SINGLETONS or covered is None:
-        return index
-    changed = change(index, covered)
-    if changed == covered:
-        return index
-    made = IndexMetadata()
-    made.CopyFrom(index)
-    made.fragment_bitmap = roaring.encode(changed)
-    return made
 
 
 def _with_mem_wal(operation: CreateIndex, change: Callable[[MemWalIndexDetails], MemWalIndexDetails]) -> CreateIndex:

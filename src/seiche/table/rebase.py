@@ -193,7 +193,8 @@ class TransactionRebase:
             return self
         if isinstance(theirs, Merge):
             return self._with(index_rebase.trimmed_to(ours, self._read(), theirs.fragments))
-        return self._with(index_rebase.trimmed(ours, footprint.data_fields(theirs), footprint.fragments(theirs)))
+        changed, schema = footprint.data_fields(theirs), self._read().header.fields
+        return self._with(index_rebase.trimmed(ours, schema, changed, footprint.fragments(theirs)))
 
     def _moved(self, other: Committed) -> "TransactionRebase":
         """Rows moved under our new index, and something leads to their new places."""
