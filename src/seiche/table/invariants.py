@@ -1,6 +1,6 @@
 """What holds for every version of a table; looked at just before one is claimed, so that no bug reaches storage."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 
@@ -22,16 +22,25 @@ def check(base: Manifest, made: Manifest, *, first: bool = False) -> None:
     once is not checked again.
     """
     header = made.header
-    _require(made.version == base.version + (not first), f"version {made.version} does not follow {base.version}")
-    _require(made.max_fragment_id >= base.max_fragment_id, "the counter of fragment ids would fall")
-    recorded = header.max_fragment_id if header.HasField("max_fragment_id") else -1
-    _require(recorded == made.max_fragment_id, f"fragment ids up to {made.max_fragment_id} are recorded as {recorded}")
-    _require(header.next_row_id >= base.header.next_row_id, "the counter of row ids would fall")
-    _require(made.has_stable_row_ids or not base.has_stable_row_ids, "stable row ids would be turned off")
+    if made.version != base.version + (not first):
+        raise _broken(f"version {made.version} does not follow {base.version}")
+    _check_counters(base, made)
     flags.require_writable(header, managed=True)
     _check_fragments(_unchecked(base, made), made)
     if made.index_section is not base.index_section or header.fields != base.header.fields:
         _check_indices(made)
+
+
+def _check_counters(base: Manifest, made: Manifest) -> None:
+    given_out = made.max_fragment_id
+    if given_out < base.max_fragment_id:
+        raise _broken(f"the counter of fragment ids would fall to {given_out}")
+    if given_out >= 0 and made.header.max_fragment_id != given_out:
+        raise _broken(f"there are fragment ids up to {given_out}, recorded is {made.header.max_fragment_id}")
+    if made.header.next_row_id < base.header.next_row_id:
+        raise _broken(f"the counter of row ids would fall to {made.header.next_row_id}")
+    if base.has_stable_row_ids and not made.has_stable_row_ids:
+        raise _broken("stable row ids would be turned off")
 
 
 def _unchecked(base: Manifest, made: Manifest) -> tuple[Sequence[DataFragment], int]:
@@ -64,43 +73,41 @@ def _check_fragments(fragments: tuple[Sequence[DataFragment], int], made: Manife
     unchecked, last = fragments
     header = made.header
     stable = made.has_stable_row_ids
-    versions = data_version(header.data_format.version)
-    if header.reader_feature_flags & flags.MIXED_DATA_VERSIONS:
-        versions = frozenset()
+    mixed = header.reader_feature_flags & flags.MIXED_DATA_VERSIONS
+    versions = frozenset() if mixed else data_version(header.data_format.version)
     bases = {base.id for base in header.base_paths}
     for fragment in unchecked:
-        _require(fragment.id > last, f"fragment {fragment.id} comes after {last}")
+        if fragment.id <= last:
+            raise _broken(f"fragment {fragment.id} comes after {last}")
         last = fragment.id
-        has_ids = fragment.WhichOneof("row_ids") is not None
-        _require(has_ids == stable, f"fragment {fragment.id} has {'' if has_ids else 'no '}row ids")
+        if (fragment.WhichOneof("row_ids") is not None) != stable:
+            raise _broken(f"fragment {fragment.id} {'lacks' if stable else 'has'} row ids")
         for file in fragment.files:
-            version = (file.file_major_version, file.file_minor_version)
-            _require(not versions or version in versions, f"{file.path} has another format version than the table")
-            _require(not file.HasField("base_id") or file.base_id in bases, f"{file.path} lies in an unknown base")
-            _require(-1 not in file.fields, f"{file.path} has the field id -1")
+            if versions and (file.file_major_version, file.file_minor_version) not in versions:
+                raise _broken(f"{file.path} has another format version than the table")
+            if file.HasField("base_id") and file.base_id not in bases:
+                raise _broken(f"{file.path} lies in an unknown base, {file.base_id}")
+            if -1 in file.fields:
+                raise _broken(f"{file.path} has the field id -1")
 
 
 def _check_indices(made: Manifest) -> None:
     known = {field.id for field in made.header.fields}
     bases = {base.id for base in made.header.base_paths}
-    indices = made.indices
-    _unique(index.uuid.uuid for index in indices)
-    _unique(index.name.encode() for index in indices if is_system(index))
-    for index in indices:
-        _require(known.issuperset(index.fields), f"the index {index.name!r} is on a field that does not exist")
-        _require(not index.HasField("base_id") or index.base_id in bases, f"{index.name!r} lies in an unknown base")
-
-
-def _unique(keys: Iterable[bytes]) -> None:
     seen: set[bytes] = set()
-    for key in keys:
-        _require(key not in seen, f"two indices are the same: {key.hex()}")
-        seen.add(key)
+    for index in made.indices:
+        keys = {index.uuid.uuid, index.name.encode()} if is_system(index) else {index.uuid.uuid}
+        if not seen.isdisjoint(keys):
+            raise _broken(f"there are two of the index {index.name!r}")
+        seen |= keys
+        if not known.issuperset(index.fields):
+            raise _broken(f"the index {index.name!r} is on a field that does not exist")
+        if index.HasField("base_id") and index.base_id not in bases:
+            raise _broken(f"the index {index.name!r} lies in an unknown base, {index.base_id}")
 
 
-def _require(holds: bool, problem: str) -> None:
-    if not holds:
-        raise Corrupt(
-            f"the next version would be broken: {problem}",
-            remedy="Nothing was written. This is a bug in Seiche, or the version that it builds on is damaged.",
-        )
+def _broken(problem: str) -> Corrupt:
+    return Corrupt(
+        f"the next version would be broken: {problem}",
+        remedy="Nothing was written. This is a bug in Seiche, or the version that it builds on is damaged.",
+    )
