@@ -53,8 +53,8 @@ def trimmed_to(ours: CreateIndex, before: Manifest, after: Iterable[DataFragment
     moved: dict[frozenset[int], set[int]] = {}
     for now in after:
         read = before.fragments.get(now.id)
-        if read is not None and (fields := changed_fields(read, now)):
-            moved.setdefault(frozenset(fields), set()).add(now.id)
+        if read is not None and (changed := changed_fields(read, now)):
+            moved.setdefault(frozenset(changed), set()).add(now.id)
     for fields, fragments in moved.items():
         ours = trimmed(ours, before.header.fields, fields, fragments)
     return ours

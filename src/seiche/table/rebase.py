@@ -6,7 +6,7 @@ from typing import Self
 
 from pyroaring import BitMap
 
-from seiche.errors import InvalidInput, NotFound, RetryableConflict
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict
 from seiche.table import affected, footprint, index_rebase
 from seiche.table.affected import AffectedRows
 from seiche.table.conditions import CONDITIONS, Encounter, listed, reuse_written
@@ -16,6 +16,7 @@ from seiche.table.format.index_details import FRAGMENT_REUSE, SINGLETONS, ReuseC
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, DeletionFile, Field, IndexMetadata
 from seiche.table.operations import (
+    Clone,
     CreateIndex,
     Delete,
     Merge,
@@ -112,6 +113,8 @@ class TransactionRebase:
         Merged deletion vectors and reuse indices are on disk when this returns. Raises `RetryableConflict` if both
         sides took out the same rows.
         """
+        if isinstance(self.transaction.operation, Clone):
+            raise self._taken(latest)
         if latest.version == self.transaction.read_version:
             return self.transaction
         match self.transaction.operation:
@@ -316,6 +319,14 @@ class TransactionRebase:
             read_version=transaction.read_version,
             version=latest.version,
             fragments=(fragment_id,),
+        )
+
+    def _taken(self, latest: Manifest) -> Exception:
+        return AlreadyExists(
+            f"{self.table}: there is a table, at version {latest.version}.",
+            remedy="A clone is the first version of a new table: clone to an address that is free.",
+            table=self.table,
+            version=latest.version,
         )
 
     def _finish_indices(self, operation: CreateIndex, latest: Manifest, deletions: DeletionFiles) -> CreateIndex:
