@@ -346,7 +346,7 @@ def test_many_at_once(store: Store) -> None:
 
 @pytest.mark.parametrize("verb", ["put_if_absent", "copy_if_absent", "rename_if_absent"])
 def test_of_many_creators_one_wins(place: Backend, verb: str) -> None:
-    writers, rounds = 8, 5
+    writers, rounds = 8, 3
     handles = [place.open() for _ in range(writers)]
     everybody = threading.Barrier(writers)
 

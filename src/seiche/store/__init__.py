@@ -2,5 +2,6 @@
 
 from seiche.store.base import ObjectInfo, Store
 from seiche.store.opening import open_store
+from seiche.store.probing import ProbeReport, ProbeRow, probe
 
-__all__ = ["ObjectInfo", "Store", "open_store"]
+__all__ = ["ObjectInfo", "ProbeReport", "ProbeRow", "Store", "open_store", "probe"]

@@ -128,6 +128,13 @@ class Store(ABC):
         """
         return 0
 
+    def prune(self, prefix: str = "") -> int:
+        """Remove the directory `prefix` and those below it that hold no files, if a store has such; returns how many.
+
+        Writers may go on meanwhile: who needs a directory makes it again.
+        """
+        return 0
+
     def get_many(self, paths: Iterable[str], *, parallel: int = 16) -> Sequence[bytes]:
         """The files in the order asked for, read in parallel; the first error is raised."""
         wanted = list(paths)

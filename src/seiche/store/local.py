@@ -138,6 +138,16 @@ class LocalStore(Store):
                         removed += 1
         return removed
 
+    def prune(self, prefix: str = "") -> int:
+        removed = 0
+        for directory, _, _ in os.walk(self._base + check_directory(prefix), topdown=False):
+            if len(directory) > len(self._base):
+                with suppress(OSError):  # there are files in it
+                    os.rmdir(directory)
+                    removed += 1
+                    self._settled.discard(directory)
+        return removed
+
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
         try:

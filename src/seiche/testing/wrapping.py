@@ -70,6 +70,9 @@ class WrappingStore(Store):
     def sweep(self, older_than: timedelta) -> int:
         return self._inner.sweep(older_than)
 
+    def prune(self, prefix: str = "") -> int:
+        return self._inner.prune(prefix)
+
     def get(self, path: str) -> bytes:
         return self._call(Call("get", path), lambda: self._inner.get(path))
 
