@@ -49,11 +49,29 @@ def test_the_tree_equals_a_dictionary_through_growing_and_shrinking(order: int, 
     random_commits(grove, commits=400, universe=universe)
 
 
-def test_phases_of_growing_and_shrinking_reach_every_kind_of_change() -> None:
-    grove = Grove(Shape(8, TIGHT, 600), seed=1)
-    random_commits(grove, commits=700, universe=800, check_each=100)
+def test_a_tree_that_is_emptied_becomes_flat_again() -> None:
+    grove = Grove(Shape(8, TIGHT, 600))
+    for first in range(0, 3000, 10):
+        grove.commit((key(number), b"v" * 50) for number in range(first, first + 10))
+    deepest, most = grove.tree.root.level, sum(1 for _ in grove.nodes())
+    for first in range(0, 3000, 10):
+        grove.commit((key(number), None) for number in range(first, first + 10))
+    assert list(grove.tree.scan()) == []
+    assert grove.tree.root.level < deepest
+    assert sum(1 for _ in grove.nodes()) < most // 4
     for kind in ("splits", "merges", "sticky", "resolved", "inner_pushes", "collapses"):
         assert grove.counts[kind] > 0, f"{kind} never happened: {grove.counts}"
+
+
+@pytest.mark.parametrize("order", [3, 4, 8, 16])
+def test_no_node_but_the_root_is_less_than_half_full(order: int) -> None:
+    # Messages are few here and files may be large: only the number of keys limits a node.
+    grove = Grove(Shape(order, 1 << 15, 300), seed=order)
+    random_commits(grove, commits=300, universe=2000, check_each=100)
+    random_commits(grove, commits=200, universe=2000, check_each=100)
+    halves = [len(node.keys) for depth, node in grove.nodes() if depth]
+    assert len(halves) > 20
+    assert min(halves) >= grove.tree.shape.least_keys
 
 
 Steps = st.lists(

@@ -65,5 +65,4 @@ def check_shape(grove: Grove) -> None:
         if depth:
             assert node.size <= shape.node_bytes or len(node.keys) <= 2
             assert node.level or not node.buffer
-            assert len(node.keys) >= shape.least_keys or node.size > shape.node_bytes // 4
     assert not standing or max(standing.values()) == 1

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Set as AbstractSet
 
 from seiche.lake.tree.draft import Draft, Shape
-from seiche.lake.tree.node import PER_ROW, Message, Node
+from seiche.lake.tree.node import PER_FILE, PER_ROW, Message, Node
 from seiche.lake.tree.nodes import Nodes
 
 __all__ = ["Flush"]
@@ -143,8 +143,8 @@ class Flush:
         left, right = self._child(draft, index), self._child(draft, index + 1)
         key, value = draft.keys[index], draft.values[index]
         few = len(left.keys) + 1 + len(right.keys) <= self._shape.most_keys
-        large = left.size + right.size + len(key) + len(value) + PER_ROW > self._shape.node_bytes
-        if left.level == 0 and few and large:
+        joined = left.size - PER_FILE + right.size + len(key) + len(value) + PER_ROW
+        if left.level == 0 and few and joined > self._shape.node_bytes:
             return False
         message = draft.buffer.get(key)
         tombstone = message if message is not None and message[0] is None and key not in keep else None

@@ -7,13 +7,13 @@ from typing import Final, TypeAlias
 
 from seiche.lake.tree.pointer import Pointer
 
-__all__ = ["EMPTY", "PER_ROW", "Message", "Node"]
+__all__ = ["EMPTY", "PER_FILE", "PER_ROW", "Message", "Node"]
 
 # Bytes that a row takes in a file besides its cells: four offsets and four validity bits, rounded up.
 PER_ROW: Final = 18
 # Everything in a file that is not a row: Arrow's schema (twice), batch header and footer, the system rows of a plain
 # node.
-_PER_FILE: Final = 2_400
+PER_FILE: Final = 2_400
 
 
 # A change that waits in a write buffer: the new value, or None for a delete, and the transaction it came with. A plain
@@ -52,7 +52,7 @@ class Node:
         """An upper bound of the bytes of this node's file, known without encoding it."""
         table = sum(map(len, self.keys)) + sum(map(len, self.values)) + len(self.keys) * PER_ROW
         children = sum(map(len, self.children))
-        return _PER_FILE + self.buffer_size + table + children
+        return PER_FILE + self.buffer_size + table + children
 
 
 EMPTY: Final = Node()

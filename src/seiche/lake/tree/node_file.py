@@ -32,6 +32,18 @@ SCHEMA: Final = pa.schema(
 _WRITE: Final = ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _READ: Final = ipc.IpcReadOptions(use_threads=False)
 
+# What comes of reading wrong bytes, from Arrow (OSError too: "invalid flatbuffers message") and from the code below.
+_DAMAGE: Final = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    struct.error,
+    OverflowError,
+    MemoryError,
+)
+
 _MAGIC: Final = b"ARROW1"
 _MARK: Final = b"SEICHECK"
 _SEAL: Final = struct.Struct("<8sII")  # mark, checksum, zero
@@ -72,7 +84,7 @@ def decode(data: bytes, path: str, *, crc: int | None = None) -> tuple[Node, dic
         if crc is not None and found != crc:
             raise ValueError(f"its checksum is {found:08x}, but its parent node names {crc:08x}")
         return _parsed(data)
-    except (pa.ArrowException, ValueError, LookupError, TypeError, struct.error, OverflowError, MemoryError) as error:
+    except _DAMAGE as error:
         raise Corrupt(
             f"{path} is not a sound node file: {error}",
             remedy="Restore this file from a copy of the lake; `seiche fsck` names every version that needs it.",
