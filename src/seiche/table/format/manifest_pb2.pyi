@@ -59,10 +59,10 @@ class Manifest(_message.Message):
         PROVIDER_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
         id: int
-        columns: _containers.RepeatedScalarFieldContainer[str]
+        columns: _containers.RepeatedScalarFieldContainer[int]
         provider: str
-        version: str
-        def __init__(self, id: _Optional[int] = ..., columns: _Optional[_Iterable[str]] = ..., provider: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+        version: int
+        def __init__(self, id: _Optional[int] = ..., columns: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
     FIELDS_FIELD_NUMBER: _ClassVar[int]
     FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]

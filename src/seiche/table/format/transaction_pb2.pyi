@@ -229,6 +229,12 @@ class Update(_message.Message):
     updated_offsets: _containers.ScalarMap[int, bytes]
     def __init__(self, removed_fragment_ids: _Optional[_Iterable[int]] = ..., updated_fragments: _Optional[_Iterable[_Union[_manifest_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_manifest_pb2.DataFragment, _Mapping]]] = ..., fields_modified: _Optional[_Iterable[int]] = ..., merged_generations: _Optional[_Iterable[_Union[MergedGeneration, _Mapping]]] = ..., fields_for_preserving_frag_bitmap: _Optional[_Iterable[int]] = ..., update_mode: _Optional[_Union[Update.Mode, str]] = ..., inserted_rows: _Optional[_Union[KeyExistenceFilter, _Mapping]] = ..., old_offsets: _Optional[_Mapping[int, bytes]] = ..., updated_offsets: _Optional[_Mapping[int, bytes]] = ...) -> None: ...
 
+class UInt32List(_message.Message):
+    __slots__ = ("values",)
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, values: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class KeyExistenceFilter(_message.Message):
     __slots__ = ("field_ids", "exact", "bloom")
     class ExactKeySet(_message.Message):
