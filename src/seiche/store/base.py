@@ -121,6 +121,13 @@ class Store(ABC):
             return False
         return True
 
+    def flush(self, paths: Iterable[str]) -> int:
+        """Return when files that somebody else wrote will last as well as those written here; how many needed it.
+
+        Native writers of data files do not flush: without this, a power failure could leave a commit without its rows.
+        """
+        return 0
+
     def sweep(self, older_than: timedelta) -> int:
         """Remove temporary files that writers left when they died, if older than that; returns how many.
 

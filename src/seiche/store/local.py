@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
@@ -124,6 +124,20 @@ class LocalStore(Store):
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
         after = check_start_after(check_directory(prefix), start_after)
         return self._files(prefix, after, recursive)
+
+    def flush(self, paths: Iterable[str]) -> int:
+        if not self._fsync:
+            return 0
+        flushed = list(paths)
+        for path in flushed:
+            with self._opened(path) as (fd, _):
+                os.fsync(fd)
+        try:
+            for directory in {os.path.dirname(self._base + path) for path in flushed}:
+                self._settle(directory)
+        except OSError as error:
+            raise translate(error, flushed[0]) from error
+        return len(flushed)
 
     def sweep(self, older_than: timedelta) -> int:
         removed = 0

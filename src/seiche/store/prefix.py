@@ -1,6 +1,6 @@
 """A directory of a store, seen as a store of its own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from seiche.store import paths
@@ -76,6 +76,9 @@ class PrefixStore(Store):
 
     def native_uri(self, path: str = "") -> str:
         return self.inner.native_uri(self._full(path) if path else self.prefix)
+
+    def flush(self, paths: Iterable[str]) -> int:
+        return self.inner.flush(map(self._full, paths))
 
     @property
     def native_options(self) -> Mapping[str, str]:

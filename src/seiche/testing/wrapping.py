@@ -67,6 +67,9 @@ class WrappingStore(Store):
     def native_uri(self, path: str = "") -> str:
         return self._inner.native_uri(path)
 
+    def flush(self, paths: Iterable[str]) -> int:
+        return self._inner.flush(paths)
+
     def sweep(self, older_than: timedelta) -> int:
         return self._inner.sweep(older_than)
 
