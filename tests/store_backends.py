@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from seiche.store import Store, open_store
+from seiche.store.hdfs import HdfsStore
 from seiche.testing import CountingStore, DictStore, SimulatedStore
 
 # Stores that need a server which the tests cannot start themselves: the variables that say where one is.
@@ -19,7 +21,7 @@ CONFIGURED = {
     "azure": ("SEICHE_TEST_AZURE", "az://CONTAINER of Azure Blob Storage or of Azurite"),
     "hdfs": ("SEICHE_TEST_HDFS", "hdfs://NAMENODE:PORT/DIRECTORY"),
 }
-ALWAYS = ("local-fsync", "local-os", "memory", "dict", "simulated", "counting", "seaweedfs", "moto")
+ALWAYS = ("local-fsync", "local-os", "memory", "dict", "simulated", "counting", "seaweedfs", "moto", "hdfs-logic")
 BACKENDS = (*ALWAYS, *(name for name, (variable, _) in CONFIGURED.items() if variable in os.environ))
 
 
@@ -49,6 +51,10 @@ def backend(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Backen
         case "seaweedfs" | "moto":
             server = request.getfixturevalue(name)
             return _at(name, server.uri(), **server.options)
+        case "hdfs-logic":
+            # The code of the HDFS store over pyarrow's local files, with a rename that refuses as the NameNode does.
+            root = str(tmp_path / "store")
+            return Backend(name, lambda: HdfsStore("hdfs://test", root, lambda: (LocalFileSystem(), rename)))
         case "dict" | "simulated" | "counting":
             shared = DictStore()
             wrap: Callable[[Store], Store] = {"simulated": SimulatedStore, "counting": CountingStore}.get(name, _bare)
@@ -56,6 +62,16 @@ def backend(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Backen
     variable, _ = CONFIGURED[name]
     options = json.loads(os.environ.get(f"{variable}_OPTIONS", "{}"))
     return _at(name, f"{os.environ[variable].rstrip('/')}/{uuid.uuid4().hex}", **options)
+
+
+def rename(source: str, target: str) -> bool:
+    """Rename as HDFS does: False if the target is taken."""
+    try:
+        os.link(source, target)
+    except OSError:
+        return False
+    os.unlink(source)
+    return True
 
 
 def _at(name: str, uri: str, **options: Any) -> Backend:

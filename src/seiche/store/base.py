@@ -67,6 +67,14 @@ class Store(ABC):
         Only for hints, tombstones and reference files: nothing else is ever overwritten.
         """
 
+    def note(self, path: str, data: bytes) -> None:
+        """Leave a small note that readers must survive missing, old or torn: a hint. May pad it with blanks at the end.
+
+        A hint is written at every commit. Replacing a file each time is slow on some file systems, so a store may write
+        it in place, which is the one exception to "a file that exists is whole".
+        """
+        self.put(path, data, durable=False)
+
     @abstractmethod
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         """Create the file, or raise `AlreadyExists` and leave what is there untouched."""

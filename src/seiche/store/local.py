@@ -24,6 +24,9 @@ Durability: TypeAlias = Literal["fsync", "os"]
 # Of files and of directories. (Inside the class `list` is a verb.)
 _Names: TypeAlias = tuple[list[str], list[str]]
 
+# Notes are padded to this size: a shorter one then covers a longer one.
+_NOTE_SIZE = 64
+
 # How often a directory may vanish between making it and writing into it.
 _PATIENCE = 10
 
@@ -89,6 +92,18 @@ class LocalStore(Store):
     def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         sync = self._fsync and durable
         self._write(path, lambda target: self._staging.replace(target, lambda fd: write_all(fd, data), sync=sync), sync)
+
+    def note(self, path: str, data: bytes) -> None:
+        # In place: on ext4 every replaced file leaves a freed inode behind that creations have to step over for seconds,
+        # and the rename waits for the disk. Measured: a commit took 390 microseconds instead of 56.
+        def write(target: str) -> None:
+            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                os.pwrite(fd, data.ljust(_NOTE_SIZE), 0)
+            finally:
+                os.close(fd)
+
+        self._write(path, write, False)
 
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         self._create(path, lambda fd: write_all(fd, data), self._fsync and durable)

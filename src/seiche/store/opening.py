@@ -48,6 +48,14 @@ def open_store(
 
             bucket, prefix = _bucket_and_prefix(address)
             return ObjectStore(cloud, bucket, prefix, runtime=runtime, options=options)
+        case "hdfs":
+            from seiche.store.hdfs import HdfsStore, hdfs_connection
+
+            parts = urlsplit(address)
+            host, port = parts.hostname or "default", parts.port or 0
+            return HdfsStore(
+                address, unquote(parts.path), lambda: hdfs_connection(host, port, options), runtime=runtime
+            )
     raise InvalidInput(f"{address}: the scheme {scheme!r} is unknown", remedy=_remedy(), uri=address)
 
 

@@ -48,6 +48,9 @@ class PrefixStore(Store):
     def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         self.inner.put(self._full(path), data, durable=durable)
 
+    def note(self, path: str, data: bytes) -> None:
+        self.inner.note(self._full(path), data)
+
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         self.inner.put_if_absent(self._full(path), data, durable=durable)
 
