@@ -1,1 +1,64 @@
-""""""
+"""The command `seiche`: a thin face of the library. Each command is a function that can be called as such.
+
+What the exit code says, for scripts (`seiche.cli.failures` is the one place that decides it):
+
+    0    done
+    1    an error that is none of those below, such as corrupt data or a store that must not be trusted
+    2    a mistake to correct: wrong usage, invalid input, not found, already exists, permission denied
+    3    a conflict: somebody else committed first, nothing was written
+    4    unknown: it may or may not have happened; ask before doing it again
+    5    unavailable: no answer, nothing was decided; try later
+    130  interrupted
+
+Every failure that is not a bug is one line on stderr. A traceback is a bug in Seiche.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from seiche import SeicheError, __version__
+from seiche.cli import demo, store
+from seiche.cli.failures import ExitCode, describe, describe_usage, exit_code
+from seiche.cli.output import print_line
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(name="seiche", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+app.add_typer(store.app, name="store")
+app.command()(demo.demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"seiche {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A transactional lakehouse: any number of tables change in one atomic step, or not at all."""
+    if context.invoked_subcommand is None and not version:
+        context.get_help()  # with rich it prints
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command (by default that of this process) and return its exit code; never raises for a user's mistake."""
+    try:
+        outcome = app(args=arguments, prog_name="seiche", standalone_mode=False)
+    except SeicheError as error:
+        print(describe(error), file=sys.stderr)
+        return exit_code(error)
+    except typer.Abort:
+        return ExitCode.INTERRUPTED
+    except typer.TyperException as mistake:
+        print(describe_usage(mistake), file=sys.stderr)
+        return ExitCode.MISTAKE
+    return outcome if isinstance(outcome, int) else ExitCode.DONE

@@ -1,0 +1,239 @@
+"""The command `seiche`: what it prints, how it ends, and that no mistake of a user shows a traceback."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import typer
+
+import seiche
+from seiche import cli, errors
+from seiche.cli.demo import race
+from seiche.cli.failures import ExitCode, describe, exit_code
+from seiche.core.runtime import SYSTEM
+from seiche.store.base import Data
+from seiche.store.memory import MemoryStore
+
+COMMAND = Path(sys.executable).parent / "seiche"
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, check=False, env=os.environ | environment
+    )
+
+
+def fails_with(error: BaseException) -> Callable[..., NoReturn]:
+    def fail(*_: Any, **__: Any) -> NoReturn:
+        raise error
+
+    return fail
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"seiche {seiche.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help_lists_the_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "store" in shown
+    assert "demo" in shown
+
+
+def commands(app: typer.Typer, *path: str) -> Iterator[tuple[str, ...]]:
+    for command in app.registered_commands:
+        assert command.callback is not None
+        yield (*path, command.name or command.callback.__name__)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        yield (*path, str(group.name))
+        yield from commands(group.typer_instance, *path, str(group.name))
+
+
+@pytest.mark.parametrize("path", list(commands(cli.app)), ids=" ".join)
+def test_every_command_explains_itself(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*path, "--help"]) == 0
+    shown = capsys.readouterr().out.split("\n", 3)
+    assert f"Usage: seiche {' '.join(path)}" in shown[1]
+    assert re.search(r"\w+ \w+", shown[3])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["--nonsense"],
+        ["store"],
+        ["store", "nonsense"],
+        ["store", "probe"],
+        ["store", "probe", "one", "two"],
+        ["store", "probe", "memory://x", "--nonsense"],
+        ["demo", "--writers", "0"],
+        ["demo", "--writers", "many"],
+        ["demo", "--writers"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_one_line_and_code_2(arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert re.fullmatch(r"seiche: usage: .+ See 'seiche.* --help'\.\n", done.stderr)
+
+
+@pytest.mark.parametrize("uri", ["ftp://host/x", "", "file://relative", "memory://a/../b"])
+def test_a_bad_address_is_one_line_and_code_2(uri: str) -> None:
+    done = run("store", "probe", uri)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"seiche: invalid_input: .+\.\n", done.stderr)
+
+
+def test_a_file_in_place_of_a_folder_is_one_line_and_code_2(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    done = run("store", "probe", str(tmp_path / "file"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"seiche: \w+: .+\.\n", done.stderr)
+
+
+CODES = {
+    "AlreadyExists": 2,
+    "CommitUnknown": 4,
+    "ConflictError": 3,
+    "Corrupt": 1,
+    "IncompatibleConflict": 3,
+    "InvalidInput": 2,
+    "NotFound": 2,
+    "PermissionDenied": 2,
+    "RetryableConflict": 3,
+    "SeicheError": 1,
+    "Unavailable": 5,
+}
+
+
+def test_every_error_has_a_code() -> None:
+    assert sorted(CODES) == errors.__all__
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_an_error_ends_the_command_with_its_code(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = getattr(errors, name)("shop.stock: version 9 won", remedy="Look at version 9.")
+    monkeypatch.setattr(seiche.store, "open_store", fails_with(error))
+    assert cli.main(["store", "probe", "memory://x"]) == CODES[name]
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == f"seiche: {error.kind}: shop.stock: version 9 won. Look at version 9.\n"
+
+
+def test_codes_are_documented() -> None:
+    documented = re.findall(r"^ {4}(\d+) ", cli.__doc__ or "", re.MULTILINE)
+    assert [int(code) for code in documented] == list(ExitCode)
+
+
+def test_a_new_kind_of_error_has_the_code_of_its_parent() -> None:
+    class Special(errors.RetryableConflict):
+        pass
+
+    assert exit_code(Special("x")) == ExitCode.CONFLICT
+
+
+def test_a_message_stays_one_line_and_cannot_drive_the_terminal() -> None:
+    line = describe(errors.NotFound("no table 'a\nb\x1b[2Jc\r'\n  really.", remedy="Look.\n"))
+    assert line == "seiche: not_found: no table 'a b [2Jc ' really. Look."
+
+
+def test_a_bug_is_not_disguised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seiche.store, "open_store", fails_with(ZeroDivisionError("bug")))
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["store", "probe", "memory://x"])
+
+
+def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(seiche.store, "open_store", fails_with(KeyboardInterrupt()))
+    assert cli.main(["store", "probe", "memory://x"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_probe_prints_a_table_and_leaves_nothing(tmp_path: Path) -> None:
+    done = run("store", "probe", str(tmp_path / "lake"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_probe_prints_json(tmp_path: Path) -> None:
+    done = run("store", "probe", str(tmp_path), "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["trusted"] is True
+
+
+class Careless(MemoryStore):
+    """A store as some S3 servers are: it accepts the condition and ignores it."""
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        self.put(path, data)
+
+
+def test_probe_of_a_store_that_lets_everybody_win_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(seiche.store, "open_store", lambda _: Careless("careless", runtime=SYSTEM))
+    assert cli.main(["store", "probe", "memory://careless"]) == 1
+    assert "memory://careless must not be trusted" in capsys.readouterr().out
+    assert cli.main(["store", "probe", "memory://careless", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["trusted"] is False
+
+
+def test_commands_are_functions(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.store.probe("memory://called", as_json=True)
+    assert json.loads(capsys.readouterr().out)["trusted"] is True
+
+
+def test_demo_has_one_winner_and_leaves_nothing(tmp_path: Path) -> None:
+    done = run("demo", "--writers", "5", TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    outcomes = re.findall(r"^ *(\d+) +(won|already_exists) *$", done.stdout, re.MULTILINE)
+    assert [writer for writer, _ in outcomes] == ["1", "2", "3", "4", "5"]
+    (winner,) = (writer for writer, outcome in outcomes if outcome == "won")
+    assert f"written by writer {winner}" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_race_shows_a_store_that_lets_everybody_win() -> None:
+    assert race(Careless("race", runtime=SYSTEM), "x", 3) == ["won"] * 3
+
+
+def test_colours_only_on_a_terminal() -> None:
+    assert "\x1b" not in run("demo", "--writers", "2", TERM="xterm-256color").stdout
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
+    with subprocess.Popen([COMMAND, "demo", "--writers", "2"], stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                shown += chunk
+        except OSError:
+            pass  # how Linux reports that the other end is closed
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"\x1b[" in shown
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    with subprocess.Popen([COMMAND, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
