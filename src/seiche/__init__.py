@@ -20,6 +20,7 @@ from seiche.errors import (
 
 if _typing.TYPE_CHECKING:
     from seiche import store
+    from seiche.table.table import Table
 
 __all__ = [
     "AlreadyExists",
@@ -32,6 +33,7 @@ __all__ = [
     "PermissionDenied",
     "RetryableConflict",
     "SeicheError",
+    "Table",
     "Unavailable",
     "errors",
     "store",
@@ -42,6 +44,7 @@ __version__ = "0.1.0"
 # Where the names live that are imported when they are first used ("module" or "module:name"), because what stands
 # behind them is slow to load. To add one: a line here, one in __all__, and its import under TYPE_CHECKING.
 _LAZY = {
+    "Table": "seiche.table.table:Table",
     "store": "seiche.store",
 }
 

@@ -1,6 +1,6 @@
 """A transaction on its way to being committed: what it has been checked against, and what it would make."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -8,9 +8,10 @@ from pyroaring import BitMap
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound
-from seiche.table.build import build
+from seiche.table.build import build, settled
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import Field
 from seiche.table.rebase import Committed, TransactionRebase
 from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
@@ -60,7 +61,7 @@ class Pending:
     def build(self, *, managed: bool = False) -> tuple[Transaction, Manifest]:
         """The transaction as rebased over everything checked, and the version that it makes after that."""
         latest = self._load(self.checked)
-        ready = self._rebase.finish(latest, self._deletions)
+        ready = settled(latest, self._rebase.finish(latest, self._deletions))
         made = build(
             latest, ready, runtime=self._runtime, load=self._load, read_schema=self._read_schema, managed=managed
         )
@@ -88,6 +89,9 @@ class Pending:
 
     def _read_manifest(self) -> Manifest:
         return self._load(self.transaction.read_version)
+
+    def _read_schema(self) -> Sequence[Field]:
+        return self._read_manifest().header.fields
 
     def _load(self, version: int) -> Manifest:
         held = self._manifests.get(version)

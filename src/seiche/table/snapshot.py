@@ -22,12 +22,19 @@ class Snapshot:
     """
 
     def __init__(
-        self, store: Store, manifest: Manifest, runtime: Runtime, *, published: Manifest | None = None
+        self,
+        store: Store,
+        manifest: Manifest,
+        runtime: Runtime,
+        *,
+        staged: bool = False,
+        published: Manifest | None = None,
     ) -> None:
-        """`published` is the newest published version that `manifest` was built on, if it is not published itself."""
+        """`staged` says that the version is not published; `published` is then the one it was built on, if there is one."""
         self.store = store
         self.manifest = manifest
         self.runtime = runtime
+        self._staged = staged
         self._published = published
 
     @property
@@ -39,9 +46,9 @@ class Snapshot:
         """The native dataset. For reading and for writing files; it must never commit."""
         from seiche.table.data.native import open_staged, open_version
 
-        if self._published is None:
-            return open_version(self.store, self.version)
-        return open_staged(self.store, self.manifest, base=self._published)
+        if self._staged:
+            return open_staged(self.store, self.manifest, base=self._published)
+        return open_version(self.store, self.version)
 
     @cached_property
     def schema(self) -> "pa.Schema":

@@ -71,15 +71,17 @@ class Table:
         **options: Any,
     ) -> Self:
         """Make an empty table; `AlreadyExists` if there is one, which is then left untouched."""
-        from seiche.table.format.schema import from_arrow
+        from seiche.table.format.schema import from_arrow, metadata_from_arrow
 
         store = _store(uri, runtime, options)
         if naming not in Naming.__members__:
             raise InvalidInput(f"the naming scheme {naming!r} is unknown", remedy="Use 'V2', or 'V1' for old readers.")
         versions = PutVersions(store, naming=Naming[naming], runtime=runtime)
-        fields, metadata = from_arrow(schema)
         operation = Overwrite(
-            schema=fields, schema_metadata=metadata, config_upsert_values=config or {}, initial_bases=tuple(bases)
+            schema=tuple(from_arrow(schema)),
+            schema_metadata=metadata_from_arrow(schema),
+            config_upsert_values=config or {},
+            initial_bases=tuple(bases),
         )
         first = empty(stable_row_ids=stable_row_ids)
         committed = Committer(versions, runtime, Patience()).create(_transaction(operation, 0, runtime), first)

@@ -15,7 +15,7 @@ from seiche.store.base import Store
 
 __all__ = ["latest_root", "newer_root", "read_hint", "read_root", "write_hint", "write_oldest"]
 
-_LONGEST_HINT: Final = 32
+_LONGEST_HINT: Final = 64
 
 
 def latest_root(store: Store) -> Root:
@@ -73,7 +73,7 @@ def write_oldest(store: Store, version: int) -> None:
 def _note(store: Store, name: str, version: int) -> None:
     # The commit that it speaks of is done: a failed hint must not make it look otherwise.
     with suppress(SeicheError):
-        store.put(name, b"%d" % version, durable=False)
+        store.note(name, b"%d" % version)
 
 
 def _number(store: Store, name: str) -> int | None:

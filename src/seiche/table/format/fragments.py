@@ -12,7 +12,7 @@ from seiche.table.format.manifest_pb2 import DataFragment, EncodedFragments, Fra
 __all__ = ["Fragments"]
 
 # A rope of more pieces than this is joined, so that the number of buffers in one write stays small.
-_MOST_PIECES = 64
+_MOST_PIECES = 16
 
 
 class Fragments:

@@ -1,5 +1,6 @@
 """CreateIndex: index segments come, and others go."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -22,8 +23,8 @@ class CreateIndex(Values):
     name: ClassVar[str] = "CreateIndex"
     field_name: ClassVar[str] = "create_index"
 
-    new_indices: tuple[IndexMetadata, ...] = ()
-    removed_indices: tuple[IndexMetadata, ...] = ()
+    new_indices: Sequence[IndexMetadata] = ()
+    removed_indices: Sequence[IndexMetadata] = ()
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         for index in self.new_indices:

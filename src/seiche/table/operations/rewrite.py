@@ -35,8 +35,8 @@ class Rewrite(Values):
     name: ClassVar[str] = "Rewrite"
     field_name: ClassVar[str] = "rewrite"
 
-    groups: tuple[RewriteGroup, ...] = ()
-    rewritten_indices: tuple[RewrittenIndex, ...] = ()
+    groups: Sequence[RewriteGroup] = ()
+    rewritten_indices: Sequence[RewrittenIndex] = ()
     # The new entry of the fragment-reuse index. No field of the message holds it: it is found only in the index section
     # of the version that the rewrite made, so it is lost when the operation is written and read again.
     frag_reuse_index: IndexMetadata | None = None

@@ -66,11 +66,7 @@ class Versions(ABC):
 
     def transaction(self, version: int) -> Transaction:
         """What made `version`: read from its manifest file, or from the file that the manifest names."""
-        path = self.path(version)
-        try:
-            inline = file.read_transaction(self.store, path)
-        except NotFound as error:
-            raise self._no_version(version) from error
+        inline = self.read(version).transaction
         if inline is not None:
             return Transaction.from_proto(inline)
         beside = f"_transactions/{self.read(version).manifest.header.transaction_file}"

@@ -14,7 +14,7 @@ PATH = "_versions/latest_version_hint.json"
 def read(store: Store) -> int:
     """The hinted version, 0 if there is no usable hint."""
     try:
-        data = store.get(PATH)
+        data = store.get(PATH).rstrip()
     except SeicheError:
         return 0
     if data.startswith(b'{"version":') and data.endswith(b"}") and data[11:-1].isdigit() and len(data) < 32:
@@ -29,4 +29,4 @@ def read(store: Store) -> int:
 def write(store: Store, version: int) -> None:
     """Leave a hint; a failure is nobody's problem."""
     with suppress(SeicheError):
-        store.put(PATH, b'{"version":%d}' % version, durable=False)
+        store.note(PATH, b'{"version":%d}' % version)

@@ -17,7 +17,7 @@ class ManifestStore(ABC):
     What every implementation promises, and the contract suite checks:
 
     - of any number of writers that put different records of one version, exactly one returns;
-    - a version is never free again: no record goes in at or below one that is there, however many were deleted;
+    - no record goes in below one that is there, however many were deleted: what was made is never made again;
     - what a returned write wrote is durable, and seen by every call that starts later, from every process;
     - putting the identical record twice is the same as once, so an unclear answer is settled by asking again;
     - a write that may or may not have taken effect raises `CommitUnknown`, never `AlreadyExists` or `Unavailable`.
@@ -51,7 +51,11 @@ class ManifestStore(ABC):
 
     @abstractmethod
     def delete(self, base_uri: str, version: int) -> None:
-        """Remove the record of a version; removing what is not there is not an error."""
+        """Remove the record of a version; removing what is not there is not an error.
+
+        Its number can be claimed again only if it was the latest: that is for an operator, to give up a claim whose
+        file is lost.
+        """
 
     def base_uri(self, store: Store) -> str:
         """The name under which the table at `store` is kept: the same for everybody, however they reach the table.

@@ -12,7 +12,6 @@ from seiche.table.versions.external.sql import CREATE, SqlManifestStore
 
 __all__ = ["SqliteManifestStore"]
 
-# How long a statement waits for other processes' before it gives up.
 _BUSY_SECONDS = 30.0
 
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -31,13 +30,16 @@ class SqliteManifestStore(SqlManifestStore):
 
     _parameter = ":{}"
 
-    def __init__(self, path: str | os.PathLike[str], *, table: str = "manifests") -> None:
-        """Made at the first call if missing, in a directory that exists."""
+    def __init__(
+        self, path: str | os.PathLike[str], *, table: str = "manifests", timeout: float = _BUSY_SECONDS
+    ) -> None:
+        """The file is made at the first call if missing. A statement waits `timeout` seconds for those of others."""
         if not table.isidentifier():
             raise InvalidInput(f"{table!r} cannot be the name of a database table", remedy="Use letters and digits.")
         super().__init__(f'"{table}"')
         self._create = CREATE.format(table=f'"{table}"')
         self._path = os.path.abspath(os.fspath(path))
+        self._timeout = timeout
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
@@ -77,7 +79,7 @@ class SqliteManifestStore(SqlManifestStore):
             # A connection must not be used by a forked child, nor closed by it.
             self._inherited.append(self._connection)
             self._connection = None
-        connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
             # Less than FULL forgets the last commits in a power failure, and a forgotten claim has two winners.

@@ -125,12 +125,14 @@ class ExternalVersions(Versions):
         self._stage(staged, data)
         size = sum(memoryview(buffer).nbytes for buffer in buffers(data))
         record = ManifestRecord(version, f"{self.base_uri}/{staged}", size)
-        if not self._decide(record, data):
+        won = self._decide(record, data)
+        if won is None or won.path != record.path:
             # The version is taken for ever, so this file can win nothing any more, not even by a request held up.
             self._discard(staged)
+        if won is None:
             raise AlreadyExists(f"{self.store.uri}: version {version} was made by somebody else", version=version)
         try:
-            self._materialise(record, data)
+            self._materialise(won, data)
         except SeicheError as error:
             raise CommitUnknown(
                 f"{self.store.uri}: version {version} is ours by the manifest store, but {staged} could not be copied"
@@ -185,20 +187,20 @@ class ExternalVersions(Versions):
                 return
         raise Unavailable(f"{self.store.uri}: {staged} could not be written", path=staged)
 
-    def _decide(self, record: ManifestRecord, data: Data) -> bool:
-        """Whether the version is ours, whatever answers were lost. `CommitUnknown` if that cannot be found out.
+    def _decide(self, record: ManifestRecord, data: Data) -> ManifestRecord | None:
+        """The record of our manifest if the version is ours, whatever answers were lost; `None` if somebody has it.
 
         Absence says nothing, since the request may still be on its way; so the identical record is put again. Only
-        another record says no.
+        another record says no. `CommitUnknown` if none of this can be found out.
         """
         unclear: SeicheError | None = None
         for _ in self._patience.tries(self._runtime):
             try:
                 self.manifest_store.put_if_absent(self.base_uri, record)
-                return True
+                return record
             except AlreadyExists:
                 try:
-                    return self._is_ours(record, data)
+                    return self._ours(record, data)
                 except (NotFound, Unavailable) as error:
                     unclear = error
             except CommitUnknown as error:
@@ -213,18 +215,23 @@ class ExternalVersions(Versions):
             path=record.path,
         ) from unclear
 
-    def _is_ours(self, record: ManifestRecord, data: Data) -> bool:
-        """Whether the record that is there stands for our file.
+    def _ours(self, record: ManifestRecord, data: Data) -> ManifestRecord | None:
+        """The record that is there, if it stands for the manifest that we bring, whatever the file is called.
 
-        Perhaps under its final name: between a request of ours and its repetition a reader may have flipped it.
+        A reader may have flipped the record between a request of ours and its repetition, and an earlier attempt to
+        claim this version may have staged the same manifest under another name.
         """
         there = self.manifest_store.get(self.base_uri, record.version)
         if there is None or there.path == record.path:
-            return there is not None
+            return there
+        if there.size != record.size:
+            return None
         place = place_of(there, self.base_uri)
-        if place.is_staged or there.size != record.size:
-            return False
-        return self.store.get(place.final) == joined(data)
+        try:
+            recorded = self.store.get(place.recorded)
+        except NotFound:
+            recorded = self.store.get(place.final)
+        return there if recorded == joined(data) else None
 
     def _materialise(self, record: ManifestRecord, data: Data | None = None) -> str:
         """Where the recorded manifest is: under its final name when this returns."""

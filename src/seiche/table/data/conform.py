@@ -1,0 +1,129 @@
+"""Making rows fit a table: names, types and nulls, checked before a file is written."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seiche.errors import InvalidInput
+from seiche.table.data.fitting import fits
+
+__all__ = ["Conform", "conform", "without_extension"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conform:
+    """How batches of one schema become batches of another: columns picked by name, cast where nothing is lost."""
+
+    schema: pa.Schema
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows under the table's types; values that do not fit, or nulls where none may be, are `InvalidInput`."""
+        return pa.RecordBatch.from_arrays([self._column(given, field) for field in self.schema], schema=self.schema)
+
+    def batches(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Each batch made to fit, as it comes."""
+        return map(self.batch, given)
+
+    def _column(self, given: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        made = cast(given.column(field.name), field.type, field.name)
+        if (where := _null_in(made, field, field.name)) is not None:
+            raise InvalidInput(
+                f"column {where!r} must not be null, but the rows have nulls in it",
+                remedy="Give a value in each row.",
+                column=where,
+            )
+        return made
+
+
+def conform(given: pa.Schema, table: pa.Schema, *, partial: bool = True) -> Conform:
+    """How rows of the schema `given` go into a table: in its order of columns, under its types.
+
+    Columns that may be null can be left out if `partial`. `InvalidInput` names the first column that is unknown, given
+    twice, missing, or of a type whose values could be lost.
+    """
+    known = set(table.names)
+    for name in given.names:
+        if given.names.count(name) > 1:
+            raise InvalidInput(f"column {name!r} is given twice", remedy="Give each column once.", column=name)
+        if name not in known:
+            raise InvalidInput(
+                f"the table has no column {name!r}, only {', '.join(map(repr, table.names))}",
+                remedy="Leave the column out, or add it to the table first.",
+                column=name,
+            )
+    columns = []
+    for field in table:
+        if field.name in given.names:
+            columns.append(_checked(given.field(field.name), field))
+        elif not (partial and field.nullable):
+            raise InvalidInput(
+                f"column {field.name!r} is missing" + ("" if field.nullable else ", and it must not be null"),
+                remedy="Give a value for the column in each row.",
+                column=field.name,
+            )
+    return Conform(pa.schema(columns))
+
+
+def cast(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+    """The values under another type, none of them changed; `InvalidInput` if that cannot be."""
+    if values.type == kind:
+        return values
+    try:
+        return without_extension(values).cast(kind)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidInput(
+            f"values of column {name!r} do not fit its type {kind}: {error}",
+            remedy="Give values that fit.",
+            column=name,
+        ) from error
+
+
+def without_extension(values: pa.Array) -> pa.Array:
+    """The plain values that an extension type is made of."""
+    return values.storage if isinstance(values, pa.ExtensionArray) else values
+
+
+def _checked(given: pa.Field, field: pa.Field) -> pa.Field:
+    if not fits(given.type, field.type):
+        raise InvalidInput(
+            f"column {field.name!r} has the type {field.type}, the rows have {given.type}",
+            remedy="Cast the column first: only casts in which nothing can be lost are done for you.",
+            column=field.name,
+        )
+    return field
+
+
+def _null_in(values: pa.Array, field: pa.Field, where: str) -> str | None:
+    """The path of a field inside `field` that has nulls and must not, if there is one."""
+    if not field.nullable and values.null_count:
+        return where
+    if not _strict(field.type):
+        return None
+    values = without_extension(values)
+    kind = values.type
+    if pa.types.is_struct(kind):
+        # Inside of a struct that is null, everything is null, and that is no fault.
+        present = values.drop_null() if values.null_count else values
+        parts = [(kind.field(index), pc.struct_field(present, index)) for index in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        parts = [(kind.item_field, values.items)]
+    else:
+        parts = [(kind.value_field, values.flatten())]
+    return next((bad for one, inner in parts if (bad := _null_in(inner, one, f"{where}.{one.name}"))), None)
+
+
+def _strict(kind: pa.DataType) -> bool:
+    """Whether something inside the type must not be null."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_map(kind):
+        inside = [kind.item_field]
+    elif pa.types.is_struct(kind):
+        inside = [kind.field(index) for index in range(kind.num_fields)]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        inside = [kind.value_field]
+    else:
+        inside = []
+    return any(not field.nullable or _strict(field.type) for field in inside)

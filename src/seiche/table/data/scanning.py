@@ -1,0 +1,104 @@
+"""Reading rows natively, with SQL conditions and expressions, and telling a caller's mistakes from trouble."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from seiche.errors import InvalidInput, Unavailable
+from seiche.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import lance
+    from numpy.typing import NDArray
+
+__all__ = ["ADDRESS", "ROW_ID", "batches", "find_rows", "native_message", "quoted", "scanner"]
+
+ADDRESS = "_rowaddr"
+ROW_ID = "_rowid"
+
+# Rows that are handed from native code to Python and back at a time: few enough for wide rows, many enough to be quick.
+BATCH_ROWS = 8192
+# The same where only keys and addresses are read.
+WIDE_BATCH_ROWS = 1 << 17
+
+_SOURCE_PLACE = re.compile(r",? ?(location: )?/\S+\.rs:\d+(:\d+)?")
+
+
+def quoted(column: str) -> str:
+    """The name of a column as it stands in SQL."""
+    if "`" in column:
+        raise InvalidInput(
+            f"column {column!r} has a backtick in its name, which cannot stand in SQL",
+            remedy="Rename the column first.",
+            column=column,
+        )
+    return f"`{column}`"
+
+
+def scanner(
+    dataset: "lance.LanceDataset",
+    *,
+    columns: Mapping[str, str] | Sequence[str],
+    where: str | None = None,
+    what: str,
+    **options: Any,
+) -> "lance.LanceScanner":
+    """A native scan with `where` as its condition and, in a mapping, SQL expressions as its columns.
+
+    SQL that does not parse, or names what does not exist, is `InvalidInput`; `what` says which SQL it is, for the
+    message. Nothing is read yet but what planning needs.
+    """
+    given = dict(columns) if isinstance(columns, Mapping) else list(columns)
+    if where is not None and not where.strip():
+        raise InvalidInput(f"{what} is empty", remedy="Give a condition in SQL, or leave it out.")
+    try:
+        made = dataset.scanner(columns=given, filter=where, **options)
+        _ = made.projected_schema  # plans the expressions
+        if where is not None:
+            made.explain_plan()  # and this the condition
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(
+            f"{what} is refused: {native_message(error)}",
+            remedy="Check the SQL and the names of the columns.",
+        ) from error
+    except OSError as error:
+        raise Unavailable(f"the table could not be read: {native_message(error)}") from error
+    return made
+
+
+def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a scan, batch by batch, without empty ones."""
+    try:
+        for batch in scan.to_batches():
+            if batch.num_rows:
+                yield batch
+    except ValueError as error:
+        raise InvalidInput(
+            f"{what} cannot be evaluated: {native_message(error)}",
+            remedy="Check the SQL against the values in the table.",
+        ) from error
+    except OSError as error:
+        raise Unavailable(f"the table could not be read: {native_message(error)}") from error
+
+
+def find_rows(snapshot: Snapshot, where: str | None, *, what: str) -> "NDArray[np.uint64]":
+    """The addresses of the rows that meet the condition (all without one), in no particular order."""
+    scan = scanner(
+        snapshot.dataset,
+        columns=[],
+        where=where,
+        what=what,
+        with_row_address=True,
+        scan_in_order=False,
+        batch_size=WIDE_BATCH_ROWS,
+    )
+    found = [batch.column(ADDRESS).to_numpy() for batch in batches(scan, what=what)]
+    return np.concatenate(found) if found else np.empty(0, np.uint64)
+
+
+def native_message(error: Exception) -> str:
+    """What native code says, without where in its source it said so."""
+    return _SOURCE_PLACE.sub("", str(error)).strip()

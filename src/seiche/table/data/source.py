@@ -1,0 +1,188 @@
+"""Rows that a caller hands in, whatever they come as: batches of one Arrow schema."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset
+
+from seiche.errors import InvalidInput, RetryableConflict
+
+__all__ = ["Opened", "Rows", "Source"]
+
+# An Arrow table, batch, reader, dataset or scanner; an iterable of batches or tables; a pandas or Polars data frame;
+# anything with the Arrow stream interface; a list of dictionaries.
+Rows: TypeAlias = Any
+
+_REMEDY = (
+    "Give an Arrow table, record batches, a reader, an iterator of batches, a pandas or Polars data frame,"
+    " or a list of dictionaries."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The rows, ready to be read once. No batch is empty, and all have the schema."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+class Source:
+    """Rows that can be read once, or as often as need be if they lie in memory.
+
+    A stream cannot be read again: whoever needs its rows a second time, after a conflict, must have kept them.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._again = not _is_stream(rows)
+        self._taken = False
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the rows can be read more than once."""
+        return self._again
+
+    def open(self, wanted: pa.Schema | None = None) -> Opened:
+        """Begin to read. `wanted` guides what has no Arrow types of its own, such as dictionaries and pandas frames."""
+        if self._taken and not self._again:
+            raise RetryableConflict(
+                "the rows came from a stream that has been read, and must be written anew because the table changed",
+                remedy="Nothing was written. Run the operation again with a new stream, or with rows in memory.",
+            )
+        self._taken = True
+        opened = _opened(self._rows, wanted)
+        return Opened(opened.schema, _full(opened.schema, opened.batches))
+
+
+def _is_stream(rows: Rows) -> bool:
+    """Whether reading uses the rows up. What is not known to stay counts as a stream."""
+    stays = isinstance(rows, pa.Table | pa.RecordBatch | pa.dataset.Dataset | Sequence | Mapping)
+    return not (stays or _is_pandas(rows) or _is_polars(rows))
+
+
+def _opened(rows: Rows, wanted: pa.Schema | None) -> Opened:
+    if isinstance(rows, pa.RecordBatch):
+        return Opened(rows.schema, iter([rows]))
+    if isinstance(rows, pa.Table):
+        return Opened(rows.schema, iter(rows.to_batches()))
+    if isinstance(rows, pa.RecordBatchReader):
+        return Opened(rows.schema, iter(rows))
+    if isinstance(rows, pa.dataset.Dataset):
+        return _opened(rows.scanner().to_reader(), wanted)
+    if isinstance(rows, pa.dataset.Scanner):
+        return _opened(rows.to_reader(), wanted)
+    if _is_pandas(rows):
+        return _opened(_from_pandas(rows, wanted), wanted)
+    if _is_polars(rows) and hasattr(rows, "collect"):
+        rows = rows.collect()
+    if hasattr(rows, "__arrow_c_stream__"):
+        return _opened(pa.RecordBatchReader.from_stream(rows), wanted)
+    if isinstance(rows, Mapping):
+        return _opened(_from_columns(rows, wanted), wanted)
+    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes):
+        return _from_iterable(rows, wanted)
+    raise _unknown(rows)
+
+
+def _from_iterable(rows: Iterable[Any], wanted: pa.Schema | None) -> Opened:
+    if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
+        return _opened(_from_dictionaries(rows, wanted), wanted)
+    rest = iter(rows)
+    first = next(rest, None)
+    if first is None:
+        return Opened(pa.schema([]), iter(()))
+    if not isinstance(first, pa.RecordBatch | pa.Table):
+        raise _unknown(rows, first)
+    return Opened(first.schema, _flat(first, rest))
+
+
+def _flat(first: Any, rest: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    one: Any = first
+    while one is not None:
+        if isinstance(one, pa.RecordBatch):
+            yield one
+        elif isinstance(one, pa.Table):
+            yield from one.to_batches()
+        else:
+            raise _unknown(rest, one)
+        one = next(rest, None)
+
+
+def _full(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for number, batch in enumerate(batches, 1):
+        if not batch.schema.equals(schema):
+            raise InvalidInput(
+                f"batch {number} has the columns {_described(batch.schema)}, the first had {_described(schema)}",
+                remedy="Give batches of one schema.",
+            )
+        if batch.num_rows:
+            yield batch
+
+
+def _from_dictionaries(rows: Sequence[Mapping[str, Any]], wanted: pa.Schema | None) -> pa.Table:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return _from_columns(columns, wanted)
+
+
+def _from_columns(columns: Mapping[str, Any], wanted: pa.Schema | None) -> pa.Table:
+    made = {}
+    for name, values in columns.items():
+        kind = _type_of(wanted, name)
+        try:
+            # The array may be longer than its offsets can count, or come as several pieces: a table takes both.
+            made[name] = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise _misfit(name, kind, error) from error
+    try:
+        return pa.table(made)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidInput(f"the columns do not make a table: {error}", remedy=_REMEDY) from error
+
+
+def _from_pandas(frame: Any, wanted: pa.Schema | None) -> pa.Table:
+    made = {}
+    for name in frame.columns:
+        kind = _type_of(wanted, name)
+        try:
+            made[str(name)] = pa.Array.from_pandas(frame[name], type=kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise _misfit(str(name), kind, error) from error
+    return pa.table(made)
+
+
+def _type_of(wanted: pa.Schema | None, name: str) -> pa.DataType | None:
+    """The type that plain Python values of this column are to become; `None` if Arrow shall find out."""
+    if wanted is None or name not in wanted.names:
+        return None
+    kind = wanted.field(name).type
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _is_pandas(rows: Rows) -> bool:
+    return type(rows).__module__.partition(".")[0] == "pandas" and hasattr(rows, "columns")
+
+
+def _is_polars(rows: Rows) -> bool:
+    return type(rows).__module__.partition(".")[0] == "polars"
+
+
+def _misfit(name: str, kind: pa.DataType | None, error: Exception) -> InvalidInput:
+    wanted = "one Arrow type" if kind is None else str(kind)
+    return InvalidInput(
+        f"the values of column {name!r} are not all of {wanted}: {error}",
+        remedy="Give values that fit the column.",
+        column=name,
+    )
+
+
+def _unknown(rows: Rows, first: Any = None) -> InvalidInput:
+    inside = "" if first is None else f" of {type(first).__name__}"
+    return InvalidInput(f"rows cannot be taken from a {type(rows).__name__}{inside}", remedy=_REMEDY)
+
+
+def _described(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema) or "none"
