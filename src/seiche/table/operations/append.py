@@ -1,6 +1,5 @@
 """Append: new rows, and nothing else changes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -22,7 +21,7 @@ class Append(Values):
     name: ClassVar[str] = "Append"
     field_name: ClassVar[str] = "append"
 
-    fragments: Sequence[DataFragment] = ()
+    fragments: tuple[DataFragment, ...] = ()
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         check_fit(self.fragments, manifest, build)

@@ -21,6 +21,7 @@ __all__ = [
     "extended",
     "follow",
     "is_system",
+    "knows_row_ids",
     "on_fields_of",
     "reads_addresses",
     "replaced",
@@ -28,6 +29,10 @@ __all__ = [
     "trimmed_where_rewritten",
     "with_coverage",
 ]
+
+_BY_ROW_ID = frozenset(
+    {"BitmapIndexDetails", "InvertedIndexDetails", "LabelListIndexDetails", "NGramIndexDetails", "VectorIndexDetails"}
+)
 
 # The segments of a manifest, in stored order.
 Indices = tuple[IndexMetadata, ...]
@@ -98,7 +103,7 @@ def extended(
 
     def extend(index: IndexMetadata, now: BitMap) -> BitMap:
         used = {*index.fields, *index.covering_fields}
-        keeps = bool(used) and used.issubset(kept) and not reads_addresses(index) and BitMap(sources).issubset(now)
+        keeps = bool(used) and used.issubset(kept) and knows_row_ids(index) and BitMap(sources).issubset(now)
         following: BitMap = now - BitMap(new)
         return following | BitMap(unmixed) if keeps else following
 
@@ -128,8 +133,18 @@ def follow(index: IndexMetadata, groups: Iterable[tuple[BitMap, BitMap]], *, may
     return index if following == now else with_coverage(index, following)
 
 
+def knows_row_ids(index: IndexMetadata) -> bool:
+    """Whether the segment, in a table with stable row ids, speaks of rows by these and so can follow them elsewhere.
+
+    Others speak of their place, also there: zone maps, Bloom filters, and B-trees as pylance 14 writes them. Of kinds
+    that are not known here the same is assumed.
+    """
+    kind = index.index_details.type_url.rpartition(".")[2]
+    return kind in _BY_ROW_ID or (kind == "BTreeIndexDetails" and not index.index_version)
+
+
 def reads_addresses(index: IndexMetadata) -> bool:
-    """Whether the segment speaks of rows by their place, so that it cannot follow them into other fragments."""
+    """Whether the segment speaks of places only, so that no map of moved rows can lead it on."""
     return index.index_details.type_url.endswith(("ZoneMapIndexDetails", "BloomFilterIndexDetails"))
 
 

@@ -1,6 +1,5 @@
 """CreateIndex: index segments come, and others go."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -23,8 +22,8 @@ class CreateIndex(Values):
     name: ClassVar[str] = "CreateIndex"
     field_name: ClassVar[str] = "create_index"
 
-    new_indices: Sequence[IndexMetadata] = ()
-    removed_indices: Sequence[IndexMetadata] = ()
+    new_indices: tuple[IndexMetadata, ...] = ()
+    removed_indices: tuple[IndexMetadata, ...] = ()
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         for index in self.new_indices:

@@ -1,6 +1,5 @@
 """DataReplacement: columns of some fragments get a new file."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -27,7 +26,7 @@ class DataReplacement(Values):
     name: ClassVar[str] = "DataReplacement"
     field_name: ClassVar[str] = "data_replacement"
 
-    replacements: Sequence[DataReplacementGroup] = ()
+    replacements: tuple[DataReplacementGroup, ...] = ()
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         schema = manifest.header.fields

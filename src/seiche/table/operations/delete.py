@@ -1,6 +1,5 @@
 """Delete: rows are marked as gone, or whole fragments are left out."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -24,8 +23,8 @@ class Delete(Values):
     name: ClassVar[str] = "Delete"
     field_name: ClassVar[str] = "delete"
 
-    updated_fragments: Sequence[DataFragment] = ()
-    deleted_fragment_ids: Sequence[int] = ()
+    updated_fragments: tuple[DataFragment, ...] = ()
+    deleted_fragment_ids: tuple[int, ...] = ()
     # The condition that was evaluated, for whoever wants to know whether it could match concurrent writes.
     predicate: str = ""
 

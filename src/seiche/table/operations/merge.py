@@ -1,6 +1,6 @@
 """Merge: the fragments and the schema as they shall be, all of them. Adding and casting columns are this."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -28,8 +28,8 @@ class Merge(Values):
     name: ClassVar[str] = "Merge"
     field_name: ClassVar[str] = "merge"
 
-    fragments: Sequence[DataFragment] = ()
-    schema: Sequence[Field] = ()
+    fragments: tuple[DataFragment, ...] = ()
+    schema: tuple[Field, ...] = ()
     schema_metadata: Mapping[str, bytes] = field(default_factory=dict)
     # A promise of the writer: no column became non-nullable, so rows that others append meanwhile still fit.
     preserves_nullability: bool = False

@@ -1,6 +1,6 @@
 """Overwrite: other rows under another schema. Also what creates a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -28,11 +28,11 @@ class Overwrite(Values):
     name: ClassVar[str] = "Overwrite"
     field_name: ClassVar[str] = "overwrite"
 
-    fragments: Sequence[DataFragment] = ()
-    schema: Sequence[Field] = ()
+    fragments: tuple[DataFragment, ...] = ()
+    schema: tuple[Field, ...] = ()
     schema_metadata: Mapping[str, bytes] = field(default_factory=dict)
     config_upsert_values: Mapping[str, str] = field(default_factory=dict)
-    initial_bases: Sequence[BasePath] = ()
+    initial_bases: tuple[BasePath, ...] = ()
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         check_schema(self.schema)

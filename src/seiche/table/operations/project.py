@@ -1,6 +1,5 @@
 """Project: another schema over the same files. Dropping and renaming columns are this."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -22,7 +21,7 @@ class Project(Values):
     name: ClassVar[str] = "Project"
     field_name: ClassVar[str] = "project"
 
-    schema: Sequence[Field] = ()
+    schema: tuple[Field, ...] = ()
     # A promise of the writer: no column became non-nullable, so rows that others append meanwhile still fit.
     preserves_nullability: bool = False
 

@@ -1,6 +1,6 @@
 """Update: rows get other values, and in a merge-insert new ones come."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -37,15 +37,15 @@ class Update(Values):
     name: ClassVar[str] = "Update"
     field_name: ClassVar[str] = "update"
 
-    removed_fragment_ids: Sequence[int] = ()
-    updated_fragments: Sequence[DataFragment] = ()
-    new_fragments: Sequence[DataFragment] = ()
+    removed_fragment_ids: tuple[int, ...] = ()
+    updated_fragments: tuple[DataFragment, ...] = ()
+    new_fragments: tuple[DataFragment, ...] = ()
     # Fields whose values changed inside updated fragments: indices on them no longer cover those fragments.
-    fields_modified: Sequence[int] = ()
+    fields_modified: tuple[int, ...] = ()
     # Generations of the write-ahead log that this commit brings into the table.
-    merged_generations: Sequence[MergedGeneration] = ()
+    merged_generations: tuple[MergedGeneration, ...] = ()
     # Fields whose values moved unchanged into the new fragments: indices on nothing else go on covering the rows.
-    fields_for_preserving_frag_bitmap: Sequence[int] = ()
+    fields_for_preserving_frag_bitmap: tuple[int, ...] = ()
     update_mode: pb.Update.Mode = REWRITE_ROWS
     # The keys of rows that were inserted, so that two inserts of one key are noticed.
     inserted_rows: KeyExistenceFilter | None = None

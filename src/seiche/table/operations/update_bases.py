@@ -1,6 +1,5 @@
 """UpdateBases: further directories in which files of the table may live."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -21,7 +20,7 @@ class UpdateBases(Values):
     name: ClassVar[str] = "UpdateBases"
     field_name: ClassVar[str] = "update_bases"
 
-    new_bases: Sequence[BasePath] = ()
+    new_bases: tuple[BasePath, ...] = ()
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         header = manifest.copy_header()

@@ -1,6 +1,5 @@
 """UpdateMemWalState: what of the write-ahead log has arrived in the table."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -21,7 +20,7 @@ class UpdateMemWalState(Values):
     name: ClassVar[str] = "UpdateMemWalState"
     field_name: ClassVar[str] = "update_mem_wal_state"
 
-    merged_generations: Sequence[MergedGeneration] = ()
+    merged_generations: tuple[MergedGeneration, ...] = ()
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         indices = mark_generations(manifest.indices, self.merged_generations, build)
