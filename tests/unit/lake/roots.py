@@ -3,18 +3,22 @@
 from datetime import timedelta
 from typing import Any
 
+from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.lake.objects.keys import transaction_key
 from seiche.lake.tree.create import create_lake
-from seiche.lake.tree.definition import LakeDefinition
+from seiche.lake.tree.draft import Shape
 from seiche.lake.tree.names import root_name
 from seiche.lake.tree.node import EMPTY
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.root import Root
-from seiche.lake.tree.swap import Lost, Won, publish, stage
+from seiche.lake.tree.swap import SETTLING, Lost, Won, publish, stage
 from seiche.lake.tree.transactions import TransactionRecord
 from seiche.lake.tree.tree import Tree
 from seiche.store.base import Store
+
+# So small that roots of a short chain already flush.
+SHAPE = Shape(order=8, node_bytes=8 << 10, root_buffer_bytes=1_000)
 
 
 def a_root(version: int = 0, **fields: Any) -> Root:
@@ -33,8 +37,7 @@ def a_root(version: int = 0, **fields: Any) -> Root:
 def follow(store: Store, base: Root, runtime: Runtime, txn: str = "", **fields: Any) -> Root:
     """A root that could follow `base`, with one transaction in it; its files are written."""
     txn = txn or str(runtime.uuid())
-    shape = LakeDefinition(id="x").shape
-    change = Tree(base.node, Nodes(store), shape).apply([(transaction_key(txn), b"done", txn)], runtime)
+    change = Tree(base.node, Nodes(store), SHAPE).apply([(transaction_key(txn), b"done", txn)], runtime)
     stage(store, change.files, runtime=runtime)
     record = TransactionRecord(txn, base.version, keys=(transaction_key(txn),))
     return base.successor(
@@ -47,10 +50,11 @@ def follow(store: Store, base: Root, runtime: Runtime, txn: str = "", **fields: 
     )
 
 
-def commit(store: Store, base: Root, runtime: Runtime, txn: str = "") -> Won | Lost:
+def commit(store: Store, base: Root, runtime: Runtime, txn: str = "", patience: Patience = SETTLING) -> Won | Lost:
     """One attempt at the version after `base`."""
     root = follow(store, base, runtime, txn)
-    return publish(store, root, base, order=128, absent=[transaction_key(root.transactions[0].id)], runtime=runtime)
+    absent = [transaction_key(root.transactions[0].id)]
+    return publish(store, root, base, order=128, absent=absent, patience=patience, runtime=runtime)
 
 
 def chain(store: Store, versions: int, runtime: Runtime) -> list[Root]:

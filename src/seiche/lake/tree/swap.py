@@ -14,7 +14,7 @@ from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.root import Root
 from seiche.store.base import Store
 
-__all__ = ["Lost", "Won", "check", "publish", "stage"]
+__all__ = ["SETTLING", "Lost", "Won", "check", "publish", "stage"]
 
 SETTLING: Final = Patience(attempts=8, timeout=30.0, first_delay=0.05, longest_delay=2.0)
 
