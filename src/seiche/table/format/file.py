@@ -10,23 +10,31 @@ All numbers are little-endian.
 
 import struct
 from dataclasses import dataclass
+from typing import cast
 
 from google.protobuf.message import DecodeError
 
 from seiche.errors import Corrupt
+from seiche.store.base import Store
 from seiche.table.format import manifest_pb2 as pb
+from seiche.table.format.flags import DELETION_FILES
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.transaction_pb2 import Transaction
 
-__all__ = ["ManifestFile", "decode", "decode_transaction", "encode"]
+__all__ = ["ManifestFile", "decode", "encode", "read_transaction"]
 
 FOOTER_SIZE = 16
 
 _LENGTH = struct.Struct("<I")
 _FOOTER = struct.Struct("<QHH4s")
 _MAJOR, _MINOR, _MAGIC = 0, 2, b"LANC"
-_DELETION_FILES = 1
+
+# A file up to this size is read whole by one request; of a larger one the fragments are left where they are.
+_READ_WHOLE = 64 * 1024
+_LARGEST_SECTION = 4 + (1 << 32)
+# How an index section begins. No transaction does, so it can be told which of the two stands alone before a manifest.
+_INDEX_SECTION = b"\x0a"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,52 +70,88 @@ def encode(manifest: Manifest, transaction: bytes) -> list[bytes]:
 
 def decode(data: bytes, *, path: str) -> ManifestFile:
     """Read a whole manifest file; anything that breaks the layout is `Corrupt`, named with `path` and the offset."""
-    header_bytes = _section(data, _manifest_offset(data, len(data), path), "manifest", path)
+    start = _manifest_offset(data, path)
+    header_bytes = _section(data, start, "manifest", path)
     try:
         header = pb.Manifest.FromString(header_bytes)
         encoded = pb.EncodedFragments.FromString(header_bytes)
     except DecodeError as error:
-        raise _broken(path, "the manifest message cannot be decoded", len(data), str(error)) from error
+        raise _broken(path, "the manifest message cannot be decoded", start, str(error)) from error
     encoded.DiscardUnknownFields()
     header.ClearField("fragments")
-    fragments = Fragments.from_encoded(encoded, has_deletions=bool(header.reader_feature_flags & _DELETION_FILES))
+    has_deletions = bool(header.reader_feature_flags & DELETION_FILES)
+    fragments = Fragments.from_encoded(encoded, has_deletions=has_deletions, source=path)
     index_section = b""
     if header.HasField("index_section"):
         index_section = bytes(_section(data, header.index_section, "index section", path))
-    return ManifestFile(Manifest(header, fragments, index_section), decode_transaction(header, data, path=path))
+    manifest = Manifest(header, fragments, index_section, source=path)
+    return ManifestFile(manifest, _transaction_of(header, data, path))
 
 
-def decode_transaction(header: pb.Manifest, data: bytes, *, path: str) -> Transaction | None:
-    """The inline transaction, if the manifest points to one."""
+def read_transaction(store: Store, path: str) -> Transaction | None:
+    """The transaction inside a manifest file, `None` if its writer put none there; the fragments are not read.
+
+    Takes one request for a small file and two or three for a large one, whatever the size of its manifest.
+    """
+    head = store.get_range(path, 0, _READ_WHOLE)
+    if len(head) < _READ_WHOLE:
+        return decode(head, path=path).transaction
+    end = _manifest_offset(store.get_range(path, -FOOTER_SIZE, FOOTER_SIZE), path)
+    start = _last_section(head, end)
+    if start is not None:
+        section = head[start:end] if end <= len(head) else store.get_range(path, start, end - start)
+        if len(section) >= 4 and _LENGTH.unpack_from(section)[0] == len(section) - 4 == end - start - 4:
+            alone = start == 0 and section[4:5] == _INDEX_SECTION
+            return None if alone else _parse_transaction(section[4:], start, path)
+    # No sections, or a layout that we have not seen: the manifest itself says where its transaction is.
+    return decode(store.get(path), path=path).transaction
+
+
+def _last_section(head: bytes, end: int) -> int | None:
+    """Where the last of the one or two sections before byte `end` should begin; `None` if there cannot be any."""
+    if not 4 <= end <= 2 * _LARGEST_SECTION:
+        return None
+    (first,) = _LENGTH.unpack_from(head)
+    if 4 + first == end:
+        return 0
+    return 4 + first if 4 + first + 4 <= end else None
+
+
+def _transaction_of(header: pb.Manifest, data: bytes, path: str) -> Transaction | None:
     if header.HasField("transaction_section"):
         offset = header.transaction_section
     elif header.HasField("old_transaction_section"):
         offset = header.old_transaction_section
     else:
         return None
+    return _parse_transaction(_section(data, offset, "transaction", path), offset, path)
+
+
+def _parse_transaction(encoded: bytes, offset: int, path: str) -> Transaction:
     try:
-        return Transaction.FromString(_section(data, offset, "transaction", path))
+        return Transaction.FromString(encoded)
     except DecodeError as error:
         raise _broken(path, "the inline transaction cannot be decoded", offset, str(error)) from error
 
 
-def _manifest_offset(data: bytes, size: int, path: str) -> int:
+def _manifest_offset(data: bytes, path: str) -> int:
     if len(data) < FOOTER_SIZE:
         raise _broken(path, f"only {len(data)} bytes, a manifest file has at least {FOOTER_SIZE}", 0)
     offset, _, _, magic = _FOOTER.unpack_from(data, len(data) - FOOTER_SIZE)
     if magic != _MAGIC:
-        raise _broken(path, f"ends in {magic!r} instead of {_MAGIC!r}", size - 4)
+        raise _broken(path, f"ends in {magic!r} instead of {_MAGIC!r}", len(data) - 4)
     return int(offset)
 
 
-def _section(data: bytes, offset: int, what: str, path: str) -> memoryview:
+def _section(data: bytes, offset: int, what: str, path: str) -> bytes:
     end = len(data) - FOOTER_SIZE
     if offset + 4 > end:
         raise _broken(path, f"the {what} would begin outside the file of {len(data)} bytes", offset)
     (length,) = _LENGTH.unpack_from(data, offset)
     if offset + 4 + length > end:
         raise _broken(path, f"the {what} claims {length} bytes, more than the file has left", offset)
-    return memoryview(data)[offset + 4 : offset + 4 + length]
+    # A view, to copy nothing: protobuf takes any buffer, only its type stubs ask for bytes.
+    return cast(bytes, memoryview(data)[offset + 4 : offset + 4 + length])
 
 
 def _broken(path: str, what: str, offset: int, detail: str = "") -> Corrupt:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from operator import lt
 from typing import Self
 
 from google.protobuf.message import DecodeError
@@ -13,6 +14,7 @@ __all__ = ["Fragments"]
 
 # A rope of more pieces than this is joined, so that the number of buffers in one write stays small.
 _MOST_PIECES = 16
+_REMEDY = "The manifest is damaged. Restore the file from a copy, or open an older version."
 
 
 class Fragments:
@@ -23,14 +25,14 @@ class Fragments:
     from here, copy it first.
     """
 
-    __slots__ = ("_by_id", "_count", "_decoded", "_has_deletions", "_last_id", "_pieces")
+    __slots__ = ("_by_id", "_count", "_decoded", "_has_deletions", "_last_id", "_pieces", "_source")
 
     def __init__(self, fragments: Iterable[DataFragment] = ()) -> None:
         """Take fragments in any order; equal ids are `Corrupt`."""
         ordered = tuple(sorted(fragments, key=lambda fragment: fragment.id))
         for one, next_one in pairwise(ordered):
             if one.id == next_one.id:
-                raise Corrupt(f"two fragments have the id {one.id}", fragments=[one.id])
+                raise _twice(one.id, "")
         encoded = FragmentList(fragments=ordered).SerializeToString()
         self._pieces: tuple[bytes, ...] = (encoded,) if encoded else ()
         self._count = len(ordered)
@@ -38,14 +40,16 @@ class Fragments:
         self._has_deletions = any(fragment.HasField("deletion_file") for fragment in ordered)
         self._decoded: tuple[DataFragment, ...] | None = ordered
         self._by_id: dict[int, DataFragment] | None = None
+        self._source = ""
 
     @classmethod
-    def from_encoded(cls, encoded: EncodedFragments, *, has_deletions: bool) -> Self:
-        """Take over the stored form. `has_deletions` is what the manifest's feature flags claim."""
+    def from_encoded(cls, encoded: EncodedFragments, *, has_deletions: bool, source: str = "") -> Self:
+        """Take over the stored form. `has_deletions` is what the feature flags claim, `source` the file it is from."""
         made = cls.__new__(cls)
         count = len(encoded.fragments)
+        made._source = source
         made._count = count
-        made._last_id = _decode_id(encoded.fragments[-1]) if count else -1
+        made._last_id = _decode_id(encoded.fragments[-1], source) if count else -1
         made._has_deletions = has_deletions
         made._pieces = (encoded.SerializeToString(),) if count else ()
         made._decoded = None if count else ()
@@ -68,14 +72,36 @@ class Fragments:
         made._has_deletions = self._has_deletions or added._has_deletions
         made._decoded = None
         made._by_id = None
+        made._source = self._source
         return made
 
     def replaced(self, changes: Mapping[int, DataFragment | None]) -> "Fragments":
-        """With the fragments of the given ids replaced, or left out where `None`; ids that are not here are ignored."""
+        """With the fragments of the given ids replaced, or left out where `None`; ids that are not here are ignored.
+
+        Only the replacements are encoded; the bytes of the others are passed on.
+        """
         if not changes:
             return self
-        kept = ((fragment, changes.get(fragment.id, fragment)) for fragment in self)
-        return Fragments(new for _, new in kept if new is not None)
+        decoded: list[DataFragment] = []
+        encoded: list[bytes] = []
+        stored = EncodedFragments.FromString(b"".join(self._ordered_pieces())).fragments
+        for fragment, old in zip(self.decoded(), stored, strict=True):
+            new = changes.get(fragment.id, fragment)
+            if new is None:
+                continue
+            if new.id != fragment.id:
+                raise Corrupt(f"fragment {fragment.id} would be replaced by fragment {new.id}", fragments=[fragment.id])
+            decoded.append(new)
+            encoded.append(old if new is fragment else new.SerializeToString())
+        made = Fragments.__new__(Fragments)
+        made._pieces = (EncodedFragments(fragments=encoded).SerializeToString(),) if encoded else ()
+        made._count = len(decoded)
+        made._last_id = decoded[-1].id if decoded else -1
+        made._has_deletions = any(fragment.HasField("deletion_file") for fragment in decoded)
+        made._decoded = tuple(decoded)
+        made._by_id = None
+        made._source = self._source
+        return made
 
     @property
     def pieces(self) -> tuple[bytes, ...]:
@@ -106,10 +132,30 @@ class Fragments:
         """All fragments as messages, decoded once."""
         if self._decoded is None:
             try:
-                self._decoded = tuple(FragmentList.FromString(b"".join(self._pieces)).fragments)
+                decoded = tuple(FragmentList.FromString(b"".join(self._pieces)).fragments)
             except DecodeError as error:
-                raise Corrupt(f"a fragment of the manifest cannot be decoded: {error}") from error
+                raise _undecodable(error, self._source) from error
+            self._decoded = self._in_order(decoded)
         return self._decoded
+
+    def _in_order(self, decoded: tuple[DataFragment, ...]) -> tuple[DataFragment, ...]:
+        """Writers of old put rewritten fragments where the old ones had been; we sort them, as pylance does."""
+        ids = [fragment.id for fragment in decoded]
+        if all(map(lt, ids, ids[1:])):
+            return decoded
+        ordered = sorted(ids)
+        for one, next_one in pairwise(ordered):
+            if one == next_one:
+                raise _twice(one, self._source)
+        by_id = dict(zip(ids, decoded, strict=True))
+        decoded = tuple(by_id[fragment_id] for fragment_id in ordered)
+        self._pieces = (FragmentList(fragments=decoded).SerializeToString(),)
+        self._last_id = ordered[-1]
+        return decoded
+
+    def _ordered_pieces(self) -> tuple[bytes, ...]:
+        self.decoded()
+        return self._pieces
 
     def __len__(self) -> int:
         return self._count
@@ -129,8 +175,19 @@ class Fragments:
         return f"Fragments({self._count}, last id {self._last_id})"
 
 
-def _decode_id(encoded: bytes) -> int:
+def _decode_id(encoded: bytes, source: str) -> int:
     try:
         return DataFragment.FromString(encoded).id
     except DecodeError as error:
-        raise Corrupt(f"a fragment of the manifest cannot be decoded: {error}") from error
+        raise _undecodable(error, source) from error
+
+
+def _undecodable(error: DecodeError, source: str) -> Corrupt:
+    return Corrupt(f"{source}: a fragment cannot be decoded: {error}", remedy=_REMEDY, path=source)
+
+
+def _twice(fragment_id: int, source: str) -> Corrupt:
+    where = f"{source}: " if source else ""
+    return Corrupt(
+        f"{where}two fragments have the id {fragment_id}", remedy=_REMEDY, path=source, fragments=[fragment_id]
+    )

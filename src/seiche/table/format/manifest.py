@@ -7,11 +7,10 @@ from google.protobuf.message import DecodeError
 
 from seiche.errors import Corrupt
 from seiche.table.format import manifest_pb2 as pb
+from seiche.table.format.flags import STABLE_ROW_IDS
 from seiche.table.format.fragments import Fragments
 
 __all__ = ["STABLE_ROW_IDS", "Manifest"]
-
-STABLE_ROW_IDS = 2
 
 
 class Manifest:
@@ -22,16 +21,22 @@ class Manifest:
     value, because it is part of the file and changes with it.
     """
 
-    __slots__ = ("_header", "_index_section", "_indices", "fragments")
+    __slots__ = ("_header", "_index_section", "_indices", "_source", "fragments")
 
     def __init__(
         self,
         header: pb.Manifest,
         fragments: Fragments,
         indices: Iterable[pb.IndexMetadata] | bytes = b"",
+        *,
+        source: str = "",
     ) -> None:
-        """Take ownership of `header`, whose own `fragments` must be empty; indices as messages or as stored."""
+        """Take ownership of `header`, whose own `fragments` must be empty; indices as messages or as stored.
+
+        `source` is the file that it was read from, for errors that show up later.
+        """
         self._header = header
+        self._source = source
         self.fragments = fragments
         self._indices: tuple[pb.IndexMetadata, ...] | None
         if isinstance(indices, bytes):
@@ -64,7 +69,7 @@ class Manifest:
             try:
                 self._indices = tuple(pb.IndexSection.FromString(self._index_section).indices)
             except DecodeError as error:
-                raise Corrupt(f"the index section of version {self.version} cannot be decoded: {error}") from error
+                raise self._broken(f"the index section cannot be decoded: {error}") from error
         return self._indices
 
     @property
@@ -74,18 +79,33 @@ class Manifest:
     @property
     def timestamp(self) -> datetime:
         """When the writer says it made this version."""
-        return self._header.timestamp.ToDatetime(tzinfo=UTC)
+        try:
+            return self._header.timestamp.ToDatetime(tzinfo=UTC)
+        except (ValueError, OverflowError) as error:
+            raise self._broken(f"the timestamp is not a time: {error}") from error
 
     @property
     def max_fragment_id(self) -> int:
         """The largest fragment id ever given out, -1 if none."""
-        recorded = self._header.max_fragment_id if self._header.HasField("max_fragment_id") else -1
-        # Writers may leave the counter out, and pylance then takes the largest id in use.
-        return max(recorded, self.fragments.last_id)
+        if self._header.HasField("max_fragment_id"):
+            return max(self._header.max_fragment_id, self.fragments.last_id)
+        # Writers may leave the counter out, and pylance then takes the largest id in use. Those who did also left
+        # fragments in any order, and only decoding them puts the largest last.
+        self.fragments.decoded()
+        return self.fragments.last_id
 
     @property
     def has_stable_row_ids(self) -> bool:
         return bool(self._header.reader_feature_flags & STABLE_ROW_IDS)
+
+    def _broken(self, problem: str) -> Corrupt:
+        where = f"{self._source}, version {self.version}" if self._source else f"version {self.version}"
+        return Corrupt(
+            f"{where}: {problem}",
+            remedy="The manifest is damaged. Restore the file from a copy, or open an older version.",
+            path=self._source,
+            offset=self._header.index_section,
+        )
 
     def __eq__(self, other: object) -> bool:
         return (
