@@ -4,7 +4,7 @@ A condition is a function of an `Encounter` and returns a `Dispute`, or `None` i
 are pure. Some look at the manifest of the read version or of the other commit, which are loaded only then.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from seiche.table import footprint
@@ -128,10 +128,15 @@ def indexed(meeting: Encounter) -> Dispute | None:
 
 
 def dropped(meeting: Encounter) -> Dispute | None:
-    """They left a schema without a field that we index, replace, or set metadata of."""
-    left = {one.id for one in footprint.schema(meeting.theirs)}
-    missing = sorted(_needed(meeting.ours) - left)
-    return Dispute(f"dropped {listed('field', missing)}", keys=tuple(map(str, missing))) if missing else None
+    """They left a schema without a field that we index, replace, or set metadata of.
+
+    For an index, also one in which the field has another name or type: it may be another column under a reused id.
+    """
+    after = {one.id: one for one in footprint.schema(meeting.theirs)}
+    needed = _needed(meeting.ours)
+    if missing := sorted(needed - after.keys()):
+        return Dispute(f"dropped {listed('field', missing)}", keys=tuple(map(str, missing)))
+    return _redefined(needed, _fields(meeting.read()), after) if isinstance(meeting.ours, CreateIndex) else None
 
 
 def _needed(operation: Operation) -> frozenset[int]:
@@ -149,20 +154,27 @@ def schema(meeting: Encounter) -> Dispute | None:
     A field that was merely dropped is harmless: its values stay in the files, unread. But a field id may come to stand
     for another column, and a column may come to need values that our files do not have.
     """
-    before = {one.id: one for one in meeting.read().header.fields}
-    after = {one.id: one for one in meeting.other.load().header.fields}
+    before, after = _fields(meeting.read()), _fields(meeting.other.load())
     newly_required = footprint.required(before, after)
     if isinstance(meeting.ours, DataReplacement):
         return _required(sorted(footprint.data_fields(meeting.ours) & newly_required))
     for fragment in footprint.new_fragments(meeting.ours):
         supplied = {one for file in fragment.files for one in file.fields if one >= 0}
-        for field_id in sorted(supplied & after.keys()):
-            was, now = footprint.path_of(field_id, before), footprint.path_of(field_id, after)
-            if was != now or before[field_id].logical_type != after[field_id].logical_type:
-                old, new = _described(was, before.get(field_id)), _described(now, after[field_id])
-                return Dispute(f"made field {field_id}, which was {old}, {new}", keys=(str(field_id),))
-        if newly_required:
-            return _required(sorted(newly_required))
+        if dispute := _redefined(supplied, before, after) or _required(sorted(newly_required)):
+            return dispute
+    return None
+
+
+def _fields(manifest: Manifest) -> dict[int, Field]:
+    return {one.id: one for one in manifest.header.fields}
+
+
+def _redefined(field_ids: Iterable[int], before: Mapping[int, Field], after: Mapping[int, Field]) -> Dispute | None:
+    for field_id in sorted(after.keys() & set(field_ids)):
+        was, now = footprint.path_of(field_id, before), footprint.path_of(field_id, after)
+        if was != now or before[field_id].logical_type != after[field_id].logical_type:
+            old, new = _described(was, before.get(field_id)), _described(now, after[field_id])
+            return Dispute(f"made field {field_id}, which was {old}, {new}", keys=(str(field_id),))
     return None
 
 
@@ -178,9 +190,8 @@ def _described(path: tuple[str, ...], field: Field | None) -> str:
 
 def nulls(meeting: Encounter) -> Dispute | None:
     """We made a column required after looking at its values, and they wrote others."""
-    before = {one.id: one for one in meeting.read().header.fields}
     after = {one.id: one for one in footprint.schema(meeting.ours)}
-    tightened = footprint.required(before, after)
+    tightened = footprint.required(_fields(meeting.read()), after)
     written = (
         tightened if footprint.new_fragments(meeting.theirs) else tightened & footprint.data_fields(meeting.theirs)
     )
@@ -218,33 +229,37 @@ def inserted(meeting: Encounter) -> Dispute | None:
 def coverage(meeting: Encounter) -> Dispute | None:
     """One moves rows that the other's index points to, and nothing leads from the old places to the new ones.
 
-    Stable row ids do, and so does a fragment-reuse index; but not for an index that covers a group of rewritten
-    fragments in part, whose new fragments would be neither covered nor not.
+    Stable row ids do, or at least tell which rows the index no longer covers. So does a fragment-reuse index, but not
+    for an index that covers only a part of fragments rewritten together: readers refuse that as damaged.
     """
     rewriting, building = meeting.ours, meeting.theirs
     if isinstance(meeting.theirs, Rewrite):
         rewriting, building = building, rewriting
     if not (isinstance(building, CreateIndex) and isinstance(rewriting, Rewrite)):
         return None
-    for index in footprint.ordinary(building.new_indices):
-        covered = covered_by(index)
-        for group in rewriting.groups:
-            old = [one.id for one in group.old_fragments]
-            hit = [one for one in old if covered is None or one in covered]
-            if hit and not (covered is not None and len(hit) == len(old) and _leads_on(meeting, group, index)):
-                return _moved(meeting, index, hit)
+    if not meeting.read().has_stable_row_ids:
+        for index in footprint.ordinary(building.new_indices):
+            if lost := _lost(meeting, rewriting, index):
+                return _moved(meeting, index, lost)
     return _rewritten_twice(rewriting, building) if rewriting is meeting.ours else None
 
 
+def _lost(meeting: Encounter, rewriting: Rewrite, index: IndexMetadata) -> list[int]:
+    """The first fragments whose rows the index would point to in vain."""
+    covered = covered_by(index)
+    for group in rewriting.groups:
+        old = [one.id for one in group.old_fragments]
+        hit = [one for one in old if covered is None or one in covered]
+        if hit and not (covered is not None and len(hit) == len(old) and _leads_on(meeting, group, index)):
+            return hit
+    return []
+
+
 def _leads_on(meeting: Encounter, group: RewriteGroup, index: IndexMetadata) -> bool:
-    """Whether an index made before the rewrite still finds the rows of the group."""
-    if reads_addresses(index):
-        return False
-    if meeting.read().has_stable_row_ids:
-        return True
+    """Whether a fragment-reuse index tells where the rows of the group went, in a way that the index can follow."""
     carried = isinstance(meeting.ours, Rewrite)
     entry = footprint.of_name(meeting.ours, FRAGMENT_REUSE) if carried else reuse_written(meeting.other)
-    if entry is None or not group.new_fragments or _is_ngram(index):
+    if entry is None or not group.new_fragments or reads_addresses(index) or _is_ngram(index):
         return False
     made = covered_by(entry)
     return made is not None and all(one.id in made for one in group.new_fragments)

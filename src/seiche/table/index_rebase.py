@@ -63,8 +63,9 @@ def trimmed_to(ours: CreateIndex, before: Manifest, after: Iterable[DataFragment
 def followed(ours: CreateIndex, other: Committed, *, stable_row_ids: bool) -> CreateIndex:
     """Our indices, and those that we drop, as they are after a Rewrite.
 
-    With stable row ids an index goes on pointing to its rows, and only has to say that they are in the new fragments
-    now. An index that the Rewrite brought up to date has a new id: to drop the old one alone would leave it in place.
+    With stable row ids an index that knows rows by these goes on pointing to them, and only has to say that they are in
+    the new fragments now; one that knows their places does not cover them any more. An index that the Rewrite brought
+    up to date has a new id: to drop the old one alone would leave it in place.
     """
     rewrite = other.transaction.operation
     if not isinstance(rewrite, Rewrite):
@@ -79,8 +80,14 @@ def followed(ours: CreateIndex, other: Committed, *, stable_row_ids: bool) -> Cr
         (BitMap(one.id for one in group.old_fragments), BitMap(one.id for one in group.new_fragments))
         for group in rewrite.groups
     ]
-    kept = (one if one.name in SINGLETONS else coverage.follow(one, moves, may_split=True) for one in ours.new_indices)
-    return replace(ours, new_indices=tuple(kept))
+    lost = [(old, BitMap()) for old, _ in moves]
+    new = (
+        one
+        if one.name in SINGLETONS
+        else coverage.follow(one, moves if coverage.knows_row_ids(one) else lost, may_split=True)
+        for one in ours.new_indices
+    )
+    return replace(ours, new_indices=tuple(new))
 
 
 def merged_reuse(before: ReuseContent, ours: ReuseContent, theirs: ReuseContent) -> ReuseContent:

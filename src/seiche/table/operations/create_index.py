@@ -64,7 +64,7 @@ def _check_new(index: IndexMetadata, manifest: Manifest, build: Build) -> None:
         raise InvalidInput(f"the index {index.name!r} is on fields that do not exist: {sorted(used)}", index=index.name)
     if not used.issubset({field.id for field in now}):
         raise RetryableConflict(f"a column of the index {index.name!r} does not exist any more", index=index.name)
-    check_same_meaning(used, then, now)
+    check_same_meaning(used, then, now, values=False)
     coverage = covered(index)
     if coverage and coverage.max() > manifest.max_fragment_id:
         # A fragment that gets this id later would be taken for indexed.

@@ -89,8 +89,11 @@ def missing_fields(present: set[int], schema: Schema) -> list[Field]:
     return [field for field in missing if field.id not in covered and field.parent_id in covered]
 
 
-def check_same_meaning(ids: Iterable[int], then: Schema, now: Schema) -> None:
-    """`RetryableConflict` unless each field that still exists has the same name, type and place as before."""
+def check_same_meaning(ids: Iterable[int], then: Schema, now: Schema, *, values: bool = True) -> None:
+    """`RetryableConflict` unless each field that still exists has the same name, type and place as before.
+
+    With `values`, new ones are about to come, and so it must not have become mandatory either.
+    """
     before, after = _by_id(then), _by_id(now)
     for one in ids:
         old, new = before.get(one), after.get(one)
@@ -100,7 +103,7 @@ def check_same_meaning(ids: Iterable[int], then: Schema, now: Schema) -> None:
                     f"field {one} was {_described(old)} when the data was written, and is {_described(new)} now",
                     fields=[one],
                 )
-            if old.nullable and not new.nullable:
+            if values and old.nullable and not new.nullable:
                 raise RetryableConflict(
                     f"field {one}, {_described(new)}, must not be null any more, and the data may have nulls in it",
                     fields=[one],

@@ -39,8 +39,10 @@ class Merge(Values):
         header = manifest.copy_header()
         del header.fields[:]
         header.fields.extend(self.schema)
-        header.schema_metadata.clear()
-        header.schema_metadata.update(self.schema_metadata)
+        if self.schema_metadata:
+            # Not when there is none: pylance leaves it out of the message and means what the table has.
+            header.schema_metadata.clear()
+            header.schema_metadata.update(self.schema_metadata)
         merged, new = self._sorted_out(manifest)
         kept = [self._merged(fragment, manifest, header, build) for fragment in merged]
         added = add_new(new, header, manifest, build.version)
