@@ -3,21 +3,23 @@
     python -m bench              all of them
     python -m bench store ...    only these
 
-A benchmark is a module of this folder with a function `run() -> Iterable[bench.report.Table]`. With `--json` the tables
-are printed for a program, or for keeping.
+A benchmark is a module of this folder with a function `run() -> Iterable[bench.report.Table]`; helpers have names that
+begin with an underscore. With `--json` the tables are printed for a program, or for keeping.
 """
 
 import argparse
 import importlib
 import json
+import os
 import pkgutil
+import platform
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
-from types import ModuleType
 
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 import bench
 from bench.report import Table
@@ -25,16 +27,28 @@ from bench.report import Table
 NOT_BENCHMARKS = {"__main__", "report"}
 
 
-def find() -> dict[str, ModuleType]:
-    """The benchmarks of this folder by name, in alphabetical order."""
-    names = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if module.name not in NOT_BENCHMARKS)
-    modules = {name: importlib.import_module(f"bench.{name}") for name in names if not name.startswith("_")}
-    return {name: module for name, module in modules.items() if hasattr(module, "run")}
+def find() -> list[str]:
+    """The names of the benchmarks in this folder."""
+    names = {module.name for module in pkgutil.iter_modules(bench.__path__)} - NOT_BENCHMARKS
+    return sorted(name for name in names if not name.startswith("_"))
 
 
-def show(console: Console, tables: Iterable[Table]) -> None:
-    for table in tables:
-        shown = RichTable(title=table.title, title_justify="left", caption=table.note or None, caption_justify="left")
+def tables(name: str) -> Iterable[Table]:
+    """Run one benchmark. Imported only now, so that one measures without the libraries of the others."""
+    found: Iterable[Table] = importlib.import_module(f"bench.{name}").run()
+    return found
+
+
+def machine() -> str:
+    """What the figures were measured on."""
+    return f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+def show(console: Console, measured: Iterable[Table]) -> None:
+    """Print each table as soon as it is there."""
+    for table in measured:
+        shown = RichTable(title=Text(table.title, style="bold"), title_justify="left")
+        shown.caption, shown.caption_justify = Text(table.note) if table.note else None, "left"
         for position, column in enumerate(table.columns):
             shown.add_column(column, justify="left" if position == 0 else "right")
         for row in table.rows:
@@ -42,22 +56,24 @@ def show(console: Console, tables: Iterable[Table]) -> None:
         console.print(shown)
 
 
-def main() -> int:
-    benchmarks = find()
+def main(arguments: list[str] | None = None) -> int:
+    names = find()
     parser = argparse.ArgumentParser(prog="python -m bench", description="Run benchmarks and print their tables.")
-    parser.add_argument("names", nargs="*", help="which ones (default: all): " + ", ".join(benchmarks))
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    wanted = parser.parse_args()
-    unknown = [name for name in wanted.names if name not in benchmarks]
-    if unknown:
-        parser.error(f"no benchmark {unknown[0]!r}; there are: " + ", ".join(benchmarks))
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    for name in wanted.names or benchmarks:
+    parser.add_argument("names", nargs="*", help="which ones (default: all): " + ", ".join(names))
+    parser.add_argument("--json", action="store_true", help="print JSON, one line for each benchmark")
+    wanted = parser.parse_args(arguments)
+    for name in wanted.names:
+        if name not in names:
+            parser.error(f"there is no benchmark {name!r}, but: {', '.join(names)}")
+    console = Console(markup=False, emoji=False, highlight=False, width=None if sys.stdout.isatty() else 140)
+    if not wanted.json:
+        console.print(machine())
+    for name in wanted.names or names:
         if wanted.json:
-            tables = [asdict(table) for table in benchmarks[name].run()]
-            print(json.dumps({"benchmark": name, "tables": tables}, default=str), flush=True)
+            measured = [asdict(table) for table in tables(name)]
+            print(json.dumps({"benchmark": name, "machine": machine(), "tables": measured}, default=str), flush=True)
         else:
-            show(console, benchmarks[name].run())
+            show(console, tables(name))
     return 0
 
 
