@@ -20,6 +20,8 @@ from seiche.errors import (
 
 if _typing.TYPE_CHECKING:
     from seiche import store
+    from seiche.lake.lake import Lake, create
+    from seiche.lake.lake import open_lake as open
     from seiche.table.table import Table
 
 __all__ = [
@@ -29,13 +31,16 @@ __all__ = [
     "Corrupt",
     "IncompatibleConflict",
     "InvalidInput",
+    "Lake",
     "NotFound",
     "PermissionDenied",
     "RetryableConflict",
     "SeicheError",
     "Table",
     "Unavailable",
+    "create",
     "errors",
+    "open",
     "store",
 ]
 
@@ -44,7 +49,10 @@ __version__ = "0.1.0"
 # Where the names live that are imported when they are first used ("module" or "module:name"), because what stands
 # behind them is slow to load. To add one: a line here, one in __all__, and its import under TYPE_CHECKING.
 _LAZY = {
+    "Lake": "seiche.lake.lake:Lake",
     "Table": "seiche.table.table:Table",
+    "create": "seiche.lake.lake:create",
+    "open": "seiche.lake.lake:open_lake",
     "store": "seiche.store",
 }
 

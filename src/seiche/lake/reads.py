@@ -50,8 +50,8 @@ class Changed:
 class ReadSet:
     """Keys, also of things that were not there, and ranges; each with what was found.
 
-    `structural` reads keep the lake sound and are checked at every isolation level: that a table's namespace exists, that
-    a dropped namespace is empty. The others are checked for serializable transactions.
+    `structural` reads keep the lake sound and are checked at every isolation level: that a table's namespace exists,
+    that a dropped namespace is empty. The others are checked for serializable transactions.
     """
 
     keys: dict[tuple[bytes, Aspect], object] = field(default_factory=dict)

@@ -20,8 +20,8 @@ __all__ = ["State"]
 class State:
     """The objects of a lake at one version. Immutable, like the root it stands for.
 
-    `tree` is that of the root, or what it would be after transactions that are about to be committed with it: members of
-    a group are checked against the ones before them as if those had roots of their own.
+    `tree` is that of the root, or what it would be after transactions that are about to be committed with it: members
+    of a group are checked against the ones before them as if those had roots of their own.
     """
 
     store: Store
@@ -37,9 +37,11 @@ class State:
         """This version with changes that are not durable yet."""
         return replace(self, tree=tree)
 
-    def durable(self, key: bytes) -> bytes | None:
-        """What stands behind a key in the root itself."""
-        return replace(self.tree, root=self.root.node).get(key)
+    def is_durable(self, key: bytes) -> bool:
+        """Whether what stands behind a key is what the root says, not what an earlier member of a group wants."""
+        if self.tree.root is self.root.node:
+            return True
+        return replace(self.tree, root=self.root.node).get(key) == self.tree.get(key)
 
     def get(self, key: bytes) -> bytes | None:
         """The row behind a key, as bytes; read from its definition file if it is a large one."""

@@ -38,12 +38,16 @@ CONTENT = (Append, Delete, Overwrite, Merge, Project, Restore, Update, DataRepla
 class Folded:
     """What is committed: one change of content, if there is any, and operations that follow it as further versions.
 
-    `exclusive` says that it holds only if nobody else changed the table's content meanwhile.
+    `added` are the transaction's own fragments as it numbered them. In an operation that was folded from several, they
+    stand `bare`: without their deletions and row ids, which depend on the final numbers. `exclusive` says that the
+    change holds only if nobody else changed the table's content meanwhile.
     """
 
     content: Operation | None
     affected_rows: AffectedRows | None
     followers: tuple[Operation, ...]
+    added: tuple[DataFragment, ...] = ()
+    bare: bool = False
     exclusive: bool = False
 
 
@@ -51,9 +55,9 @@ class Folded:
 class Work:
     """The statements of one transaction on one table so far.
 
-    `base` is the table as the transaction found it, `running` as the transaction's next statement sees it, and `settled`
-    as it is after the last change of content. Every change of content is applied as the one version after `base`, so the
-    numbers given on the way are the final ones unless others commit first.
+    `base` is the table as the transaction found it, `running` as the transaction's next statement sees it, and
+    `settled` as it is after the last change of content. Every change of content is applied as the one version after
+    `base`, so the numbers given on the way are the final ones unless others commit first.
     """
 
     base: Manifest
@@ -90,62 +94,75 @@ class Work:
         operations = [change.operation for change in self.content]
         if not operations:
             return Folded(None, None, self.followers)
+        added = self._added()
         if len(operations) == 1 and not self.compacted:
-            return Folded(operations[0], self.content[0].affected_rows, self.followers)
+            return Folded(operations[0], self.content[0].affected_rows, self.followers, added)
+        content, rows, exclusive = self._one_change(operations, tuple(map(_bare, added)), deletions)
+        return Folded(content, rows, self.followers, added, bare=True, exclusive=exclusive or self.compacted)
+
+    def _one_change(
+        self, operations: Sequence[Operation], bare: tuple[DataFragment, ...], deletions: DeletionFiles
+    ) -> tuple[Operation, AffectedRows | None, bool]:
+        """The operation that does what all of them did, the rows that it removes, and whether it is exclusive."""
         if any(isinstance(one, Overwrite) for one in operations):
-            return Folded(self._overwrite(operations), None, self.followers)
+            return self._overwrite(operations, bare), None, False
         if any(isinstance(one, Merge | Project) for one in operations):
-            return Folded(self._schema_change(operations), None, self.followers)
+            return self._schema_change(operations, bare), None, False
         if all(isinstance(one, Append) for one in operations) and not self.compacted:
-            return Folded(Append(self._added()), None, self.followers)
+            return Append(bare), None, False
         updated, removed = self._changed()
         rows = {new.id: newly_deleted(old, new, deletions) for old, new in updated}
-        gone = tuple(old.id for old in removed)
         kept = tuple(new for _, new in updated)
         if all(isinstance(one, Delete) for one in operations) and not self.compacted:
-            return Folded(Delete(kept, gone, _any_of(operations)), rows, self.followers)
+            return Delete(kept, removed, _any_of(operations)), rows, False
         keys, exclusive = _inserted_keys(operations)
         update = Update(
-            gone,
+            removed,
             kept,
-            self._added(),
+            bare,
             fields_modified=tuple(sorted(_fields_modified(operations, self.settled))),
             merged_generations=tuple(one for op in _updates(operations) for one in op.merged_generations),
             update_mode=REWRITE_COLUMNS if any(old.files != new.files for old, new in updated) else REWRITE_ROWS,
             inserted_rows=keys,
         )
-        return Folded(update, rows, self.followers, exclusive or self.compacted)
+        return update, rows, exclusive
 
-    def _overwrite(self, operations: Sequence[Operation]) -> Overwrite:
+    def _overwrite(self, operations: Sequence[Operation], bare: tuple[DataFragment, ...]) -> Overwrite:
         *_, last = (one for one in operations if isinstance(one, Overwrite))
         header = self.settled.header
         return replace(
             last,
-            fragments=tuple(self.settled.fragments),
+            fragments=bare,
             schema=tuple(header.fields),
             schema_metadata=dict(header.schema_metadata),
         )
 
-    def _schema_change(self, operations: Sequence[Operation]) -> Merge | Project:
+    def _schema_change(self, operations: Sequence[Operation], bare: tuple[DataFragment, ...]) -> Merge | Project:
         header = self.settled.header
         asserted = all(one.preserves_nullability for one in operations if isinstance(one, Merge | Project))
         if all(isinstance(one, Project) for one in operations) and not self.compacted:
             return Project(tuple(header.fields), asserted)
-        return Merge(tuple(self.settled.fragments), tuple(header.fields), dict(header.schema_metadata), asserted)
+        existing = [one for one in self.settled.fragments if self.base.fragments.get(one.id) is not None]
+        return Merge((*existing, *bare), tuple(header.fields), dict(header.schema_metadata), asserted)
 
     def _added(self) -> tuple[DataFragment, ...]:
         return tuple(one for one in self.settled.fragments if self.base.fragments.get(one.id) is None)
 
-    def _changed(self) -> tuple[list[tuple[DataFragment, DataFragment]], list[DataFragment]]:
-        """Fragments of the base that are different now, as they were and as they are, and those that are gone."""
+    def _changed(self) -> tuple[list[tuple[DataFragment, DataFragment]], tuple[int, ...]]:
+        """Fragments of the base that are different now, as they were and as they are, and the ids of those gone."""
         updated, removed = [], []
         for old in self.base.fragments:
             new = self.settled.fragments.get(old.id)
             if new is None:
-                removed.append(old)
+                removed.append(old.id)
             elif new != old:
                 updated.append((old, new))
-        return updated, removed
+        return updated, tuple(removed)
+
+
+def _bare(fragment: DataFragment) -> DataFragment:
+    """A fragment as an operation brings it: data files and nothing that depends on its number."""
+    return DataFragment(files=fragment.files, physical_rows=fragment.physical_rows)
 
 
 def _updates(operations: Iterable[Operation]) -> Iterable[Update]:
@@ -172,8 +189,8 @@ def _fields_modified(operations: Iterable[Operation], settled: Manifest) -> set[
 def _inserted_keys(operations: Iterable[Operation]) -> tuple[KeyExistenceFilter | None, bool]:
     """The keys that the operations inserted, as one filter, and whether that leaves some of them out.
 
-    Filters can be joined if they are exact and about the same fields. Rows appended by the same transaction have no keys
-    to compare: that is the case for every append.
+    Filters can be joined if they are exact and about the same fields. Rows appended by the same transaction have no
+    keys to compare: that is the case for every append.
     """
     filters = [one.inserted_rows for one in _updates(operations) if one.inserted_rows is not None]
     if len(filters) < 2:

@@ -27,14 +27,16 @@ class Change:
     notes: Mapping[str, object] = field(default_factory=dict)
 
 
-# Prepares a change of the given version, or finds that there is nothing to do. Called again, on a newer version, after a
-# conflict that may be retried: what did not depend on the table's content is not written a second time.
+# Prepares a change of the given version, or finds that there is nothing to do. Called again, on a newer version, after
+# a conflict that may be retried: what did not depend on the table's content is not written a second time.
 Prepare: TypeAlias = Callable[[Snapshot], Change | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a verb did. `version` is the one it made; if `changed` is false there was nothing to do and none was made."""
+    """What a verb did. `version` is the one it made; if `changed` is false there was nothing to do and none was
+    made.
+    """
 
     verb: str
     version: int

@@ -47,8 +47,8 @@ class Committer:
         """Make `transaction` the next version of the table; nothing is visible before that.
 
         `base` is a manifest the caller holds, preferably of the version that the transaction read. Raises
-        `RetryableConflict` or `IncompatibleConflict` when somebody else's commit is in the way, and `CommitUnknown` when
-        the storage would not say whether the claim succeeded.
+        `RetryableConflict` or `IncompatibleConflict` when somebody else's commit is in the way, and `CommitUnknown`
+        when the storage would not say whether the claim succeeded.
         """
         pending = Pending(transaction, base, self.versions, self.runtime, affected_rows=affected_rows)
         written = ""

@@ -20,7 +20,9 @@ __all__ = ["Pending"]
 
 
 class Pending:
-    """One transaction, rebased step by step over what others commit. Whoever decides versions asks it for the next one."""
+    """One transaction, rebased step by step over what others commit. Whoever decides versions asks it for the next
+    one.
+    """
 
     def __init__(
         self,
@@ -32,7 +34,9 @@ class Pending:
         affected_rows: Mapping[int, BitMap] | None = None,
         table: str = "",
     ) -> None:
-        """`base` is a manifest the caller holds, preferably of the version that the transaction read: it saves reads."""
+        """`base` is a manifest the caller holds, preferably of the version that the transaction read: it saves
+        reads.
+        """
         self.transaction = transaction
         self.checked = transaction.read_version
         self._versions = versions

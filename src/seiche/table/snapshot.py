@@ -30,7 +30,9 @@ class Snapshot:
         staged: bool = False,
         published: Manifest | None = None,
     ) -> None:
-        """`staged` says that the version is not published; `published` is then the one it was built on, if there is one."""
+        """`staged` says that the version is not published; `published` is then the one it was built on, if there is
+        one.
+        """
         self.store = store
         self.manifest = manifest
         self.runtime = runtime

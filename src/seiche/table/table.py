@@ -44,8 +44,8 @@ class Version:
 class Table:
     """One Lance table.
 
-    A table opened without a version is live: every call starts from the latest version, and commits advance it. One opened
-    at a version, tag or time stays there and is read-only.
+    A table opened without a version is live: every call starts from the latest version, and commits advance it. One
+    opened at a version, tag or time stays there and is read-only.
     """
 
     def __init__(
@@ -177,12 +177,13 @@ class Table:
         attempts: int | None = None,
         timeout: float | None = None,
     ) -> "Table":
-        """Commit any of the 15 operations, or the bytes of a serialised Lance `Transaction`; returns this table, advanced.
+        """Commit any of the 15 operations, or the bytes of a serialised Lance `Transaction`; returns this table,
+        advanced.
 
-        `read_version` is the version that the operation was built from (that of the handle if not given); whatever others
-        committed since is checked and rebased over. `affected_rows` maps fragment ids to the offsets of the rows that a Delete
-        or Update touched: with it, two writers can change different rows of one fragment. Raises `RetryableConflict`,
-        `IncompatibleConflict` or `CommitUnknown`; nothing is visible unless this returns.
+        `read_version` is the version that the operation was built from (that of the handle if not given); whatever
+        others committed since is checked and rebased over. `affected_rows` maps fragment ids to the offsets of the
+        rows that a Delete or Update touched: with it, two writers can change different rows of one fragment. Raises
+        `RetryableConflict`, `IncompatibleConflict` or `CommitUnknown`; nothing is visible unless this returns.
         """
         if self._pinned:
             raise InvalidInput(

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
+from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
 
 __all__ = ["open_staged", "open_version", "scan"]
@@ -25,6 +26,8 @@ def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = Non
     """
     header = manifest.copy_header()
     header.ClearField("index_section")
+    # The fence is for those who would commit; this dataset only writes files, for a commit of ours.
+    header.writer_feature_flags &= ~SEICHE_FENCE
     if base is not None and base.header.HasField("index_section"):
         header.version = base.version
         header.index_section = base.header.index_section

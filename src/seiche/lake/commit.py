@@ -1,0 +1,224 @@
+"""The lake's commit: one or more transactions become one root, or each learns why not."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import Runtime
+from seiche.errors import RetryableConflict, SeicheError
+from seiche.lake.edits import Planned
+from seiche.lake.intent import Intent
+from seiche.lake.objects import definitions, rows
+from seiche.lake.objects.keys import transaction_key
+from seiche.lake.objects.rows import TransactionRow
+from seiche.lake.publish import Publisher
+from seiche.lake.state import State
+from seiche.lake.states import States
+from seiche.lake.tree import transactions
+from seiche.lake.tree.latest import write_hint
+from seiche.lake.tree.root import millis
+from seiche.lake.tree.swap import Lost, publish, stage
+from seiche.lake.tree.transactions import TransactionRecord
+
+__all__ = ["Answer", "Committer"]
+
+log = logging.getLogger("seiche.lake")
+
+Message = tuple[bytes, bytes | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one transaction: the version that it made, or the error that says why it made none.
+
+    `replayed` says that it had been committed before, by an earlier run of the same thing.
+    """
+
+    version: int | None = None
+    error: SeicheError | None = None
+    replayed: bool = False
+
+
+@dataclass(slots=True)
+class _Group:
+    """Transactions on their way into the root after `base`; `state` is what it would be with those planned so far."""
+
+    base: State
+    state: State
+    answers: dict[str, Answer] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    planned: list[Planned] = field(default_factory=list)
+    records: list[TransactionRecord] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Commits to one lake. All that decides is the root: who puts it has committed, nobody else has."""
+
+    states: States
+    publisher: Publisher
+    runtime: Runtime
+    patience: Patience
+
+    def commit(self, intent: Intent) -> Answer:
+        """Decide one transaction; raises the error if it was not committed."""
+        (answer,) = self.commit_group([intent])
+        if answer.error is not None:
+            raise answer.error
+        return answer
+
+    def commit_group(self, intents: Sequence[Intent]) -> list[Answer]:
+        """Decide several transactions with one root, as if they had come one after the other in this order.
+
+        Nobody is told that he lost before the root that he lost against is durable; if that root loses itself, the
+        whole group is planned again.
+        """
+        for _ in self.patience.tries(self.runtime):
+            base = self.states.latest()
+            group = _Group(base, base)
+            for intent in intents:
+                self._admit(intent, group)
+            if not group.records or self._put(group):
+                return [group.answers[intent.id] for intent in intents]
+        version = self.states.known.version
+        outrun = RetryableConflict(
+            f"in {self.patience.attempts} attempts other writers were faster each time; the lake is now at version"
+            f" {version}.",
+            version=version,
+        )
+        return [Answer(error=outrun)] * len(intents)
+
+    def abort(self, transaction_id: str) -> None:
+        """See to it that a transaction that is not decided yet is decided against, by a root that says so."""
+        for _ in self.patience.tries(self.runtime):
+            base = self.states.latest()
+            if base.outcome(transaction_id) is not None:
+                return
+            row = TransactionRow(
+                version=base.version + 1, outcome="aborted", decided_at_millis=millis(self.runtime.clock.now())
+            )
+            group = _Group(base, base)
+            group.messages.append((transaction_key(transaction_id), rows.encode(row), transaction_id))
+            group.records.append(TransactionRecord(transaction_id, base.version, outcome="aborted"))
+            if self._put(group):
+                return
+        raise RetryableConflict(
+            f"transaction {transaction_id} could not be settled: other writers were faster each time.",
+            transaction_id=transaction_id,
+        )
+
+    def _admit(self, intent: Intent, group: _Group) -> None:
+        """Plan one transaction on top of those before it, or settle on its answer."""
+        state = group.state
+        try:
+            answer = _decided(intent, state)
+            if answer is None:
+                planned = list(intent.plan(state, self.runtime))
+                answer = self._join(intent, planned, group)
+        except SeicheError as error:
+            answer = Answer(error=error)
+        group.answers[intent.id] = answer
+
+    def _join(self, intent: Intent, planned: list[Planned], group: _Group) -> Answer:
+        state = group.state
+        version = state.version + 1
+        messages: list[Message] = []
+        for key, value in (item for one in planned for item in one.rows.items()):
+            small, files = (None, {}) if value is None else self._stowed(value, state)
+            messages.append((key, small, intent.id))
+            group.files |= files
+        if intent.stream is not None:
+            messages.append((intent.stream.key, intent.stream.row(state, version, intent.id), intent.id))
+        keys = tuple(sorted(key for key, _, _ in messages))
+        decided = TransactionRow(version=version, decided_at_millis=millis(self.runtime.clock.now()))
+        messages.append((transaction_key(intent.id), rows.encode(decided), intent.id))
+        group.records.append(
+            TransactionRecord(
+                id=intent.id,
+                base_version=intent.base,
+                isolation=intent.isolation,
+                keys=keys,
+                properties=intent.properties,
+            )
+        )
+        for one in planned:
+            if one.made is not None:
+                group.files |= one.made.files
+        group.planned += planned
+        group.messages += messages
+        group.state = state.after(state.tree.apply(messages, self.runtime).tree)
+        return Answer(version)
+
+    def _stowed(self, value: bytes, state: State) -> tuple[bytes, dict[str, bytes]]:
+        kind = rows.kind_of(value).__name__.removesuffix("Row").lower()
+        return definitions.stow(value, kind, (), self.runtime, most_bytes=state.definition.row_max_size_bytes)
+
+    def _put(self, group: _Group) -> bool:
+        """Write the files, then the root, then what only speeds others up: `False` if somebody else has the version."""
+        base = group.base
+        for one in group.planned:
+            self._publish_before(base, one)
+        change = base.tree.apply(group.messages, self.runtime)
+        records, side_file, side_files = transactions.stow(group.records, self.runtime)
+        stage(base.store, {**group.files, **change.files, **side_files}, runtime=self.runtime)
+        root = base.root.successor(
+            change.tree.root,
+            root_id=str(self.runtime.uuid()),
+            transactions=records,
+            transactions_file=side_file,
+            now=self.runtime.clock.now(),
+            storage_time=self.states.storage_time(base),
+        )
+        outcome = publish(
+            base.store,
+            root,
+            base.root,
+            order=base.definition.order,
+            nodes=base.tree.nodes,
+            absent=[transaction_key(record.id) for record in records],
+            runtime=self.runtime,
+        )
+        if isinstance(outcome, Lost):
+            return False
+        self.states.advance(root)
+        for one in group.planned:
+            self._publish_after(one)
+        write_hint(base.store, root.version)
+        return True
+
+    def _publish_before(self, base: State, planned: Planned) -> None:
+        """A version must be published before the next one is decided: plain readers never see a gap."""
+        for key in planned.rows:
+            value = base.get(key)
+            if value is not None and rows.kind_of(value) is rows.TableRow:
+                self.publisher.publish(rows.decode(value, rows.TableRow))
+
+    def _publish_after(self, planned: Planned) -> None:
+        """The commit is done; whoever comes next finishes what this leaves undone."""
+        if planned.made is None or not planned.made.staged:
+            return
+        try:
+            self.publisher.publish(planned.made.row, planned.made.staged)
+        except SeicheError as error:
+            log.warning("published late: %s", error.message)
+
+
+def _decided(intent: Intent, state: State) -> Answer | None:
+    """The answer, if the transaction has been decided before: by an earlier attempt, another process, or an
+    operator.
+    """
+    found = state.outcome(intent.id)
+    if found is not None and found.outcome == "committed":
+        return Answer(found.version, replayed=True)
+    if found is not None:
+        aborted = RetryableConflict(
+            f"transaction {intent.id} was aborted in version {found.version}.",
+            remedy="Nothing was written. Begin a new transaction.",
+            transaction_id=intent.id,
+            version=found.version,
+        )
+        return Answer(error=aborted)
+    stream = None if intent.stream is None else intent.stream.already_in(state)
+    return None if stream is None else Answer(stream.version, replayed=True)

@@ -1,0 +1,153 @@
+"""What a transaction wants of one table, and what that means on top of a given version of the lake."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from seiche.core.runtime import Runtime
+from seiche.errors import RetryableConflict
+from seiche.lake.making import Made, make_versions
+from seiche.lake.objects import rows
+from seiche.lake.objects.keys import id_key, name_of, trash_key
+from seiche.lake.objects.names import text
+from seiche.lake.objects.rows import ObjectNameRow, TableRow, TrashRow
+from seiche.lake.state import State, as_relation
+from seiche.lake.work import Folded, Work
+from seiche.store.prefix import below
+from seiche.table.format.deletions import DeletionFiles
+from seiche.table.operations import Overwrite
+
+__all__ = ["AGAIN", "Planned", "TableEdit"]
+
+AGAIN = "Nothing was written. Run the transaction again on the latest version; lake.run(fn) does so for you."
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is to be written for one table: rows of the tree, files before the root, manifests to publish after it."""
+
+    rows: Mapping[bytes, bytes | None]
+    made: Made | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableEdit:
+    """Everything that one transaction does to one table, known by its id: names may change under it.
+
+    `found` and `found_key` are the table's row and key at the version where the transaction began, `None` if the
+    transaction made the table. `key` is where it shall stand, `None` if it is dropped. What the transaction did not set
+    itself is taken from the newest row when the commit is planned: somebody else's rename survives.
+    """
+
+    row: TableRow
+    key: bytes | None
+    found: TableRow | None = None
+    found_key: bytes | None = None
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+    work: Work | None = None
+    # Whether the transaction has read the table's content.
+    read: bool = False
+
+    @property
+    def renamed(self) -> bool:
+        return self.key != self.found_key
+
+    @property
+    def worked(self) -> bool:
+        """Whether there are new versions to make."""
+        return self.work is not None and bool(self.work.content or self.work.followers)
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to commit."""
+        return self.renamed or self.worked or bool(self.properties)
+
+    @property
+    def name(self) -> str:
+        """The table's name, for people."""
+        return text(name_of(self.key or self.found_key or b""))
+
+    def plan(self, state: State, uuid: str, runtime: Runtime) -> Planned:
+        """The edit on top of `state`. Raises a conflict if what others did there leaves no room for it."""
+        if self.found is None:
+            return self._created(state, uuid, runtime)
+        now, standing = self._current(state, self.found)
+        if self.key is None:
+            return self._dropped(state, now, standing, runtime)
+        target = self.key if self.renamed else standing
+        made = self._made(state, self._with_properties(now), uuid, runtime, durable=state.is_durable(standing))
+        row = replace(made.row, pointer_version=now.pointer_version + 1)
+        written: dict[bytes, bytes | None] = {target: rows.encode(row)}
+        if self.renamed:
+            self._check_free(state, target)
+            written[standing] = None
+            written[id_key(row.id)] = rows.encode(ObjectNameRow(key=target))
+        return Planned(written, replace(made, row=row))
+
+    def _created(self, state: State, uuid: str, runtime: Runtime) -> Planned:
+        if self.key is None:
+            return Planned({})
+        self._check_free(state, self.key)
+        made = self._made(state, self._with_properties(self.row), uuid, runtime, durable=True)
+        written = {self.key: rows.encode(made.row), id_key(self.row.id): rows.encode(ObjectNameRow(key=self.key))}
+        return Planned(written, made)
+
+    def _current(self, state: State, found: TableRow) -> tuple[TableRow, bytes]:
+        """The table as it is in `state`: the same one, whatever it is called there."""
+        key = state.key_of(found.id)
+        value = None if key is None else state.get(key)
+        if key is None or value is None:
+            raise self._conflict(state, "it was dropped meanwhile")
+        now = as_relation(value)
+        if not isinstance(now, TableRow):
+            raise self._conflict(state, "there is a view in its place now")
+        if self.renamed and key != self.found_key:
+            raise self._conflict(state, f"it was renamed to {text(name_of(key))} meanwhile")
+        return now, key
+
+    def _dropped(self, state: State, now: TableRow, key: bytes, runtime: Runtime) -> Planned:
+        if self.found is not None and now.logical_version != self.found.logical_version:
+            raise self._conflict(state, "its content was changed meanwhile, and this transaction would drop it")
+        trash = TrashRow(
+            location=now.location,
+            dropped_in_version=state.version + 1,
+            dropped_at_millis=int(runtime.clock.now().timestamp() * 1000),
+            key=key,
+            row=rows.encode(now),
+        )
+        return Planned({key: None, id_key(now.id): None, trash_key(now.id): rows.encode(trash)})
+
+    def _made(self, state: State, now: TableRow, uuid: str, runtime: Runtime, *, durable: bool) -> Made:
+        if self.work is None or not self.worked:
+            return Made(now)
+        folded = self.work.folded(DeletionFiles(below(state.store, now.location), runtime))
+        self._check_content(state, now, folded)
+        return make_versions(
+            self.work, folded, now, state.store, uuid=uuid, runtime=runtime, table=self.name, durable=durable
+        )
+
+    def _with_properties(self, now: TableRow) -> TableRow:
+        if not self.properties:
+            return now
+        merged = {**now.properties, **self.properties}
+        return replace(now, properties={name: value for name, value in merged.items() if value is not None})
+
+    def _check_content(self, state: State, now: TableRow, folded: Folded) -> None:
+        """Some changes hold only if the content is what it was: an overwrite computed from what it overwrites, for
+        one.
+        """
+        if self.found is None or now.logical_version == self.found.logical_version:
+            return
+        if folded.exclusive or (self.read and isinstance(folded.content, Overwrite)):
+            raise self._conflict(state, "its content was changed meanwhile, and this transaction depends on it")
+
+    def _check_free(self, state: State, key: bytes) -> None:
+        if state.tree.get(key) is not None:
+            raise self._conflict(state, "the name was taken meanwhile")
+
+    def _conflict(self, state: State, what: str) -> RetryableConflict:
+        return RetryableConflict(
+            f"{self.name}: {what} (the lake is at version {state.version}).",
+            remedy=AGAIN,
+            table=self.name,
+            version=state.version,
+        )

@@ -1,0 +1,169 @@
+"""Tables of a lake, as a user holds them: inside a transaction, and outside of one."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from seiche.errors import InvalidInput
+from seiche.lake.edits import TableEdit
+from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.versions import LakeVersions
+from seiche.lake.work import Work
+from seiche.store.prefix import below
+from seiche.table.build import build
+from seiche.table.change import Change, Prepare, Result
+from seiche.table.format.manifest import Manifest
+from seiche.table.operations import Append, Overwrite
+from seiche.table.snapshot import Snapshot
+from seiche.table.transaction import Transaction as TableTransaction
+from seiche.table.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from seiche.lake.lake import Lake
+    from seiche.lake.state import State
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["LakeTable", "TransactionTable"]
+
+# Prepared without looking at the table's rows. Everything else reads them, if only to find the ones to change.
+_BLIND = (Append, Overwrite)
+
+
+class TransactionTable(Verbs):
+    """A table inside a transaction: reads see what the transaction did, and what it does is seen by nobody else yet."""
+
+    def __init__(self, transaction: "Transaction", table_id: str) -> None:
+        """Use `tx.table(name)`."""
+        self._transaction = transaction
+        self._id = table_id
+
+    @property
+    def name(self) -> str:
+        return self._edit.name
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """The columns, as the transaction sees them."""
+        return self._snapshot().schema
+
+    def to_arrow(self, *, columns: list[str] | None = None, filter: str | None = None) -> "pa.Table":
+        """Rows as the transaction sees them, its own changes included."""
+        from seiche.table.data.native import scan
+
+        self._transaction.note_read(self._id)
+        return scan(self._snapshot().dataset, columns, filter)
+
+    def apply(self, change: Change) -> None:
+        """Make a prepared change part of the transaction."""
+        work = self._work()
+        transaction = self._transaction
+        if not isinstance(change.operation, _BLIND):
+            transaction.note_read(self._id)
+        # Every statement makes the one version after the base: that is what will be committed.
+        base = work.running.copy_header()
+        base.version = work.base.version
+        before = Manifest(base, work.running.fragments, work.running.index_section)
+        operation = TableTransaction(work.base.version, transaction.id, change.operation)
+        running = build(before, operation, runtime=transaction.runtime, load=self._load, managed=True)
+        transaction.put_edit(replace(self._edit, work=work.with_statement(change, running)))
+
+    def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
+        """Once, on what the transaction sees; a conflict with others shows when the transaction commits."""
+        self._transaction.check_running()
+        change = prepare(self._snapshot())
+        version = self._work().base.version
+        if change is None:
+            return Result(verb, version, changed=False)
+        self.apply(change)
+        return Result(verb, version + 1, rows=change.rows, files=change.files, bytes=change.bytes, notes=change.notes)
+
+    @property
+    def _edit(self) -> TableEdit:
+        return self._transaction.edit(self._id)
+
+    def _work(self) -> Work:
+        edit = self._edit
+        if edit.work is not None:
+            return edit.work
+        if edit.row.type != "managed" or edit.row.format != "lance":
+            raise InvalidInput(
+                f"{edit.name} is a table of type {edit.row.type} and format {edit.row.format}: it cannot be changed so",
+                remedy="Use its own engine.",
+                table=edit.name,
+            )
+        work = Work.begin(self._load(edit.row.table_version))
+        self._transaction.put_edit(replace(edit, work=work))
+        return work
+
+    def _load(self, version: int) -> Manifest:
+        return LakeVersions(self._transaction.state.store, self._edit.row).read(version).manifest
+
+    def _snapshot(self) -> Snapshot:
+        work = self._work()
+        return table_snapshot(self._transaction.state, self._edit.row, work, self._transaction)
+
+
+def table_snapshot(state: "State", row: TableRow, work: Work, transaction: "Transaction") -> Snapshot:
+    """The table as the statements so far leave it."""
+    published = work.base if work.base.version and transaction.publish(row) else None
+    store = below(state.store, row.location)
+    return Snapshot(store, work.running, transaction.runtime, staged=True, published=published)
+
+
+class LakeTable(Verbs):
+    """A table of a lake. Every call starts from the latest version; every verb is a transaction of its own.
+
+    Of a lake that was opened at a version, it is that version's table, and read-only.
+    """
+
+    def __init__(self, lake: "Lake", name: Name) -> None:
+        """Use `lake.table(name)`."""
+        self._lake = lake
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return text(self._name)
+
+    @property
+    def row(self) -> TableRow:
+        """What the lake knows about the table."""
+        return self._lake.state().table(self._name)
+
+    @property
+    def version(self) -> int:
+        """The table's own version."""
+        return self.row.table_version
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """The columns, as an Arrow schema."""
+        return self._read().schema
+
+    @property
+    def uri(self) -> str:
+        """Where a plain Lance reader finds the table."""
+        return below(self._lake.store, self.row.location).uri
+
+    def to_arrow(self, *, columns: list[str] | None = None, filter: str | None = None) -> "pa.Table":
+        """Rows as an Arrow table: all of them, or the `columns` and the rows that match `filter` (SQL)."""
+        return self._read().to_arrow(columns=columns, filter=filter)
+
+    def _read(self) -> TransactionTable:
+        return self._lake.transaction().table(self._name)
+
+    def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
+        tries = 0
+
+        def once(transaction: "Transaction") -> Result:
+            nonlocal tries
+            tries += 1
+            return transaction.table(self._name)._run(verb, prepare)
+
+        result, version = self._lake.run_versioned(once, attempts=attempts or 10, timeout=timeout)
+        return replace(result, attempts=tries, notes={**result.notes, "lake_version": version})
+
+    def __repr__(self) -> str:
+        return f"LakeTable({self.name!r} of {self._lake!r})"

@@ -1,0 +1,82 @@
+"""What a transaction asks to be committed: everything it wants, and everything that must still hold."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from seiche.core.runtime import Runtime
+from seiche.errors import RetryableConflict
+from seiche.lake.edits import AGAIN, Planned, TableEdit
+from seiche.lake.objects.keys import NAMESPACE, TABLE, name_of
+from seiche.lake.objects.names import text
+from seiche.lake.reads import ReadSet
+from seiche.lake.state import State
+from seiche.lake.streams import StreamClaim
+from seiche.lake.tree.transactions import Isolation
+
+__all__ = ["Intent", "RowEdit"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowEdit:
+    """A row that is neither a table nor anything that changes by itself: what was found there, and what is wanted."""
+
+    found: bytes | None
+    wanted: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One transaction, ready to be decided.
+
+    `base` is the oldest version of the lake that anything in it was built on.
+    """
+
+    id: str
+    base: int
+    isolation: Isolation = "snapshot"
+    reads: ReadSet = field(default_factory=ReadSet)
+    edits: Mapping[str, TableEdit] = field(default_factory=dict)
+    rows: Mapping[bytes, RowEdit] = field(default_factory=dict)
+    stream: StreamClaim | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def plan(self, state: State, runtime: Runtime) -> Iterator[Planned]:
+        """What to write on top of `state`. Raises the conflict if what others did there leaves no room for it."""
+        self._check_fence(state)
+        self._check_reads(state)
+        for key, edit in self.rows.items():
+            if state.get(key) != edit.found:
+                raise self._conflict(state, key, "was changed by another transaction")
+            yield Planned({key: edit.wanted})
+        for table_id, table in self.edits.items():
+            yield table.plan(state, str(runtime.derived_uuid(UUID(self.id), table_id)), runtime)
+
+    def _check_fence(self, state: State) -> None:
+        """What the transaction was built on may be on its way out: its files must not come back into a root."""
+        if self.base < state.root.min_base:
+            raise RetryableConflict(
+                f"transaction {self.id} began at version {self.base}; versions below {state.root.min_base} have since"
+                " been given up by an expiry or clean-up.",
+                transaction_id=self.id,
+                read_version=self.base,
+                version=state.version,
+            )
+
+    def _check_reads(self, state: State) -> None:
+        if state.version == self.base and state.tree.root is state.root.node:
+            return
+        for changed in self.reads.changed_in(state, serializable=self.isolation == "serializable"):
+            raise self._conflict(state, changed.key, "was read by this transaction and changed by another")
+
+    def _conflict(self, state: State, key: bytes, what: str) -> RetryableConflict:
+        name = text(name_of(key)) if key[:4] in (NAMESPACE, TABLE) else key.decode(errors="replace")
+        return RetryableConflict(
+            f"{name} {what} (began at version {self.base}, the lake is at {state.version}).",
+            remedy=AGAIN,
+            transaction_id=self.id,
+            key=key,
+            name=name,
+            read_version=self.base,
+            version=state.version,
+        )

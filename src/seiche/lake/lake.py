@@ -1,0 +1,243 @@
+"""The class a user of a lake holds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from uuid import UUID
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import InvalidInput, RetryableConflict
+from seiche.lake.commit import Committer
+from seiche.lake.handles import LakeTable
+from seiche.lake.objects.names import Name, parts
+from seiche.lake.publish import Publisher
+from seiche.lake.state import State
+from seiche.lake.states import States
+from seiche.lake.streams import StreamClaim
+from seiche.lake.transaction import Transaction
+from seiche.lake.tree.create import create_lake
+from seiche.lake.tree.transactions import Isolation
+from seiche.store import open_store
+from seiche.store.base import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Lake", "Status", "create", "open_lake"]
+
+T = TypeVar("T")
+
+# Well below the shortest sensible retention: a transaction that outlives it could only fail.
+_LIFETIME = 24 * 3600.0
+_COMMITTING = Patience(attempts=200, timeout=120.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What became of a transaction. `undecided` is not an answer for ever; `lake.settle` makes one."""
+
+    transaction: str
+    outcome: Literal["committed", "aborted", "undecided"]
+    version: int | None = None
+
+
+class Lake:
+    """A lake: any number of tables that change together.
+
+    Opened without a version it is live: every call and every transaction starts from the latest version. Opened at a
+    version or time it stays there and is read-only.
+    """
+
+    def __init__(self, states: States, *, pinned: State | None = None) -> None:
+        """Use `seiche.create` or `seiche.open`."""
+        self._states = states
+        self._pinned = pinned
+        self._runtime = states.runtime
+        self._committer = Committer(states, Publisher(states.store), states.runtime, _COMMITTING)
+
+    @property
+    def uri(self) -> str:
+        return self._states.store.uri
+
+    @property
+    def store(self) -> Store:
+        """The storage of the lake, rooted at it."""
+        return self._states.store
+
+    @property
+    def version(self) -> int:
+        """The version this handle is at: the latest if it is live."""
+        return self.state().version
+
+    def state(self) -> State:
+        """The version this handle is at, to look things up in."""
+        return self._pinned or self._states.latest()
+
+    def transaction(
+        self,
+        isolation: Isolation = "snapshot",
+        *,
+        key: str | None = None,
+        stream: str | None = None,
+        epoch: int | None = None,
+        owner: str = "",
+        properties: Mapping[str, str] | None = None,
+        lifetime: float = _LIFETIME,
+    ) -> Transaction:
+        """Begin a transaction on the latest version.
+
+        With a `key`, it is applied at most once: whoever commits under the same key again gets the version that the
+        first one made. With a `stream` and an `epoch`, likewise for that epoch, whichever run (`owner`) it comes from.
+        """
+        if isolation not in ("snapshot", "serializable"):
+            raise InvalidInput(f"isolation {isolation!r} is unknown", remedy='Use "snapshot" or "serializable".')
+        if (stream is None) != (epoch is None):
+            raise InvalidInput("a stream needs an epoch, and an epoch a stream", remedy="Give `stream=` and `epoch=`.")
+        claim = None if stream is None or epoch is None else StreamClaim(stream, epoch, owner)
+        state = self.state()
+        identity = self._runtime.uuid()
+        if key is not None:
+            identity = self._runtime.derived_uuid(UUID(state.definition.id), key)
+        return Transaction(
+            state,
+            self._committer,
+            self._runtime,
+            transaction_id=str(identity),
+            isolation=isolation,
+            stream=claim,
+            properties=properties,
+            deadline=self._runtime.clock.monotonic() + lifetime,
+            read_only=self._pinned is not None,
+        )
+
+    def run(
+        self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any
+    ) -> T:
+        """Run `fn(tx)` in a transaction and commit it, again on the latest version after each retryable conflict.
+
+        `fn` may be called several times, so it must not do anything outside of the transaction that cannot be repeated.
+        Other errors are raised at once. `options` are those of `transaction`.
+        """
+        return self.run_versioned(fn, attempts=attempts, timeout=timeout, **options)[0]
+
+    def run_versioned(
+        self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any
+    ) -> tuple[T, int]:
+        """As `run`, with the version of the lake that it made."""
+        patience = Patience(attempts=attempts, timeout=120.0 if timeout is None else timeout)
+        conflict: RetryableConflict | None = None
+        for _ in patience.tries(self._runtime):
+            transaction = self.transaction(**options)
+            try:
+                with transaction:
+                    result = fn(transaction)
+            except RetryableConflict as error:
+                conflict = error
+            else:
+                return result, transaction.version or 0
+        if conflict is None:
+            raise InvalidInput(f"{attempts} attempts are none", remedy="Allow at least one.")
+        raise conflict
+
+    def table(self, name: str | Sequence[str]) -> LakeTable:
+        """A table; `NotFound` if there is none of this name."""
+        full = parts(name, what="table")
+        self.state().table(full)
+        return LakeTable(self, full)
+
+    def namespaces(self, inside: str | Sequence[str] = ()) -> list[Name]:
+        """The namespaces directly in another one, or the outermost ones."""
+        return self.transaction().namespaces(inside)
+
+    def tables(self, namespace: str | Sequence[str]) -> list[Name]:
+        """The tables and views directly in a namespace."""
+        return self.transaction().tables(namespace)
+
+    def create_namespace(self, name: str | Sequence[str], properties: Mapping[str, str] | None = None) -> None:
+        """Make a namespace; the one around it must exist."""
+        self.run(lambda tx: tx.create_namespace(name, properties))
+
+    def drop_namespace(self, name: str | Sequence[str]) -> None:
+        """Remove an empty namespace."""
+        self.run(lambda tx: tx.drop_namespace(name))
+
+    def create_table(self, name: str | Sequence[str], schema: "pa.Schema", **options: Any) -> LakeTable:
+        """Make an empty table; `options` as for `tx.create_table`."""
+        self.run(lambda tx: tx.create_table(name, schema, **options))
+        return self.table(name)
+
+    def drop_table(self, name: str | Sequence[str]) -> None:
+        """Remove a table; its files stay as long as a kept version needs them."""
+        self.run(lambda tx: tx.drop_table(name))
+
+    def rename_table(self, name: str | Sequence[str], to: str | Sequence[str]) -> None:
+        """Give a table another name."""
+        self.run(lambda tx: tx.rename_table(name, to))
+
+    def status(self, transaction_id: str) -> Status:
+        """What became of a transaction. `undecided` may still change, unless `settle` decides it."""
+        found = self._states.latest().outcome(transaction_id)
+        if found is None:
+            return Status(transaction_id, "undecided")
+        return Status(transaction_id, found.outcome, found.version)
+
+    def settle(self, transaction_id: str) -> Status:
+        """Decide a transaction: if it is not committed by now, it never will be.
+
+        Absence says nothing, since its root may be on the way; so the abort is written into a root of its own.
+        """
+        UUID(transaction_id)
+        self._committer.abort(transaction_id)
+        return self.status(transaction_id)
+
+    def __repr__(self) -> str:
+        pinned = f" at version {self._pinned.version}" if self._pinned else ""
+        return f"Lake({self.uri!r}{pinned})"
+
+
+def create(
+    uri: str | Store, *, runtime: Runtime = SYSTEM, settings: Mapping[str, Any] | None = None, **options: Any
+) -> Lake:
+    """Make an empty lake and publish its version 0; `AlreadyExists` if there is one."""
+    store = _trusted(uri, runtime, options)
+    create_lake(store, runtime=runtime, **(settings or {}))
+    return Lake(States(store, runtime))
+
+
+def open_lake(
+    uri: str | Store,
+    version: int | str | None = None,
+    *,
+    as_of: datetime | None = None,
+    runtime: Runtime = SYSTEM,
+    **options: Any,
+) -> Lake:
+    """The lake at `uri`: live, or pinned and read-only at a version or at the time `as_of`."""
+    store = uri if isinstance(uri, Store) else open_store(uri, runtime=runtime, **options)
+    states = States(store, runtime)
+    latest = states.latest()
+    if version is None and as_of is None:
+        return Lake(states)
+    if version is not None and as_of is not None:
+        raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
+    if as_of is not None:
+        if as_of.tzinfo is None:
+            raise InvalidInput(f"{as_of} has no time zone", remedy="Give an aware datetime, such as one in UTC.")
+        return Lake(states, pinned=states.as_of(as_of))
+    if isinstance(version, str):
+        raise InvalidInput(f"there is no tag {version!r}", remedy="Give a version number.")
+    return Lake(states, pinned=states.at(latest.version if version is None else version))
+
+
+def _trusted(uri: str | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:
+    """The store, after making sure that of two writers of one name only one wins there."""
+    if isinstance(uri, Store):
+        return uri
+    from seiche.store import probe
+
+    store = open_store(uri, runtime=runtime, **options)
+    if not store.lists_in_one_request:
+        probe(store, quick=True).require()
+    return store

@@ -1,0 +1,99 @@
+"""New versions of a Lance table from the statements of a transaction, on top of what the lake holds now."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from seiche.core.runtime import Runtime
+from seiche.lake.objects.rows import Manifest as ManifestRef
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.renumber import renumbered, trimmed
+from seiche.lake.versions import LakeVersions, staged_path
+from seiche.lake.work import Folded, Work
+from seiche.store.base import Store
+from seiche.store.paths import join
+from seiche.table.build import build
+from seiche.table.format import file
+from seiche.table.format.manifest import Manifest
+from seiche.table.pending import Pending
+from seiche.table.transaction import Transaction
+
+__all__ = ["Made", "make_versions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The row that names the new versions, and their manifests: as files to be written, and in order to be
+    published.
+    """
+
+    row: TableRow
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    staged: tuple[bytes, ...] = ()
+
+
+def make_versions(
+    work: Work, folded: Folded, now: TableRow, lake: Store, *, uuid: str, runtime: Runtime, table: str, durable: bool
+) -> Made:
+    """The versions that `folded` makes after version `now.table_version`; conflicts with what came since are raised.
+
+    `uuid` is that of the table's own transaction: the same at every attempt, so that one that succeeded without an
+    answer is recognised. `durable` says whether the row is that of a root, or of an earlier member of the same group,
+    whose manifests must then be published together with these.
+    """
+    versions = LakeVersions(lake, now)
+    operations = [] if folded.content is None else [folded.content]
+    operations += folded.followers
+    made: list[tuple[Transaction, Manifest]] = []
+    for number, operation in enumerate(operations):
+        unique = uuid if number == 0 else str(runtime.derived_uuid(UUID(uuid), str(number)))
+        if made:
+            transaction = Transaction(made[-1][1].version, unique, operation)
+            made.append((transaction, build(made[-1][1], transaction, runtime=runtime)))
+            continue
+        rows = folded.affected_rows if folded.content is not None else None
+        transaction = Transaction(work.base.version, unique, operation)
+        pending = Pending(transaction, work.base, versions, runtime, affected_rows=rows, table=table)
+        made.append(_first(pending, now, work, runtime))
+        if folded.content is not None:
+            latest, moved = renumbered(made[0][1], folded, work, versions.store)
+            made[0] = made[0][0], latest
+            operations[1:] = trimmed(operations[1:], moved)
+    return _staged(now, made, runtime, content=folded.content is not None, durable=durable)
+
+
+def _first(pending: Pending, now: TableRow, work: Work, runtime: Runtime) -> tuple[Transaction, Manifest]:
+    """What the statements were built on may be old: check and rebase over everything that came since."""
+    if now.table_version == 0:
+        return pending.transaction, build(work.base, pending.transaction, runtime=runtime)
+    pending.check_against(now.table_version)
+    return pending.build(managed=True)
+
+
+def _staged(
+    now: TableRow,
+    made: Sequence[tuple[Transaction, Manifest]],
+    runtime: Runtime,
+    *,
+    content: bool,
+    durable: bool,
+) -> Made:
+    files: dict[str, bytes] = {}
+    refs: list[ManifestRef] = []
+    for transaction, manifest in made:
+        data = b"".join(file.encode(manifest, transaction.encode()))
+        path = staged_path(manifest.version, str(runtime.uuid()))
+        files[join(now.location, path)] = data
+        refs.append(
+            ManifestRef(path=path, transaction=transaction.uuid, sha256=hashlib.sha256(data).digest(), size=len(data))
+        )
+    before = () if durable or now.manifest is None else (*now.earlier, now.manifest)
+    row = replace(
+        now,
+        table_version=made[-1][1].version,
+        logical_version=now.logical_version + content,
+        manifest=refs[-1],
+        earlier=(*before, *refs[:-1]),
+    )
+    return Made(row, files, tuple(files.values()))

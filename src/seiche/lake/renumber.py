@@ -1,0 +1,113 @@
+"""What changes when others commit first: the numbers that a transaction gave to its own fragments and rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from seiche.errors import AlreadyExists, RetryableConflict
+from seiche.lake.work import Folded, Work
+from seiche.store.base import Store
+from seiche.table.format import deletions, roaring
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
+from seiche.table.format.row_ids import RowIds, RowVersions
+from seiche.table.operations import CreateIndex, Operation, Rewrite
+
+__all__ = ["renumbered", "trimmed"]
+
+
+def renumbered(built: Manifest, folded: Folded, work: Work, store: Store) -> tuple[Manifest, dict[int, int]]:
+    """The built version with everything that depends on the final numbers put right, and which fragments were moved.
+
+    The transaction's own fragments are the last ones of the built version, in their order. Where it had deleted rows of
+    them again, the deletion file is named after the fragment and gets a copy under the new name. Row ids that it gave
+    out follow the table's counter, and row versions say the version that is really made.
+    """
+    if not folded.added:
+        return built, {}
+    final = built.fragments.decoded()[-len(folded.added) :]
+    moved = {old.id: new.id for old, new in zip(folded.added, final, strict=True) if old.id != new.id}
+    if not folded.bare:
+        return built, moved
+    shift = built.header.next_row_id - _rows(folded.added) - work.base.header.next_row_id
+    changes: dict[int, DataFragment | None] = {}
+    for old, new in zip(folded.added, final, strict=True):
+        made = DataFragment()
+        made.CopyFrom(new)
+        if old.HasField("deletion_file"):
+            made.deletion_file.CopyFrom(old.deletion_file)
+            _copy_deletions(old, new.id, store)
+        if built.has_stable_row_ids:
+            _restore_rows(made, old, work.base, shift, built.version)
+        changes[new.id] = made
+    header = built.copy_header()
+    # Also ids of rows that the transaction added and took away again have been given out.
+    header.next_row_id = max(header.next_row_id, work.settled.header.next_row_id + shift)
+    fragments = built.fragments.replaced(changes)
+    if fragments.has_deletions:
+        header.reader_feature_flags |= 1
+        header.writer_feature_flags |= 1
+    return Manifest(header, fragments, built.index_section), moved
+
+
+def trimmed(followers: Sequence[Operation], moved: Mapping[int, int]) -> list[Operation]:
+    """Operations that follow the change of content, without a claim to fragments that have other numbers now.
+
+    An index that the transaction built over its own rows knows them by the old numbers: it must not be asked about
+    those fragments, which are scanned instead. A compaction of them cannot be put right: the transaction has to be run
+    again.
+    """
+    return [_trimmed(one, moved) for one in followers]
+
+
+def _trimmed(operation: Operation, moved: Mapping[int, int]) -> Operation:
+    if not moved:
+        return operation
+    if isinstance(operation, CreateIndex):
+        return replace(operation, new_indices=tuple(_without(one, moved) for one in operation.new_indices))
+    if isinstance(operation, Rewrite):
+        rewritten = {one.id for group in operation.groups for one in group.old_fragments}
+        if not rewritten.isdisjoint(moved):
+            raise RetryableConflict(
+                "the transaction compacted rows that it had added itself, and others committed first.",
+                remedy="Nothing was written. Run it again; compact in a transaction of its own to avoid this.",
+                fragments=sorted(rewritten & moved.keys()),
+            )
+    return operation
+
+
+def _without(index: IndexMetadata, moved: Mapping[int, int]) -> IndexMetadata:
+    made = IndexMetadata()
+    made.CopyFrom(index)
+    covered = roaring.decode(index.fragment_bitmap, what=f"the coverage of index {index.name}")
+    made.fragment_bitmap = roaring.encode(covered - type(covered)(moved))
+    return made
+
+
+def _copy_deletions(old: DataFragment, new_id: int, store: Store) -> None:
+    source, target = deletions.path(old.id, old.deletion_file), deletions.path(new_id, old.deletion_file)
+    if source != target:
+        with suppress(AlreadyExists):
+            store.copy_if_absent(source, target)
+
+
+def _restore_rows(made: DataFragment, old: DataFragment, base: Manifest, shift: int, version: int) -> None:
+    """Row ids and versions as the statements made them, with those that are new moved behind what others added."""
+    rows = old.physical_rows
+    ids = RowIds.decode(old.inline_row_ids, rows=rows).to_array()
+    fresh = ids >= base.header.next_row_id
+    made.inline_row_ids = RowIds(ids + np.where(fresh, np.uint64(shift), np.uint64(0))).encode()
+    for name in ("inline_created", "inline_last_updated"):
+        versions = RowVersions.decode(getattr(old, name), rows=rows).runs
+        setattr(made, name, RowVersions(_restamped(versions, base.version + 1, version)).encode())
+
+
+def _restamped(runs: Sequence[tuple[int, int]], provisional: int, version: int) -> Iterator[tuple[int, int]]:
+    for number, rows in runs:
+        yield (version if number == provisional else number), rows
+
+
+def _rows(fragments: Sequence[DataFragment]) -> int:
+    return sum(fragment.physical_rows for fragment in fragments)

@@ -1,0 +1,74 @@
+"""The versions of one lake, found and remembered."""
+
+from datetime import datetime
+
+from seiche.core.runtime import Runtime
+from seiche.lake.state import State
+from seiche.lake.tree import definition
+from seiche.lake.tree.latest import latest_root, newer_root, read_root
+from seiche.lake.tree.nodes import Nodes
+from seiche.lake.tree.root import Root
+from seiche.lake.tree.timeline import version_at
+from seiche.lake.tree.tree import Tree
+from seiche.store.base import Store
+
+__all__ = ["States"]
+
+
+class States:
+    """Opens versions of a lake. The newest one seen is kept, as a place to start looking from.
+
+    Roots, nodes and definitions never change, so whatever was read once need not be read again.
+    """
+
+    def __init__(self, store: Store, runtime: Runtime, known: State | None = None) -> None:
+        self.store = store
+        self.runtime = runtime
+        self.nodes = Nodes(store)
+        self._definitions: dict[str, definition.LakeDefinition] = {}
+        self._known = known
+        self._storage_times: dict[int, datetime] = {}
+
+    @property
+    def known(self) -> State:
+        """The newest version that was seen here."""
+        return self._known if self._known is not None else self.latest()
+
+    def latest(self) -> State:
+        """The newest version there is."""
+        if self._known is None:
+            self._known = self._state(latest_root(self.store))
+            return self._known
+        root = newer_root(self.store, self._known.root)
+        if root is not self._known.root:
+            self._known = self._state(root)
+        return self._known
+
+    def at(self, version: int) -> State:
+        """A version that is still kept."""
+        if self._known is not None and self._known.version == version:
+            return self._known
+        return self._state(read_root(self.store, version).live())
+
+    def as_of(self, moment: datetime) -> State:
+        """The version that was the newest at a time."""
+        return self.at(version_at(self.store, self.latest().root, moment, runtime=self.runtime))
+
+    def advance(self, root: Root) -> State:
+        """Go on from a root that was just published here."""
+        self._known = self._state(root)
+        return self._known
+
+    def storage_time(self, state: State) -> datetime:
+        """When the storage says that the root of a version was written."""
+        known = self._storage_times.get(state.version)
+        if known is None:
+            known = self.store.head(state.root.name).modified
+            self._storage_times = {state.version: known}
+        return known
+
+    def _state(self, root: Root) -> State:
+        found = self._definitions.get(root.definition)
+        if found is None:
+            found = self._definitions[root.definition] = definition.load(self.store, root.definition)
+        return State(self.store, root, Tree(root.node, self.nodes, found.shape), found)
