@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 from pyarrow.fs import LocalFileSystem
 
+from seiche.core.runtime import SYSTEM
 from seiche.store import Store, open_store
 from seiche.store.hdfs import HdfsStore
+from seiche.store.local import LocalStore
+from seiche.store.prefix import below
+from seiche.store.staging import Staging
 from seiche.testing import CountingStore, DictStore, SimulatedStore
 
 # Stores that need a server which the tests cannot start themselves: the variables that say where one is.
@@ -21,8 +25,10 @@ CONFIGURED = {
     "azure": ("SEICHE_TEST_AZURE", "az://CONTAINER of Azure Blob Storage or of Azurite"),
     "hdfs": ("SEICHE_TEST_HDFS", "hdfs://NAMENODE:PORT/DIRECTORY"),
 }
-ALWAYS = ("local-fsync", "local-os", "memory", "dict", "simulated", "counting", "seaweedfs", "moto", "hdfs-logic")
-BACKENDS = (*ALWAYS, *(name for name, (variable, _) in CONFIGURED.items() if variable in os.environ))
+BY_ADDRESS = ("local-fsync", "local-os", "memory", "seaweedfs", "moto")
+BY_HAND = ("local-named", "local-rename", "prefix", "dict", "simulated", "counting", "hdfs-logic")
+REACHABLE = tuple(name for name, (variable, _) in CONFIGURED.items() if variable in os.environ)
+BACKENDS = BY_ADDRESS + BY_HAND + REACHABLE
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,11 @@ def backend(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Backen
             return _at(name, str(tmp_path / "store"))
         case "local-os":
             return Backend(name, lambda: open_store(tmp_path / "store", durability="os"), uri=str(tmp_path / "store"))
+        case "local-named" | "local-rename":
+            # On file systems that have no files without names, or no links either.
+            return Backend(name, lambda: _restricted(str(tmp_path / "store"), links=name == "local-named"))
+        case "prefix":
+            return Backend(name, lambda: below(open_store(tmp_path, durability="os"), "some/where"))
         case "memory":
             return _at(name, f"memory://{uuid.uuid4().hex}")
         case "seaweedfs" | "moto":
@@ -72,6 +83,12 @@ def rename(source: str, target: str) -> bool:
         return False
     os.unlink(source)
     return True
+
+
+def _restricted(root: str, *, links: bool) -> Store:
+    store = LocalStore(root, durability="os")
+    store._staging = Staging(SYSTEM, anonymous=False, links=links)
+    return store
 
 
 def _at(name: str, uri: str, **options: Any) -> Backend:

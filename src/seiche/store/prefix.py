@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 from seiche.store import paths
 from seiche.store.base import Data, ObjectInfo, Store
@@ -31,7 +32,7 @@ class PrefixStore(Store):
 
     @property
     def uri(self) -> str:
-        return f"{self.inner.uri.rstrip('/')}/{self.prefix}"
+        return f"{self.inner.uri.rstrip('/')}/{paths.as_uri_path(self.prefix)}"
 
     def get(self, path: str) -> bytes:
         return self.inner.get(self._full(path))
@@ -82,6 +83,12 @@ class PrefixStore(Store):
 
     def flush(self, paths: Iterable[str]) -> int:
         return self.inner.flush(map(self._full, paths))
+
+    def sweep(self, older_than: timedelta) -> int:
+        return self.inner.sweep(older_than)
+
+    def prune(self, prefix: str = "") -> int:
+        return self.inner.prune(paths.join(self.prefix, prefix))
 
     @property
     def native_options(self) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
 from seiche.store.paths import TEMPORARY
 
-__all__ = ["Fill", "Staging", "Undecided", "link"]
+__all__ = ["Fill", "Staging", "Undecided"]
 
 # Writes the content of a new file to the descriptor that it is given.
 Fill: TypeAlias = Callable[[int], None]
@@ -57,11 +57,15 @@ class Undecided(Exception):
 
 
 class Staging:
-    """Makes files appear under their names. All methods raise `OSError`; a missing directory is `FileNotFoundError`."""
+    """Makes files appear under their names. All methods raise `OSError`; a missing directory is `FileNotFoundError`.
 
-    def __init__(self, runtime: Runtime) -> None:
+    `anonymous` and `links` say which of the ways may be tried; what the system lacks is found out.
+    """
+
+    def __init__(self, runtime: Runtime, *, anonymous: bool = True, links: bool = True) -> None:
         self._runtime = runtime
-        self._anonymous = hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
+        self._anonymous = anonymous and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
+        self._links = links
 
     def create(self, target: str, fill: Fill, *, sync: bool) -> None:
         """Give `target` to a new file, or raise `FileExistsError`."""
@@ -84,6 +88,21 @@ class Staging:
             with suppress(OSError):
                 os.unlink(temporary)
 
+    def rename(self, source: str, target: str) -> None:
+        """Give the file `source` the name `target`, or raise `FileExistsError`. It may keep its old name too."""
+        if not self._links:
+            _rename_without_replacing(source, target)
+            return
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                _rename_without_replacing(source, target)
+            elif error.errno not in _REFUSALS:
+                raise Undecided(error) from error
+            else:
+                raise
+
     def _create_anonymous(self, target: str, fill: Fill, sync: bool) -> bool:
         """Create by linking a file that never had another name; False if that is not possible here."""
         try:
@@ -103,7 +122,7 @@ class Staging:
     def _create_named(self, target: str, fill: Fill, sync: bool) -> None:
         temporary = self._temporary(target, fill, sync)
         try:
-            link(temporary, target)
+            self.rename(temporary, target)
         except FileExistsError:
             # A network file system may have sent the request twice: then the first one was our own.
             if not _same_file(temporary, target):
@@ -149,19 +168,6 @@ def _link_open_file(fd: int, target: str) -> bool:
         if error.errno not in _REFUSALS:
             raise Undecided(error) from error
         return False
-
-
-def link(source: str, target: str) -> None:
-    """Give the file `source` the second name `target`, never replacing; without links, it loses the first."""
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno in _NO_LINKS:
-            _rename_without_replacing(source, target)
-        elif error.errno not in _REFUSALS:
-            raise Undecided(error) from error
-        else:
-            raise
 
 
 def _rename_without_replacing(source: str, target: str) -> None:

@@ -1,0 +1,616 @@
+"""What only the local store can get wrong: the disk, the operating system, and the order in which they are used."""
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from seiche.core.clock import SimulatedClock
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    SeicheError,
+    Unavailable,
+)
+from seiche.store import open_store
+from seiche.store.files import copy_all, write_all
+from seiche.store.local import LocalStore
+from seiche.store.paths import TEMPORARY
+from seiche.store.staging import Staging
+
+WAYS = {"anonymous": (True, True), "named": (False, True), "rename": (False, False)}
+
+
+@pytest.fixture(params=WAYS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> LocalStore:
+    """A store that may use one way of making names appear."""
+    made = LocalStore(tmp_path / "store")
+    anonymous, links = WAYS[request.param]
+    made._staging = Staging(SYSTEM, anonymous=anonymous, links=links)
+    return made
+
+
+def everything(root: str) -> list[str]:
+    """All files on disk, temporary ones too."""
+    return sorted(os.path.relpath(os.path.join(top, name), root) for top, _, names in os.walk(root) for name in names)
+
+
+def failing(
+    monkeypatch: pytest.MonkeyPatch, function: str, code: int, *, when: Callable[..., bool] = lambda *_: True
+) -> None:
+    """Let `os.function` fail with `code` for the calls for which `when` holds."""
+    original = getattr(os, function)
+
+    def fail(*arguments: Any, **keywords: Any) -> Any:
+        if when(*arguments):
+            raise OSError(code, os.strerror(code))
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(os, function, fail)
+
+
+WRITES: dict[str, Callable[[LocalStore], None]] = {
+    "put": lambda store: store.put("d/target", b"bytes"),
+    "put of buffers": lambda store: store.put("d/target", [b"by", b"tes"]),
+    "put_if_absent": lambda store: store.put_if_absent("d/target", b"bytes"),
+    "put_if_absent of buffers": lambda store: store.put_if_absent("d/target", [b"by", b"tes"]),
+    "copy": lambda store: store.copy("source", "d/target"),
+    "copy_if_absent": lambda store: store.copy_if_absent("source", "d/target"),
+    "rename_if_absent": lambda store: store.rename_if_absent("source", "d/target"),
+}
+CREATES = {name: write for name, write in WRITES.items() if "absent" in name}
+
+
+@pytest.fixture
+def with_source(store: LocalStore) -> LocalStore:
+    store.put("source", b"bytes")
+    return store
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_no_way_leaves_anything_but_the_file(with_source: LocalStore, write: Callable[[LocalStore], None]) -> None:
+    write(with_source)
+    assert set(everything(with_source.native_uri())) - {"source"} == {"d/target"}
+    assert with_source.get("d/target") == b"bytes"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG])
+@pytest.mark.parametrize("write", [name for name in WRITES if not name.startswith("rename")])
+def test_a_full_disk_is_unavailable_and_leaves_nothing(
+    with_source: LocalStore, monkeypatch: pytest.MonkeyPatch, write: str, code: int
+) -> None:
+    for function in ("write", "writev", "copy_file_range"):
+        failing(monkeypatch, function, code)
+    with pytest.raises(Unavailable) as refused:
+        WRITES[write](with_source)
+    assert refused.value.errno == code
+    assert everything(with_source.native_uri()) == ["source"]
+
+
+def test_a_disk_that_fills_up_in_the_middle_leaves_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = os.write
+    taken: list[int] = []
+
+    def half(fd: int, data: Any) -> int:
+        if taken:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken.append(original(fd, data[: len(data) // 2]))
+        return taken[0]
+
+    monkeypatch.setattr(os, "write", half)
+    failing(monkeypatch, "writev", errno.ENOSPC)
+    with pytest.raises(Unavailable):
+        store.put_if_absent("d/f", b"x" * 1000)
+    assert taken == [500]
+    assert everything(store.native_uri()) == []
+    assert list(store.list()) == []
+
+
+def test_a_real_limit_of_the_file_size_leaves_nothing(tmp_path: Path) -> None:
+    script = f"""
+        import resource
+        from seiche.errors import Unavailable
+        from seiche.store import open_store
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, {resource.RLIM_INFINITY}))
+        store = open_store({str(tmp_path)!r})
+        for write in (store.put, store.put_if_absent):
+            try:
+                write("big", b"x" * 20_000)
+            except Unavailable as error:
+                print(error.errno)
+        store.put("small", b"x" * 1000)
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.split() == [str(errno.EFBIG)] * 2
+    assert everything(str(tmp_path)) == ["small"]
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 kB, where the system lets us mount one."""
+    where = tmp_path / "tiny"
+    where.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(where)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small file system: {mounted.stderr.strip()}")
+    yield where
+    subprocess.run(["umount", "--lazy", str(where)], check=True)
+
+
+def test_a_really_full_disk_leaves_nothing(tiny_disk: Path) -> None:
+    store = open_store(tiny_disk)
+    store.put_if_absent("fits", b"x" * 20_000)
+    for write in (store.put, store.put_if_absent):
+        with pytest.raises(Unavailable) as refused:
+            write("too-big", [b"x" * 50_000, b"y" * 50_000])
+        assert refused.value.errno == errno.ENOSPC
+    with pytest.raises(Unavailable):
+        store.put("fits", b"x" * 70_000)
+    assert everything(str(tiny_disk)) == ["fits"]
+    assert store.get("fits") == b"x" * 20_000
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS, errno.EPERM])
+@pytest.mark.parametrize("function", ["open", "mkdir"])
+def test_a_refused_access_is_permission_denied(
+    with_source: LocalStore, monkeypatch: pytest.MonkeyPatch, function: str, code: int
+) -> None:
+    failing(monkeypatch, function, code, when=lambda path, *_: "/store/d" in path)
+    with pytest.raises(PermissionDenied):
+        with_source.put_if_absent("d/target", b"bytes")
+    with pytest.raises(PermissionDenied):
+        with_source.put("d/target", b"bytes")
+    monkeypatch.undo()
+    assert everything(with_source.native_uri()) == ["source"]
+
+
+def make_read_only(directory: Path) -> Callable[[], object]:
+    """Make a directory read-only for everybody, also for root; returns how to undo it."""
+    if os.geteuid():
+        directory.chmod(0o555)
+        return lambda: directory.chmod(0o755)
+    bind = subprocess.run(["mount", "--bind", str(directory), str(directory)], capture_output=True, check=False)
+    if bind.returncode == 0:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(directory)], check=True)
+        return lambda: subprocess.run(["umount", "--lazy", str(directory)], check=True)
+    if subprocess.run(["chattr", "+i", str(directory)], capture_output=True, check=False).returncode == 0:
+        return lambda: subprocess.run(["chattr", "-i", str(directory)], check=True)
+    pytest.skip("root may write everywhere here: no bind mounts, no immutable files")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_read_only_directory(tmp_path: Path, way: str) -> None:
+    store = LocalStore(tmp_path / "store")
+    store.put("kept", b"readable")
+    anonymous, links = WAYS[way]
+    store._staging = Staging(SYSTEM, anonymous=anonymous, links=links)
+    undo = make_read_only(tmp_path / "store")
+    try:
+        for write in (store.put, store.put_if_absent):
+            for path in ("new", "d/new"):
+                with pytest.raises(PermissionDenied):
+                    write(path, b"bytes")
+        for verb in (store.copy, store.copy_if_absent, store.rename_if_absent):
+            with pytest.raises(PermissionDenied):
+                verb("kept", "copy")
+        with pytest.raises(PermissionDenied):
+            store.delete("kept")
+        assert store.get("kept") == b"readable"
+        assert [info.path for info in store.list()] == ["kept"]
+    finally:
+        undo()
+    assert everything(str(tmp_path / "store")) == ["kept"]
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_a_path_that_is_a_directory(with_source: LocalStore, write: Callable[[LocalStore], None]) -> None:
+    with_source.put("d/target/below", b"x")
+    with pytest.raises(InvalidInput, match="directory"):
+        write(with_source)
+    for read in (with_source.get, with_source.head):
+        with pytest.raises(NotFound):
+            read("d/target")
+    assert everything(with_source.native_uri()) == ["d/target/below", "source"]
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_a_path_below_a_file(with_source: LocalStore, write: Callable[[LocalStore], None]) -> None:
+    with_source.put("d", b"a file")
+    with pytest.raises(InvalidInput, match="directory"):
+        write(with_source)
+    with pytest.raises(NotFound):
+        with_source.get("d/target")
+    assert everything(with_source.native_uri()) == ["d", "source"]
+
+
+def test_a_name_that_is_too_long(store: LocalStore) -> None:
+    store.put("short", b"")
+    for path in ("x" * 300, "/".join(["d" * 100] * 60)):
+        for call in (store.get, store.head, store.delete):
+            with pytest.raises(InvalidInput):
+                call(path)
+        for write in (store.put, store.put_if_absent):
+            with pytest.raises(InvalidInput):
+                write(path, b"")
+    assert everything(store.native_uri()) == ["short"]
+
+
+@pytest.mark.parametrize("write", CREATES.values(), ids=CREATES)
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+def test_a_lost_answer_to_the_deciding_call_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[LocalStore], None], code: int
+) -> None:
+    for anonymous in (True, False):
+        store = LocalStore(tmp_path / str(anonymous))
+        store.put("source", b"bytes")
+        store._staging = Staging(SYSTEM, anonymous=anonymous)
+        original = os.link
+
+        def link(*arguments: Any, original: Any = original, **keywords: Any) -> None:
+            original(*arguments, **keywords)
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(os, "link", link)
+        with pytest.raises(CommitUnknown):
+            write(store)
+        monkeypatch.undo()
+        assert store.get("d/target") == b"bytes"
+
+
+def test_an_overwrite_whose_answer_is_lost_is_unknown(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, "rename", errno.EIO)
+    with pytest.raises(CommitUnknown):
+        store.put("f", b"x")
+    assert everything(store.native_uri()) == []
+
+
+def test_a_request_that_a_network_file_system_sent_twice_is_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    store._staging = Staging(SYSTEM, anonymous=False)
+    original = os.link
+
+    def link_twice(source: str, target: str) -> None:
+        original(source, target)
+        original(source, target)
+
+    monkeypatch.setattr(os, "link", link_twice)
+    store.put_if_absent("f", b"mine")
+    with pytest.raises(AlreadyExists):
+        store.put_if_absent("f", b"other")
+    assert everything(str(tmp_path)) == ["f"]
+    assert store.get("f") == b"mine"
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_a_file_that_cannot_be_flushed_does_not_appear(
+    with_source: LocalStore, monkeypatch: pytest.MonkeyPatch, write: Callable[[LocalStore], None]
+) -> None:
+    failing(monkeypatch, "fsync", errno.EIO, when=lambda fd: not os.path.isdir(f"/proc/self/fd/{fd}"))
+    with pytest.raises(Unavailable):
+        write(with_source)
+    assert everything(with_source.native_uri()) == ["source"]
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_a_name_that_cannot_be_flushed_is_unknown(
+    with_source: LocalStore, monkeypatch: pytest.MonkeyPatch, write: Callable[[LocalStore], None]
+) -> None:
+    failing(monkeypatch, "fsync", errno.EIO, when=lambda fd: os.path.isdir(f"/proc/self/fd/{fd}"))
+    with pytest.raises(CommitUnknown):
+        write(with_source)
+    assert with_source.get("d/target") == b"bytes"
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was asked of the disk, in order: `fsync PATH`, `name PATH`."""
+    done: list[str] = []
+    fsync, link, rename = os.fsync, os.link, os.rename
+
+    def seen_fsync(fd: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        done.append("fsync file" if not os.path.isdir(path) else f"fsync {os.path.basename(path)}/")
+        fsync(fd)
+
+    def seen_link(source: str, target: str, **keywords: Any) -> None:
+        link(source, target, **keywords)
+        done.append(f"name {os.path.basename(target)}")
+
+    def seen_rename(source: str, target: str) -> None:
+        rename(source, target)
+        done.append(f"name {os.path.basename(target)}")
+
+    monkeypatch.setattr(os, "fsync", seen_fsync)
+    monkeypatch.setattr(os, "link", seen_link)
+    monkeypatch.setattr(os, "rename", seen_rename)
+    return done
+
+
+@pytest.mark.parametrize("write", ["put", "put_if_absent"])
+@pytest.mark.parametrize("anonymous", [True, False])
+def test_bytes_are_on_disk_before_the_name_and_the_name_before_the_return(
+    tmp_path: Path, steps: list[str], write: str, anonymous: bool
+) -> None:
+    store = LocalStore(tmp_path / "root")
+    store._staging = Staging(SYSTEM, anonymous=anonymous)
+    getattr(store, write)("a/b/first", b"1")
+    # New directories are names too: each is flushed in the one above it, up to the one that the root stands in.
+    assert steps[-6:] == ["fsync file", "name first", "fsync b/", "fsync a/", "fsync root/", f"fsync {tmp_path.name}/"]
+    steps.clear()
+    getattr(store, write)("a/b/second", b"2")
+    assert steps == ["fsync file", "name second", "fsync b/"]
+    steps.clear()
+    getattr(store, write)("a/c/third", b"3")
+    assert steps == ["fsync file", "name third", "fsync c/", "fsync a/"]
+
+
+def test_a_rename_flushes_the_bytes_that_somebody_else_wrote(tmp_path: Path, steps: list[str]) -> None:
+    store = LocalStore(tmp_path)
+    (tmp_path / "foreign").write_bytes(b"never flushed")
+    store.rename_if_absent("foreign", "mine")
+    assert steps[:3] == ["fsync file", "name mine", f"fsync {tmp_path.name}/"]
+
+
+def test_directories_that_somebody_else_made_are_flushed_too(tmp_path: Path, steps: list[str]) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    LocalStore(tmp_path).put_if_absent("a/b/f", b"1")
+    assert steps[2:5] == ["fsync b/", "fsync a/", f"fsync {tmp_path.name}/"]
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_what_needs_not_last_is_not_flushed(tmp_path: Path, steps: list[str], durability: Any) -> None:
+    store = LocalStore(tmp_path, durability=durability)
+    durable = durability == "os"
+    store.put("a/b", b"1", durable=durable)
+    store.put_if_absent("a/c", b"1", durable=durable)
+    store.put_many({"a/d": b"1", "a/e": b"2"}, durable=durable)
+    if durability == "os":
+        store.copy("a/b", "a/f")
+        store.copy_if_absent("a/b", "a/g")
+        store.rename_if_absent("a/b", "a/h")
+    assert [step for step in steps if step.startswith("fsync")] == []
+
+
+def test_a_directory_that_vanishes_while_writing_is_made_again(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("d/other", b"x")
+    original = os.fsync
+    removals: list[int] = []
+
+    def fsync_and_lose_directory(fd: int) -> None:
+        original(fd)
+        if len(removals) < 4:
+            removals.append(fd)
+            for name in os.listdir(store.native_uri("d")):
+                os.unlink(store.native_uri("d") + "/" + name)
+            os.rmdir(store.native_uri("d"))
+
+    monkeypatch.setattr(os, "fsync", fsync_and_lose_directory)
+    store.put_if_absent("d/f", b"survives")
+    monkeypatch.undo()
+    assert removals
+    assert store.get("d/f") == b"survives"
+    assert everything(store.native_uri()) == ["d/f"]
+
+
+def test_writers_and_a_remover_of_empty_directories_do_not_harm_each_other(store: LocalStore) -> None:
+    done = threading.Event()
+
+    def prune() -> None:
+        while not done.is_set():
+            store.prune()
+
+    remover = threading.Thread(target=prune)
+    remover.start()
+    try:
+        for number in range(150):
+            store.put_if_absent(f"a/b/{number}", b"x", durable=False)
+            assert store.get(f"a/b/{number}") == b"x"
+            store.delete(f"a/b/{number}")
+    finally:
+        done.set()
+        remover.join()
+    store.prune()
+    assert os.listdir(store.native_uri()) == []
+
+
+def test_temporary_files_are_nobodys_files(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.put("t/f", b"x")
+    (tmp_path / "t" / f"{TEMPORARY}0123").write_bytes(b"half")
+    assert [info.path for info in store.list()] == ["t/f"]
+    with pytest.raises(InvalidInput):
+        store.exists(f"t/{TEMPORARY}0123")
+
+
+def test_pylance_does_not_take_a_temporary_file_for_a_version(tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"x": [1]}), tmp_path / "t.lance")
+    for folder in ("_versions", "data", "_transactions"):
+        (tmp_path / "t.lance" / folder / f"{TEMPORARY}ffffffffffffffff").write_bytes(b"half a manifest")
+    appended = lance.write_dataset(pa.table({"x": [2]}), tmp_path / "t.lance", mode="append")
+    assert [version["version"] for version in appended.versions()] == [1, 2]
+    assert lance.dataset(tmp_path / "t.lance").count_rows() == 2
+
+
+def test_only_old_temporary_files_are_swept(tmp_path: Path) -> None:
+    clock = SimulatedClock(datetime.now(UTC))
+    store = LocalStore(tmp_path, runtime=Runtime(clock, SYSTEM.random))
+    store.put("d/f", b"x")
+    orphan = tmp_path / "d" / f"{TEMPORARY}1"
+    orphan.write_bytes(b"half")
+    assert store.sweep(timedelta(hours=1)) == 0
+    clock.advance(3700)
+    assert store.sweep(timedelta(hours=1)) == 1
+    assert everything(str(tmp_path)) == ["d/f"]
+
+
+def test_a_writer_whose_temporary_file_is_swept_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    store._staging = Staging(SYSTEM, anonymous=False)
+    original = os.fsync
+    swept: list[int] = []
+
+    def fsync_and_sweep(fd: int) -> None:
+        original(fd)
+        if not swept:
+            swept.append(store.sweep(timedelta(seconds=-60)))
+
+    monkeypatch.setattr(os, "fsync", fsync_and_sweep)
+    store.put_if_absent("d/f", b"whole")
+    store.put("d/g", b"whole")
+    assert swept == [1]
+    assert store.get("d/f") == store.get("d/g") == b"whole"
+
+
+def test_links_inside_the_store(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store")
+    store.put("real/f", b"x")
+    (tmp_path / "store" / "loop").symlink_to(tmp_path / "store", target_is_directory=True)
+    (tmp_path / "store" / "alias").symlink_to(tmp_path / "store" / "real" / "f")
+    (tmp_path / "store" / "dangling").symlink_to(tmp_path / "nothing")
+    assert sorted(info.path for info in store.list()) == ["alias", "real/f"]
+    assert store.get("alias") == b"x"
+    with pytest.raises(AlreadyExists):
+        store.put_if_absent("dangling", b"x")
+
+
+def test_names_that_no_verb_takes_are_not_listed(tmp_path: Path) -> None:
+    for name in (b"new\nline", b"back\\slash", b"not-utf8-\xff"):
+        (tmp_path / os.fsdecode(name)).write_bytes(b"x")
+    os.mkfifo(tmp_path / "pipe")
+    store = open_store(tmp_path)
+    store.put("good", b"x")
+    assert [info.path for info in store.list()] == ["good"]
+    with pytest.raises(NotFound):
+        store.head("pipe")
+
+
+def test_a_file_deleted_while_listing_is_left_out(store: LocalStore) -> None:
+    for name in ("a", "b", "c"):
+        store.put(name, b"x")
+    listing = store.list()
+    assert next(listing).path == "a"
+    store.delete("b")
+    assert [info.path for info in listing] == ["c"]
+
+
+def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, writev = os.write, os.writev
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:7]))
+    monkeypatch.setattr(
+        os, "writev", lambda fd, views: writev(fd, [views[0][:5], *views[1:2]] if len(views) > 1 else [views[0][:5]])
+    )
+    parts = [b"abcdefghij" * number for number in range(30)]
+    for data in (b"0123456789" * 10, [part for part in parts if len(part) <= 5] + [b"abc"] * 50):
+        with (tmp_path / "f").open("wb") as file:
+            write_all(file.fileno(), data)
+        assert (tmp_path / "f").read_bytes() == (data if isinstance(data, bytes) else b"".join(data))
+
+
+def test_copies_without_help_from_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = os.urandom(2_500_000)
+    (tmp_path / "old").write_bytes(content)
+    original = os.copy_file_range
+    for after in (0, 1_000_000):
+
+        def refuse(source: int, target: int, count: int, offset: int, after: int = after) -> int:
+            if offset >= after:
+                raise OSError(errno.EXDEV, "Invalid cross-device link")
+            return original(source, target, min(count, after - offset), offset)
+
+        monkeypatch.setattr(os, "copy_file_range", refuse)
+        with (tmp_path / "old").open("rb") as source, (tmp_path / "new").open("wb") as target:
+            copy_all(source.fileno(), target.fileno())
+        assert (tmp_path / "new").read_bytes() == content
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL])
+def test_what_the_file_system_lacks_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    store = LocalStore(tmp_path)
+    failing(monkeypatch, "open", code, when=lambda _, flags, *__: flags & os.O_TMPFILE == os.O_TMPFILE)
+    failing(monkeypatch, "link", errno.EPERM)
+    store.put_if_absent("d/f", b"first")
+    with pytest.raises(AlreadyExists):
+        store.put_if_absent("d/f", b"second")
+    assert store.get("d/f") == b"first"
+    assert everything(str(tmp_path)) == ["d/f"]
+
+
+def test_without_proc_files_still_appear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    failing(monkeypatch, "link", errno.ENOENT, when=lambda source, *_: source.startswith("/proc/"))
+    store.put_if_absent("f", b"first")
+    with pytest.raises(AlreadyExists):
+        store.put_if_absent("f", b"second")
+    assert everything(str(tmp_path)) == ["f"]
+
+
+def test_a_file_system_that_can_do_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    store._staging = Staging(SYSTEM, anonymous=False)
+    failing(monkeypatch, "link", errno.EOPNOTSUPP)
+    monkeypatch.setattr("seiche.store.staging.ctypes.CDLL", lambda *_, **__: object())
+    with pytest.raises(InvalidInput, match="neither link"):
+        store.put_if_absent("f", b"x")
+    assert everything(str(tmp_path)) == []
+
+
+def test_an_interrupted_writer_cleans_up(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(fd: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    for write in (store.put, store.put_if_absent):
+        with pytest.raises(KeyboardInterrupt):
+            write("d/f", b"x")
+    assert everything(store.native_uri()) == []
+
+
+def test_no_descriptors_are_left_open(store: LocalStore) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(20):
+        store.put(f"f{number}", b"x")
+        for broken in (
+            lambda: store.get("none"),
+            lambda: store.put_if_absent("f0", b"y"),
+            lambda: store.copy("none", "x"),
+        ):
+            with pytest.raises(SeicheError):
+                broken()
+        store.get(f"f{number}")
+        store.copy(f"f{number}", f"g{number}")
+        list(store.list())
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_new_files_have_the_mode_that_the_user_asked_for(store: LocalStore) -> None:
+    before = os.umask(0o027)
+    try:
+        store.put_if_absent("d/f", b"x")
+        store.put("d/g", b"x")
+    finally:
+        os.umask(before)
+    for name in ("f", "g"):
+        assert os.stat(store.native_uri(f"d/{name}")).st_mode & 0o777 == 0o640
