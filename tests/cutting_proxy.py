@@ -1,4 +1,4 @@
-"""A server in front of a server that lets every request through and loses some answers."""
+"""A server in front of a server that loses some answers, or holds up a request for ever."""
 
 import socket
 import threading
@@ -10,6 +10,7 @@ class CuttingProxy:
     """Forwards connections to `target`, a TCP address or the path of a Unix socket.
 
     Of each of the next `cuts` answers the client gets nothing: the request has taken effect, and the connection ends.
+    A request that contains the bytes `hold` is never delivered; `held` tells that it came.
     """
 
     def __init__(self, target: tuple[str, int] | str) -> None:
@@ -19,6 +20,8 @@ class CuttingProxy:
         self._lock = threading.Lock()
         self.cuts = 0
         self.cut = 0
+        self.hold = b""
+        self.held = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -42,8 +45,13 @@ class CuttingProxy:
                 threading.Thread(target=self._answers, args=(client, server), daemon=True).start()
 
     def _requests(self, client: socket.socket, server: socket.socket) -> None:
+        seen = b""
         with suppress(OSError):
             while data := client.recv(1 << 16):
+                seen = seen[-1000:] + data
+                if self.hold and self.hold in seen:
+                    self.held.set()
+                    continue
                 server.sendall(data)
         _end(client, server)
 
