@@ -142,5 +142,6 @@ def _broken(what: str, problem: str, offset: int) -> Corrupt:
     return Corrupt(
         f"{what} cannot be decoded: it {problem} (at byte {offset})",
         remedy="The bytes are damaged or were cut short. Restore them from a copy, or open an older version.",
+        path=what,
         offset=offset,
     )
