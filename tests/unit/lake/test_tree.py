@@ -31,6 +31,8 @@ def random_commits(grove: Grove, *, commits: int, universe: int, check_each: int
             value = None if gone else b"value %d " % number * chance.randint(1, 30)
             messages.append((key(chance.randrange(universe)), value))
         grove.commit(messages)
+        for mine, value in dict(messages).items():
+            assert grove.tree.root.buffer[mine] == (value, f"txn-{grove.commits - 1}")
         wanted = key(chance.randrange(universe))
         assert grove.tree.get(wanted) == grove.model.get(wanted)
         if number % check_each == 0:

@@ -29,6 +29,11 @@ class Flush:
         self._nodes = nodes
         self._shape = shape
 
+    def excess(self, root: Node) -> int:
+        """By how many bytes a root is too large; most are not, and then nothing has to move."""
+        messages = root.buffer_size
+        return max(messages - self._shape.root_buffer_bytes, messages + root.table_size - self._shape.node_bytes)
+
     def root(self, node: Node, own: AbstractSet[bytes]) -> Draft:
         """The root as it is to be written, its changed descendants as drafts below it.
 

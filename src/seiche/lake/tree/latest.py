@@ -81,7 +81,7 @@ def _number(store: Store, name: str) -> int | None:
         text = store.get_range(name, 0, _LONGEST_HINT).strip()
     except SeicheError:
         return None
-    return int(text) if text.isdigit() and len(text) < 20 else None
+    return int(text) if text.isdigit() else None
 
 
 def _exists(store: Store, version: int) -> bool:

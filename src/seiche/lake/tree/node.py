@@ -48,11 +48,15 @@ class Node:
         return sum(map(len, self.buffer)) + messages + len(self.buffer) * PER_ROW
 
     @property
+    def table_size(self) -> int:
+        """Bytes that everything but the buffer takes in a file before compression."""
+        cells = sum(map(len, self.keys)) + sum(map(len, self.values)) + sum(map(len, self.children))
+        return PER_FILE + cells + len(self.keys) * PER_ROW
+
+    @property
     def size(self) -> int:
         """An upper bound of the bytes of this node's file, known without encoding it."""
-        table = sum(map(len, self.keys)) + sum(map(len, self.values)) + len(self.keys) * PER_ROW
-        children = sum(map(len, self.children))
-        return PER_FILE + self.buffer_size + table + children
+        return self.table_size + self.buffer_size
 
 
 EMPTY: Final = Node()

@@ -1,7 +1,7 @@
 """The tree as a value: look up, scan, and derive the next one."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
@@ -62,15 +62,14 @@ class Tree:
         for key, value, txn in messages:
             if not key:
                 raise InvalidInput("the empty key cannot stand in the tree", remedy="Give every row a key.")
-            buffer.pop(key, None)
             buffer[key] = value, txn
             own.add(key)
-        root = self.root
+        root = replace(self.root, buffer=buffer)
         flush = Flush(self.nodes, self.shape)
-        draft = flush.root(Node(root.level, root.keys, root.values, root.children, buffer), own)
         files: dict[str, bytes] = {}
-        node = _sealed(draft, self.nodes, self.shape, runtime, files.__setitem__)
-        return Change(Tree(node, self.nodes, self.shape), files, flush.counts)
+        if flush.excess(root) > 0:
+            root = _sealed(flush.root(root, own), self.nodes, self.shape, runtime, files.__setitem__)
+        return Change(replace(self, root=root), files, flush.counts)
 
     @classmethod
     def build(
