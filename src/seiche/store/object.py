@@ -94,12 +94,12 @@ class ObjectStore(Store):
                 suffix = self._client.get(self._key(path), options={"range": {"suffix": -start}})
                 return bytes(suffix.bytes())[:length]
             return bytes(self._client.get_range(self._key(path), start=start, length=length))
-        except FileNotFoundError as error:
-            raise translate(error, path, self._uri, "read") from error
         except FAILURES as error:
-            # Ranges that begin behind the end, ranges of empty objects and suffixes are refused in as many ways as
-            # there are servers. The size settles it.
-            return self._range_of_known_size(path, start, length, error)
+            # A range that begins behind the end is refused (status 416), even in an empty object. Suffixes are refused
+            # in more ways: Azure has none, and some servers send the whole of an empty object. The size settles it.
+            if status_of(error) != 416 and (start >= 0 or isinstance(error, FileNotFoundError)):
+                raise translate(error, path, self._uri, "read") from error
+            return self._range_of_known_size(path, start, length)
 
     def head(self, path: str) -> ObjectInfo:
         with self._asking(path):
@@ -157,13 +157,11 @@ class ObjectStore(Store):
         path = meta["path"][len(self._base) :]
         return ObjectInfo(path, meta["size"], meta["last_modified"], etag and etag.strip('"'))
 
-    def _range_of_known_size(self, path: str, start: int, length: int, error: Exception) -> bytes:
+    def _range_of_known_size(self, path: str, start: int, length: int) -> bytes:
         size = self.head(path).size
         begin = start if start >= 0 else max(0, size + start)
         if begin >= size:
             return b""
-        if start >= 0 and status_of(error) != 416:
-            raise translate(error, path, self._uri, "read") from error
         with self._asking(path):
             return bytes(self._client.get_range(self._key(path), start=begin, length=min(length, size - begin)))
 

@@ -12,6 +12,7 @@ from seiche.store.local import Durability, LocalStore
 __all__ = ["SCHEMES", "open_store"]
 
 SCHEMES = ("file", "memory", "s3", "gs", "az", "hdfs")
+_REMEDY = f"Use a path or one of {', '.join(scheme + '://' for scheme in SCHEMES)}."
 
 
 def open_store(
@@ -25,63 +26,59 @@ def open_store(
     environment variables.
     """
     address = os.fspath(uri)
-    if not address or "\x00" in address:
-        raise InvalidInput(f"{address!r} is not the address of a store", remedy=_remedy())
     if durability not in ("fsync", "os"):
         raise InvalidInput(f"durability {durability!r} is unknown", remedy='Use "fsync" or "os".')
-    scheme, separator, _ = address.partition("://")
+    scheme, separator, rest = address.partition("://")
+    path = unquote(rest) if separator else address
+    if not path or "\x00" in path:
+        raise InvalidInput(f"{address!r} is not the address of a store", remedy=_REMEDY, uri=address)
     if not separator:
-        _refuse_options(address, options)
-        return LocalStore(address, durability=durability, runtime=runtime)
+        _refuse(options, address)
+        return LocalStore(path, durability=durability, runtime=runtime)
     match scheme.lower():
         case "file":
-            _refuse_options(address, options)
-            return LocalStore(_file_path(address), durability=durability, runtime=runtime)
+            _refuse(options, address)
+            return LocalStore(_absolute(address, path), durability=durability, runtime=runtime)
         case "memory":
             from seiche.store.memory import MemoryStore
 
-            _refuse_options(address, options)
-            name, _, directory = unquote(address.partition("://")[2]).strip("/").partition("/")
+            _refuse(options, address)
+            name, _, directory = path.rstrip("/").partition("/")
             return MemoryStore(name, directory, runtime=runtime)
         case "s3" | "gs" | "az" as cloud:
             from seiche.store.object import ObjectStore
 
-            bucket, prefix = _bucket_and_prefix(address)
+            bucket, _, prefix = path.rstrip("/").partition("/")
+            if not bucket:
+                raise InvalidInput(f"{address}: names no bucket", remedy=f"Write {cloud}://BUCKET/PREFIX.", uri=address)
             return ObjectStore(cloud, bucket, prefix, runtime=runtime, options=options)
         case "hdfs":
-            from seiche.store.hdfs import HdfsStore, hdfs_connection
-
-            parts = urlsplit(address)
-            host, port = parts.hostname or "default", parts.port or 0
-            return HdfsStore(
-                address, unquote(parts.path), lambda: hdfs_connection(host, port, options), runtime=runtime
-            )
-    raise InvalidInput(f"{address}: the scheme {scheme!r} is unknown", remedy=_remedy(), uri=address)
+            return _hdfs(address, runtime, options)
+    raise InvalidInput(f"{address}: the scheme {scheme!r} is unknown", remedy=_REMEDY, uri=address)
 
 
-def _file_path(uri: str) -> str:
-    parts = urlsplit(uri)
-    if parts.netloc not in ("", "localhost") or not parts.path:
+def _absolute(uri: str, path: str) -> str:
+    path = path.removeprefix("localhost")
+    if not path.startswith("/"):
         raise InvalidInput(
             f"{uri}: a file address has three slashes before an absolute path",
             remedy="Write file:///data/lake, or a plain path for one relative to the working directory.",
             uri=uri,
         )
-    # Neither a query nor a fragment has a meaning here: `?` and `#` belong to the path.
-    return unquote(uri.partition("://")[2][len(parts.netloc) :])
+    return path
 
 
-def _bucket_and_prefix(uri: str) -> tuple[str, str]:
-    bucket, _, prefix = unquote(uri.partition("://")[2]).partition("/")
-    if not bucket:
-        raise InvalidInput(f"{uri}: names no bucket", remedy="Write SCHEME://BUCKET/PREFIX.", uri=uri)
-    return bucket, prefix.strip("/")
+def _hdfs(uri: str, runtime: Runtime, options: dict[str, Any]) -> Store:
+    from seiche.store.hdfs import HdfsStore, hdfs_connection
+
+    parts = urlsplit(uri)
+    try:
+        host, port = parts.hostname or "default", parts.port or 0
+    except ValueError as error:
+        raise InvalidInput(f"{uri}: {error}", remedy="Write hdfs://NAMENODE:PORT/DIRECTORY.", uri=uri) from error
+    return HdfsStore(uri, unquote(parts.path), lambda: hdfs_connection(host, port, options), runtime=runtime)
 
 
-def _refuse_options(uri: str, options: dict[str, Any]) -> None:
+def _refuse(options: dict[str, Any], uri: str) -> None:
     if options:
         raise InvalidInput(f"{uri}: unknown option {', '.join(sorted(options))}", remedy="Leave it out.", uri=uri)
-
-
-def _remedy() -> str:
-    return f"Use a path or one of {', '.join(scheme + '://' for scheme in SCHEMES)}."

@@ -143,8 +143,9 @@ def _race(trial: _Trial, verb: str, create: Callable[[str, str, bytes], None]) -
     for number in range(trial.rounds):
         target = trial.path(f"race-{verb}/{number}")
         contents = [f"writer {writer} of round {number}".encode() for writer in range(trial.writers)]
-        for writer, content in enumerate(contents):
-            trial.store.put(f"{target}-staged-{writer}", content)
+        if verb != "put":
+            for writer, content in enumerate(contents):
+                trial.store.put(f"{target}-staged-{writer}", content, durable=False)
         start = threading.Barrier(trial.writers)
 
         def attempt(writer: int, target: str = target, contents: Sequence[bytes] = contents, start: Any = start) -> str:
