@@ -16,7 +16,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.operations import Append, Overwrite
 from seiche.table.snapshot import Snapshot
 from seiche.table.transaction import Transaction as TableTransaction
-from seiche.table.verbs.base import Verbs
+from seiche.table.verbs.table import TableVerbs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ __all__ = ["LakeTable", "TransactionTable"]
 _BLIND = (Append, Overwrite)
 
 
-class TransactionTable(Verbs):
+class TransactionTable(TableVerbs):
     """A table inside a transaction: reads see what the transaction did, and what it does is seen by nobody else yet."""
 
     def __init__(self, transaction: "Transaction", table_id: str) -> None:
@@ -112,7 +112,7 @@ def table_snapshot(state: "State", row: TableRow, work: Work, transaction: "Tran
     return Snapshot(store, work.running, transaction.runtime, staged=True, published=published)
 
 
-class LakeTable(Verbs):
+class LakeTable(TableVerbs):
     """A table of a lake. Every call starts from the latest version; every verb is a transaction of its own.
 
     Of a lake that was opened at a version, it is that version's table, and read-only.

@@ -9,6 +9,7 @@ from uuid import UUID
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, RetryableConflict
+from seiche.lake import saved
 from seiche.lake.commit import Committer
 from seiche.lake.handles import LakeTable
 from seiche.lake.objects.names import Name, parts
@@ -18,6 +19,7 @@ from seiche.lake.states import States
 from seiche.lake.streams import StreamClaim
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.create import create_lake
+from seiche.lake.tree.root import millis
 from seiche.lake.tree.transactions import Isolation
 from seiche.store import open_store
 from seiche.store.base import Store
@@ -108,9 +110,27 @@ class Lake:
             isolation=isolation,
             stream=claim,
             properties=properties,
-            deadline=self._runtime.clock.monotonic() + lifetime,
+            expires_at_millis=millis(self._runtime.clock.now()) + int(lifetime * 1000),
             read_only=self._pinned is not None,
         )
+
+    def resume(self, transaction_id: str) -> Transaction:
+        """Go on with a transaction that was saved, here or in another process, as it was when it was saved."""
+        message = saved.read(self.store, transaction_id)
+        state = self._states.at(message.base_version)
+        isolations: tuple[Isolation, ...] = ("snapshot", "serializable")
+        transaction = Transaction(
+            state,
+            self._committer,
+            self._runtime,
+            transaction_id=message.id,
+            isolation=isolations[message.isolation],
+            stream=saved.claim(message),
+            properties=dict(message.properties),
+            expires_at_millis=message.expires_at_millis,
+        )
+        saved.fill(transaction, message, state)
+        return transaction
 
     def run(
         self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any

@@ -57,7 +57,7 @@ class Transaction:
         isolation: Isolation = "snapshot",
         stream: StreamClaim | None = None,
         properties: Mapping[str, str] | None = None,
-        deadline: float | None = None,
+        expires_at_millis: int = 0,
         read_only: bool = False,
     ) -> None:
         """Use `lake.transaction()`."""
@@ -69,15 +69,15 @@ class Transaction:
         self._state = state
         self._committer = committer
         self.runtime = runtime
-        self._stream = stream
-        self._properties = dict(properties or {})
-        self._deadline = deadline
+        self.stream = stream
+        self.properties = dict(properties or {})
+        self.expires_at_millis = expires_at_millis
         self._read_only = read_only
-        self._reads = ReadSet()
-        self._edits: dict[str, TableEdit] = {}
-        self._rows: dict[bytes, RowEdit] = {}
+        self.reads = ReadSet()
+        self.edits: dict[str, TableEdit] = {}
+        self.rows: dict[bytes, RowEdit] = {}
         # Names as this transaction sees them, where it changed them: a table's id, or None where it is gone.
-        self._names: dict[bytes, str | None] = {}
+        self.names: dict[bytes, str | None] = {}
 
     @property
     def base(self) -> int:
@@ -127,8 +127,8 @@ class Transaction:
                 remedy="Drop or move what is in it first.",
                 name=text(full),
             )
-        self._reads.range(self._state, tables_of(full), structural=True)
-        self._reads.range(self._state, children_of(full), structural=True)
+        self.reads.range(self._state, tables_of(full), structural=True)
+        self.reads.range(self._state, children_of(full), structural=True)
         self._write(namespace_key(full), None)
 
     def create_table(
@@ -149,8 +149,8 @@ class Transaction:
         row, base, change = creation(
             full, schema, self.runtime, properties=properties or {}, stable_row_ids=stable_row_ids
         )
-        self._edits[row.id] = TableEdit(row=row, key=table_key(full), work=Work.begin(base))
-        self._names[table_key(full)] = row.id
+        self.edits[row.id] = TableEdit(row=row, key=table_key(full), work=Work.begin(base))
+        self.names[table_key(full)] = row.id
         made = TransactionTable(self, row.id)
         made.apply(change)
         return made
@@ -160,8 +160,8 @@ class Transaction:
         self.check_running()
         full = parts(name, what="table")
         edit = self._edit(full)
-        self._edits[edit.row.id] = replace(edit, key=None, work=None)
-        self._names[table_key(full)] = None
+        self.edits[edit.row.id] = replace(edit, key=None, work=None)
+        self.names[table_key(full)] = None
 
     def rename_table(self, name: str | Sequence[str], to: str | Sequence[str]) -> None:
         """Give a table another name, also in another namespace. It stays the same table."""
@@ -169,15 +169,15 @@ class Transaction:
         full, target = parts(name, what="table"), parts(to, what="table")
         edit = self._edit(full)
         self._check_free(target)
-        self._edits[edit.row.id] = replace(edit, key=table_key(target))
-        self._names[table_key(full)] = None
-        self._names[table_key(target)] = edit.row.id
+        self.edits[edit.row.id] = replace(edit, key=table_key(target))
+        self.names[table_key(full)] = None
+        self.names[table_key(target)] = edit.row.id
 
     def set_properties(self, name: str | Sequence[str], properties: Mapping[str, str | None]) -> None:
         """Set properties of a table, or remove those given as `None`."""
         self.check_running()
         edit = self._edit(parts(name, what="table"))
-        self._edits[edit.row.id] = replace(edit, properties={**edit.properties, **properties})
+        self.edits[edit.row.id] = replace(edit, properties={**edit.properties, **properties})
 
     def create_view(
         self,
@@ -214,9 +214,9 @@ class Transaction:
         self.check_running()
         outer = parts(inside, what="namespace") if inside else ()
         span = children_of(outer)
-        self._reads.range(self._state, span)
+        self.reads.range(self._state, span)
         found = {key for key, _ in self._state.scan(span)}
-        for key, edit in self._rows.items():
+        for key, edit in self.rows.items():
             if key in span:
                 (found.discard if edit.wanted is None else found.add)(key)
         return [name_of(key) for key in sorted(found)]
@@ -226,12 +226,12 @@ class Transaction:
         self.check_running()
         full = parts(namespace, what="namespace")
         span = tables_of(full)
-        self._reads.range(self._state, span)
+        self.reads.range(self._state, span)
         found = {key for key, _ in self._state.scan(span)}
-        for key, edit in self._rows.items():
+        for key, edit in self.rows.items():
             if key in span:
                 (found.discard if edit.wanted is None else found.add)(key)
-        for key, table_id in self._names.items():
+        for key, table_id in self.names.items():
             if key in span:
                 (found.discard if table_id is None else found.add)(key)
         return [name_of(key) for key in sorted(found)]
@@ -262,6 +262,17 @@ class Transaction:
         self.status, self.version, self.replayed = "committed", answer.version, answer.replayed
         return answer.version or 0
 
+    def save(self) -> str:
+        """Put the transaction into storage as it is now, so that another process can go on with it; returns its id.
+
+        `lake.resume(id)` continues it. What happens here afterwards is not part of what was saved.
+        """
+        from seiche.lake import saved
+
+        self.check_running()
+        saved.write(self, self._state.store)
+        return self.id
+
     def rollback(self) -> None:
         """End the transaction; nothing of it happened."""
         self.check_running()
@@ -269,11 +280,11 @@ class Transaction:
 
     def intent(self) -> Intent | None:
         """What the transaction asks for, as a value; `None` if it asks for nothing."""
-        edits = {table_id: edit for table_id, edit in self._edits.items() if edit.changed}
-        written = {key: edit for key, edit in self._rows.items() if edit.found != edit.wanted}
-        if not edits and not written and self._stream is None:
+        edits = {table_id: edit for table_id, edit in self.edits.items() if edit.changed}
+        written = {key: edit for key, edit in self.rows.items() if edit.found != edit.wanted}
+        if not edits and not written and self.stream is None:
             return None
-        if self._deadline is not None and self.runtime.clock.monotonic() > self._deadline:
+        if self.expires_at_millis and self._now_millis() > self.expires_at_millis:
             raise RetryableConflict(
                 f"transaction {self.id} is older than transactions may become.",
                 remedy="Nothing was written. Run it again; `lake.transaction(lifetime=...)` allows more time.",
@@ -283,11 +294,11 @@ class Transaction:
             id=self.id,
             base=self.base,
             isolation=self.isolation,
-            reads=self._reads,
+            reads=self.reads,
             edits=edits,
             rows=written,
-            stream=self._stream,
-            properties=self._properties,
+            stream=self.stream,
+            properties=self.properties,
         )
 
     def __enter__(self) -> Self:
@@ -308,18 +319,18 @@ class Transaction:
 
     def edit(self, table_id: str) -> TableEdit:
         """What the transaction does to a table so far."""
-        return self._edits[table_id]
+        return self.edits[table_id]
 
     def put_edit(self, edit: TableEdit) -> None:
         """One statement more on a table."""
-        self._edits[edit.row.id] = edit
+        self.edits[edit.row.id] = edit
 
     def note_read(self, table_id: str) -> None:
         """The content of a table was looked at."""
-        edit = self._edits[table_id]
+        edit = self.edits[table_id]
         if edit.found_key is not None:
-            self._reads.key(self._state, edit.found_key, Aspect.CONTENT)
-            self._edits[table_id] = replace(edit, read=True)
+            self.reads.key(self._state, edit.found_key, Aspect.CONTENT)
+            self.edits[table_id] = replace(edit, read=True)
 
     def publish(self, row: TableRow) -> bool:
         """See to it that the table's version has its plain name; `False` if that was not possible."""
@@ -337,26 +348,26 @@ class Transaction:
     def _edit(self, name: Name) -> TableEdit:
         """The table of this name, as the transaction sees it."""
         key = table_key(name)
-        if key in self._names:
-            table_id = self._names[key]
+        if key in self.names:
+            table_id = self.names[key]
             if table_id is not None:
-                return self._edits[table_id]
+                return self.edits[table_id]
             raise NotFound(f"{text(name)} was dropped or renamed by this transaction", table=text(name))
-        self._reads.key(self._state, key, Aspect.IDENTITY)
+        self.reads.key(self._state, key, Aspect.IDENTITY)
         row = self._state.table(name)
-        if row.id not in self._edits:
-            self._edits[row.id] = TableEdit(row=row, key=key, found=row, found_key=key)
-        return self._edits[row.id]
+        if row.id not in self.edits:
+            self.edits[row.id] = TableEdit(row=row, key=key, found=row, found_key=key)
+        return self.edits[row.id]
 
     def _row(self, key: bytes) -> bytes | None:
         """What stands behind a key, as the transaction sees it."""
-        if key in self._rows:
-            return self._rows[key].wanted
+        if key in self.rows:
+            return self.rows[key].wanted
         return self._state.get(key)
 
     def _write(self, key: bytes, wanted: bytes | None) -> None:
-        found = self._rows[key].found if key in self._rows else self._state.get(key)
-        self._rows[key] = RowEdit(found, wanted)
+        found = self.rows[key].found if key in self.rows else self._state.get(key)
+        self.rows[key] = RowEdit(found, wanted)
 
     def _namespace(self, name: Name) -> NamespaceRow:
         value = self._row(namespace_key(name))
@@ -372,8 +383,8 @@ class Transaction:
         """What is made inside a namespace needs it to be there still when the commit is decided."""
         if name:
             self._namespace(name)
-            if namespace_key(name) not in self._rows:
-                self._reads.key(self._state, namespace_key(name), Aspect.IDENTITY, structural=True)
+            if namespace_key(name) not in self.rows:
+                self.reads.key(self._state, namespace_key(name), Aspect.IDENTITY, structural=True)
 
     def _check_free(self, name: Name) -> None:
         if len(name) < 2:
@@ -382,7 +393,7 @@ class Transaction:
             )
         self._check_parent(name[:-1])
         key = table_key(name)
-        taken = self._names[key] is not None if key in self._names else self._row(key) is not None
+        taken = self.names[key] is not None if key in self.names else self._row(key) is not None
         if taken:
             raise AlreadyExists(f"there is a table or view {text(name)} already", name=text(name))
 

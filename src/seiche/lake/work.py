@@ -65,6 +65,8 @@ class Work:
     settled: Manifest
     content: tuple[Change, ...] = ()
     followers: tuple[Operation, ...] = ()
+    # All of them in their order, for whoever has to repeat them.
+    statements: tuple[Change, ...] = ()
     # Whether a change of content came after a compaction, whose new fragments it may have changed.
     compacted: bool = field(default=False, kw_only=True)
 
@@ -79,7 +81,9 @@ class Work:
         if isinstance(operation, Clone | Opaque):
             raise InvalidInput(f"{operation.name} cannot be part of a transaction", remedy="Run it by itself.")
         if not isinstance(operation, CONTENT):
-            return replace(self, running=running, followers=(*self.followers, operation))
+            return replace(
+                self, running=running, followers=(*self.followers, operation), statements=(*self.statements, change)
+            )
         if self.content and (isinstance(operation, Restore) or isinstance(self.content[0].operation, Restore)):
             raise InvalidInput(
                 "a Restore must be the only change of a table in its transaction",
@@ -87,7 +91,15 @@ class Work:
             )
         kept = tuple(one for one in self.followers if not isinstance(one, Rewrite | ReserveFragments))
         compacted = self.compacted or len(kept) < len(self.followers)
-        return Work(self.base, running, running, (*self.content, change), kept, compacted=compacted)
+        return replace(
+            self,
+            running=running,
+            settled=running,
+            content=(*self.content, change),
+            followers=kept,
+            statements=(*self.statements, change),
+            compacted=compacted,
+        )
 
     def folded(self, deletions: DeletionFiles) -> Folded:
         """The statements as one change. Reads deletion vectors if several statements removed rows."""

@@ -10,15 +10,18 @@ from pyroaring import BitMap
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.errors import InvalidInput, NotFound, RetryableConflict
 from seiche.store import open_store
 from seiche.store.base import Store
 from seiche.table.build import empty
+from seiche.table.change import Prepare, Result
 from seiche.table.commit import Committer
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import Operation, Overwrite
 from seiche.table.refs import find_branch, find_tag
+from seiche.table.snapshot import Snapshot
 from seiche.table.transaction import Transaction
+from seiche.table.verbs.table import TableVerbs
 from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming, check_version
 from seiche.table.versions.stored import PutVersions
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "Version"]
 
+# How often and how long a verb prepares its change anew.
+_PREPARING = Patience(attempts=10, timeout=30.0)
 _COMMIT_MESSAGE = "__lance_commit_message"
 
 
@@ -41,7 +46,7 @@ class Version:
     operation: str
 
 
-class Table:
+class Table(TableVerbs):
     """One Lance table.
 
     A table opened without a version is live: every call starts from the latest version, and commits advance it. One
@@ -185,11 +190,7 @@ class Table:
         rows that a Delete or Update touched: with it, two writers can change different rows of one fragment. Raises
         `RetryableConflict`, `IncompatibleConflict` or `CommitUnknown`; nothing is visible unless this returns.
         """
-        if self._pinned:
-            raise InvalidInput(
-                f"{self.uri} was opened at version {self._manifest.version} and is read-only",
-                remedy="Open the table without a version to change it.",
-            )
+        self._check_writable()
         extra = dict(properties or {})
         if message is not None:
             extra[_COMMIT_MESSAGE] = message
@@ -206,11 +207,8 @@ class Table:
             known = self._manifest.version if read_version is None else read_version
             transaction = Transaction(known, str(self._runtime.uuid()), operation, tag, extra)
         check_version(transaction.read_version)
-        patience = Patience()
-        patience = replace(patience, attempts=attempts or patience.attempts, timeout=timeout or patience.timeout)
         rows = None if affected_rows is None else {one: BitMap(offsets) for one, offsets in affected_rows.items()}
-        committer = Committer(self._versions, self._runtime, patience)
-        self._manifest = committer.commit(transaction, self._manifest, affected_rows=rows).manifest
+        self._commit(transaction, rows, _patience(Patience(), attempts, timeout))
         return self
 
     def to_lance(self) -> "lance.LanceDataset":
@@ -227,6 +225,43 @@ class Table:
 
         number = self.version if version is None else self.checkout(version).version
         return scan(open_version(self.store, number), columns, filter)
+
+    def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
+        """Prepare the change on the latest version and commit it; again on a newer one after a retryable conflict."""
+        conflict: RetryableConflict | None = None
+        for attempt in _patience(_PREPARING, attempts, timeout).tries(self._runtime):
+            self._check_writable()
+            snapshot = Snapshot(self.store, self.manifest, self._runtime)
+            change = prepare(snapshot)
+            if change is None:
+                return Result(verb, snapshot.version, changed=False, attempts=attempt)
+            transaction = _transaction(change.operation, snapshot.version, self._runtime)
+            try:
+                self._commit(transaction, change.affected_rows, Patience())
+            except RetryableConflict as error:
+                conflict = error
+                continue
+            return Result(
+                verb,
+                self._manifest.version,
+                rows=change.rows,
+                files=change.files,
+                bytes=change.bytes,
+                attempts=attempt,
+                notes=change.notes,
+            )
+        raise conflict or InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.")
+
+    def _commit(self, transaction: Transaction, rows: Mapping[int, BitMap] | None, patience: Patience) -> None:
+        committer = Committer(self._versions, self._runtime, patience)
+        self._manifest = committer.commit(transaction, self._manifest, affected_rows=rows).manifest
+
+    def _check_writable(self) -> None:
+        if self._pinned:
+            raise InvalidInput(
+                f"{self.uri} was opened at version {self._manifest.version} and is read-only",
+                remedy="Open the table without a version to change it.",
+            )
 
     def __repr__(self) -> str:
         pinned = ", pinned" if self._pinned else ""
@@ -255,6 +290,14 @@ class Table:
 
 def _store(uri: str | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:
     return uri if isinstance(uri, Store) else open_store(uri, runtime=runtime, **options)
+
+
+def _patience(usual: Patience, attempts: int | None, timeout: float | None) -> Patience:
+    return replace(
+        usual,
+        attempts=usual.attempts if attempts is None else attempts,
+        timeout=usual.timeout if timeout is None else timeout,
+    )
 
 
 def _transaction(operation: Operation, read_version: int, runtime: Runtime) -> Transaction:
