@@ -55,13 +55,16 @@ from seiche.table.operations import (
 from seiche.table.table import Table
 from seiche.table.transaction import Transaction
 
-__all__ = ["SHARD_A", "SHARD_B", "Prepared", "State", "Workshop", "open_table"]
+__all__ = ["FRAGMENTS", "SHARD_A", "SHARD_B", "TABLES", "Prepared", "State", "Workshop", "open_table"]
 
 SHARD_A, SHARD_B = UUID(int=0xA).bytes, UUID(int=0xB).bytes
 # Fragments 0 to 3 of the base table, as the ids of their rows.
 FRAGMENTS = [range(6), range(6, 12), range(12, 18), range(18, 21)]
 _FIELDS = {"id": 0, "v": 1, "w": 2}
 _RESERVED = 20
+_KEY = {"lance-schema:unenforced-primary-key": "true"}
+_PLAIN = pa.schema([pa.field(name, pa.int64()) for name in _FIELDS])
+_KEYED = _PLAIN.set(0, pa.field("id", pa.int64(), nullable=False, metadata=_KEY))
 
 
 @dataclass
@@ -83,6 +86,15 @@ class State:
 
 Effect = Callable[[State], None]
 
+# The base tables by the names that situations call them.
+TABLES: dict[str, dict[str, bool]] = {
+    "plain": {},
+    "stable": {"stable_row_ids": True},
+    "reuse": {"reuse": True},
+    "log": {"log": True},
+    "keyed": {"keyed": True},
+}
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -100,28 +112,32 @@ def open_table(path: Path) -> Table:
 class Workshop:
     """The base table at `path`, at version `version`, and its prepared changes by operation and name."""
 
-    def __init__(self, folder: Path, *, stable_row_ids: bool = False, reuse: bool = False, log: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, stable_row_ids: bool = False, reuse: bool = False, log: bool = False, keyed: bool = False
+    ) -> None:
         self.path = folder / "base"
         self._folder = folder
         self._stable = stable_row_ids
         self._copies = 0
         self._reserved = iter(range(4, 4 + _RESERVED))
-        lance.write_dataset(_rows(range(18)), self.path, max_rows_per_file=6, enable_stable_row_ids=stable_row_ids)
-        first = State(rows=_model(range(18)))
-        lance.write_dataset(_rows(range(18, 21)), self.path, mode="append")
+        self._schema = _KEYED if keyed else _PLAIN
+        lance.write_dataset(self.rows(range(18)), self.path, max_rows_per_file=6, enable_stable_row_ids=stable_row_ids)
+        first = State(rows=_model(range(18)), field_metadata={"id": dict(_KEY)} if keyed else {})
+        lance.write_dataset(self.rows(range(18, 21)), self.path, mode="append")
         table = open_table(self.path)
         table.commit(ReserveFragments(_RESERVED))
         table.commit(UpdateConfig(UpdateMap({"k": "0"}), None, UpdateMap({"s": "0"}), {1: UpdateMap({"f": "0"})}))
         if log:
             table.commit(CreateIndex((mem_wal_entry({SHARD_A: 3}),)))
-        lance.dataset(self.path).create_scalar_index("id", "BTREE", name="id_idx")
+        if not keyed:  # with an index on the key, pylance merges in another way and makes no filter
+            lance.dataset(self.path).create_scalar_index("id", "BTREE", name="id_idx")
         self.state = deepcopy(first)
         self.state.rows |= _model(range(18, 21))
         self.state.config = {"k": "0"}
         self.state.schema_metadata = {"s": "0"}
-        self.state.field_metadata = {"v": {"f": "0"}}
+        self.state.field_metadata["v"] = {"f": "0"}
         self.state.generations = {SHARD_A: 3} if log else {}
-        self.state.indices = {"id_idx": 1}
+        self.state.indices = {} if keyed else {"id_idx": 1}
         if reuse:
             self._rewritten_before(table)
         self.version = table.version
@@ -141,6 +157,12 @@ class Workshop:
             self._changes[key] = getattr(self, f"_{operation}")(name)
         return self._changes[key]
 
+    def rows(self, ids: Iterable[int]) -> pa.Table:
+        """Rows as they are written, under the schema of the base table."""
+        wanted = list(ids)
+        columns = {"id": wanted, "v": [100 + one for one in wanted], "w": [200 + one for one in wanted]}
+        return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}, schema=self._schema)
+
     def through_pylance(self, act: Callable[[lance.LanceDataset], object]) -> Transaction:
         """Let pylance do it to a copy, and take over the transaction and the files."""
         self._copies += 1
@@ -155,7 +177,7 @@ class Workshop:
 
     def _Append(self, name: str) -> Prepared:
         ids = {"rows": [30, 31], "more": [32]}[name]
-        made = self.through_pylance(lambda ds: lance.write_dataset(_rows(ids), ds.uri, mode="append"))
+        made = self.through_pylance(lambda ds: lance.write_dataset(self.rows(ids), ds.uri, mode="append"))
         assert isinstance(made.operation, Append)
         return Prepared(made.operation, lambda state: state.rows.update(_model(ids, state)))
 
@@ -177,6 +199,8 @@ class Workshop:
             return self._column(int(what))
         if how in {"exact", "bloom", "log", "plain"}:
             return self._inserting(how, what)
+        if how == "insert":
+            return self._merging(int(what))
         ids = {"0a": [0, 1], "0c": [4], "0 rest": [2, 3, 4, 5], "0 whole": list(range(6)), "1a": [6], "2a": [12]}[name]
         made = self.through_pylance(lambda ds: ds.update({"v": "v + 100"}, where=f"id IN ({str(ids)[1:-1]})"))
         assert isinstance(made.operation, Update)
@@ -206,6 +230,14 @@ class Workshop:
 
         return Prepared(taken.operation, effect)
 
+    def _merging(self, row: int) -> Prepared:
+        """A merge by pylance on the primary key, which inserts one row and says so in a Bloom filter."""
+        rows = self.rows([row])
+        made = self.through_pylance(lambda ds: ds.merge_insert("id").when_not_matched_insert_all().execute(rows))
+        assert isinstance(made.operation, Update)
+        assert made.operation.inserted_rows is not None
+        return Prepared(made.operation, lambda state: state.rows.update(_model([row], state)))
+
     def _inserting(self, how: str, what: str) -> Prepared:
         """A merge that only inserts: a row with a key filter, or with a mark in the write-ahead log."""
         row = 40 + len(self._changes)
@@ -232,7 +264,7 @@ class Workshop:
 
     def _Overwrite(self, name: str) -> Prepared:
         ids = {"plain": [50, 51], "other": [52], "config k": [53], "base b1": [54]}[name]
-        made = self.through_pylance(lambda ds: lance.write_dataset(_rows(ids), ds.uri, mode="overwrite"))
+        made = self.through_pylance(lambda ds: lance.write_dataset(self.rows(ids), ds.uri, mode="overwrite"))
         assert isinstance(made.operation, Overwrite)
         config = {"k": "overwritten"} if name == "config k" else {}
         bases = (_base("b1"),) if name == "base b1" else ()
@@ -306,9 +338,16 @@ class Workshop:
     def _group(self, old_ids: list[int]) -> RewriteGroup:
         manifest = open_table(self.path).manifest
         old = [one for one in manifest.fragments if one.id in old_ids]
-        new = self._fragment([row for one in old_ids for row in FRAGMENTS[one]], columns=_FIELDS)
+        new = self._fragment([row for one in old_ids for row in FRAGMENTS[one]])
         new.id = next(self._reserved)
-        return RewriteGroup(old_fragments=old, new_fragments=[new])
+        group = RewriteGroup(old_fragments=old, new_fragments=[new])
+        if not self._stable:
+            return group
+        # With the row ids that the build gives it, so that pylance can be handed the operation too.
+        made = open_table(self.copy(self._folder / f"group-{new.id}")).commit(Rewrite((group,)))
+        return RewriteGroup(
+            old_fragments=old, new_fragments=[one for one in made.manifest.fragments if one.id == new.id]
+        )
 
     def _rewritten_before(self, table: Table) -> None:
         """A base that has a fragment-reuse index already: fragment 3 was rewritten, and id_idx does not know."""
@@ -425,11 +464,12 @@ class Workshop:
         base = _base(name)
         return Prepared(UpdateBases((base,)), lambda state: state.bases.add(base.path))
 
-    def _fragment(self, ids: Iterable[int], columns: Iterable[str] = _FIELDS) -> pb.DataFragment:
+    def _fragment(self, ids: Iterable[int]) -> pb.DataFragment:
         wanted = [*ids]
         known = self.state.rows | _model(wanted)
-        values = {one: pa.array([known[row][one] for row in wanted], pa.int64()) for one in columns}
-        made = self.through_pylance(lambda ds: lance.write_dataset(pa.table(values), ds.uri, mode="append"))
+        values = {one: pa.array([known[row][one] for row in wanted], pa.int64()) for one in _FIELDS}
+        rows = pa.table(values, schema=self._schema)
+        made = self.through_pylance(lambda ds: lance.write_dataset(rows, ds.uri, mode="append"))
         assert isinstance(made.operation, Append)
         (fragment,) = made.operation.fragments
         return fragment
@@ -464,12 +504,6 @@ def reuse_version(version: int, group: RewriteGroup) -> FragmentReuseIndexDetail
 
 def reuse_entry(content: ReuseContent, path: Path, version: int) -> pb.IndexMetadata:
     return ReuseIndexFiles(LocalStore(path)).write(content, uuid=uuid4(), dataset_version=version, created_at=1)
-
-
-def _rows(ids: Iterable[int]) -> pa.Table:
-    wanted = list(ids)
-    columns = {"id": wanted, "v": [100 + one for one in wanted], "w": [200 + one for one in wanted]}
-    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
 
 def _model(ids: Iterable[int], state: State | None = None) -> dict[int, dict[str, int | None]]:

@@ -28,7 +28,7 @@ from seiche.table.format.index_details import (
 from seiche.table.operations import OPERATIONS, Clone, Delete, ReserveFragments, Rewrite, Update
 from seiche.table.table import Table
 from seiche.table.transaction import Transaction
-from tests.interop.matrix_tables import Prepared, State, Workshop, open_table
+from tests.interop.matrix_tables import TABLES, Prepared, State, Workshop, open_table
 from tests.unit.table.expected_matrix import SITUATIONS, Situation
 
 ERRORS: dict[str, type[Exception]] = {
@@ -36,7 +36,6 @@ ERRORS: dict[str, type[Exception]] = {
     "incompatible": IncompatibleConflict,
     "exists": AlreadyExists,
 }
-_OPTIONS = {"plain": {}, "stable": {"stable_row_ids": True}, "reuse": {"reuse": True}, "log": {"log": True}}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +45,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Worksh
 
     def get(name: str) -> Workshop:
         if name not in made:
-            made[name] = Workshop(tmp_path_factory.mktemp(name), **_OPTIONS[name])
+            made[name] = Workshop(tmp_path_factory.mktemp(name), **TABLES[name])
         return made[name]
 
     return get

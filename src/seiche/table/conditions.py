@@ -230,7 +230,7 @@ def coverage(meeting: Encounter) -> Dispute | None:
     """One moves rows that the other's index points to, and nothing leads from the old places to the new ones.
 
     Stable row ids do, or at least tell which rows the index no longer covers. So does a fragment-reuse index, but not
-    for an index that covers only a part of fragments rewritten together: readers refuse that as damaged.
+    for an index that covers only a part of fragments rewritten together: older readers refuse that as damaged.
     """
     rewriting, building = meeting.ours, meeting.theirs
     if isinstance(meeting.theirs, Rewrite):

@@ -4,7 +4,8 @@ Each section is one operation being committed. Below its name stands what the sp
 where it leaves room, the line says how it was read, and `docs/design/005-conflicts.md` why. Then one line for each
 situation: what was committed first, how we change the table, how they did (see `tests/interop/matrix_tables.py`), and
 what must come of it. A last word names the table that it happens to, if not a plain one: `stable` has stable row ids,
-`reuse` has a fragment-reuse index, `log` a MemWAL index that has shard A at generation 3.
+`reuse` has a fragment-reuse index, `log` a MemWAL index that has shard A at generation 3, `keyed` a primary key, by
+which pylance itself makes the filters.
 
     ok            both are in the result, ours exactly as it was handed over
     rebase        both are in the result, ours adapted
@@ -356,6 +357,7 @@ Append            | 0c            | rows          | ok
 Append            | 0c            | rows          | ok           | stable
 Append            | exact 1       | rows          | retry
 Append            | bloom 1       | rows          | retry
+Append            | insert 60     | rows          | retry        | keyed
 Delete            | 0c            | 0a            | rebase
 Delete            | 0c            | 0a            | rebase       | stable
 Delete            | 0a            | 0a            | retry
@@ -397,6 +399,10 @@ Update            | exact 1       | bloom 2       | retry
 Update            | bloom 1       | exact 2       | retry
 Update            | exact 1       | plain         | retry
 Update            | plain         | exact 1       | ok
+Update            | insert 60     | insert 61     | ok           | keyed
+Update            | insert 60     | insert 60 again | retry      | keyed
+Update            | insert 60     | 0c            | retry        | keyed
+Update            | 0c            | insert 60     | ok           | keyed
 Update            | log A5        | log B2        | ok
 Update            | log A5        | log A9        | incompatible
 Update            | log A9        | log A5        | retry
