@@ -59,7 +59,7 @@ def _added(old: Fragments, new: Fragments) -> Sequence[DataFragment] | None:
     if new.pieces[: len(old.pieces)] == old.pieces:
         tail = b"".join(new.pieces[len(old.pieces) :])
     elif len(new.pieces) == 1:
-        tail = new.pieces[0][size:]
+        tail = bytes(new.pieces[0][size:])
     else:
         return None
     try:

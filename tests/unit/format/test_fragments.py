@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from seiche.errors import Corrupt
 from seiche.table.format.fragments import Fragments
-from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFile, EncodedFragments, FragmentList
+from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFile, FragmentList, Manifest
+from seiche.table.format.splitting import split
 
 
 def fragment(number: int, *, path: str = "x", deleted: int = 0) -> DataFragment:
@@ -17,8 +18,9 @@ def fragment(number: int, *, path: str = "x", deleted: int = 0) -> DataFragment:
 
 
 def as_read(fragments: Fragments) -> Fragments:
-    encoded = EncodedFragments.FromString(b"".join(fragments.pieces))
-    return Fragments.from_encoded(encoded, has_deletions=fragments.has_deletions)
+    header, stored = split(b"".join(fragments.pieces))
+    assert header == Manifest()
+    return Fragments.from_stored(stored, has_deletions=fragments.has_deletions)
 
 
 def check(fragments: Fragments, model: dict[int, DataFragment]) -> None:

@@ -15,11 +15,12 @@ from typing import cast
 from google.protobuf.message import DecodeError
 
 from seiche.errors import Corrupt
-from seiche.store.base import Store
+from seiche.store.base import Buffer, Store
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.flags import DELETION_FILES
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
+from seiche.table.format.splitting import split
 from seiche.table.format.transaction_pb2 import Transaction
 
 __all__ = ["ManifestFile", "decode", "encode", "read_transaction"]
@@ -45,7 +46,7 @@ class ManifestFile:
     transaction: Transaction | None
 
 
-def encode(manifest: Manifest, transaction: bytes) -> list[bytes]:
+def encode(manifest: Manifest, transaction: bytes) -> list[Buffer]:
     """The file as buffers to be written one behind the other; the bytes of old fragments are passed on, not copied."""
     index_section = manifest.index_section
     header = manifest.copy_header()
@@ -71,16 +72,13 @@ def encode(manifest: Manifest, transaction: bytes) -> list[bytes]:
 def decode(data: bytes, *, path: str) -> ManifestFile:
     """Read a whole manifest file; anything that breaks the layout is `Corrupt`, named with `path` and the offset."""
     start = _manifest_offset(data, path)
-    header_bytes = _section(data, start, "manifest", path)
+    message = _section(data, start, "manifest", path)
     try:
-        header = pb.Manifest.FromString(header_bytes)
-        encoded = pb.EncodedFragments.FromString(header_bytes)
+        header, stored = split(message)
     except DecodeError as error:
         raise _broken(path, "the manifest message cannot be decoded", start, str(error)) from error
-    encoded.DiscardUnknownFields()
-    header.ClearField("fragments")
     has_deletions = bool(header.reader_feature_flags & DELETION_FILES)
-    fragments = Fragments.from_encoded(encoded, has_deletions=has_deletions, source=path)
+    fragments = Fragments.from_stored(stored, has_deletions=has_deletions, source=path)
     index_section = b""
     if header.HasField("index_section"):
         index_section = bytes(_section(data, header.index_section, "index section", path))

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from operator import lt
-from typing import Self
+from typing import Self, cast
 
 from google.protobuf.message import DecodeError
 
 from seiche.errors import Corrupt
+from seiche.store.base import Buffer
 from seiche.table.format.manifest_pb2 import DataFragment, EncodedFragments, FragmentList
+from seiche.table.format.splitting import StoredFragments
 
 __all__ = ["Fragments"]
 
@@ -34,7 +36,7 @@ class Fragments:
             if one.id == next_one.id:
                 raise _twice(one.id, "")
         encoded = FragmentList(fragments=ordered).SerializeToString()
-        self._pieces: tuple[bytes, ...] = (encoded,) if encoded else ()
+        self._pieces: tuple[Buffer, ...] = (encoded,) if encoded else ()
         self._count = len(ordered)
         self._last_id = ordered[-1].id if ordered else -1
         self._has_deletions = any(fragment.HasField("deletion_file") for fragment in ordered)
@@ -43,16 +45,15 @@ class Fragments:
         self._source = ""
 
     @classmethod
-    def from_encoded(cls, encoded: EncodedFragments, *, has_deletions: bool, source: str = "") -> Self:
+    def from_stored(cls, stored: StoredFragments, *, has_deletions: bool, source: str = "") -> Self:
         """Take over the stored form. `has_deletions` is what the feature flags claim, `source` the file it is from."""
         made = cls.__new__(cls)
-        count = len(encoded.fragments)
         made._source = source
-        made._count = count
-        made._last_id = _decode_id(encoded.fragments[-1], source) if count else -1
+        made._count = stored.total
+        made._last_id = _decode_id(stored.last, source) if stored.total else -1
         made._has_deletions = has_deletions
-        made._pieces = (encoded.SerializeToString(),) if count else ()
-        made._decoded = None if count else ()
+        made._pieces = (stored.encoded,) if stored.total else ()
+        made._decoded = None if stored.total else ()
         made._by_id = None
         return made
 
@@ -84,8 +85,8 @@ class Fragments:
             return self
         decoded: list[DataFragment] = []
         encoded: list[bytes] = []
-        stored = EncodedFragments.FromString(b"".join(self._ordered_pieces())).fragments
-        for fragment, old in zip(self.decoded(), stored, strict=True):
+        current = self.decoded()  # puts them in order, which `_joined` must see
+        for fragment, old in zip(current, EncodedFragments.FromString(self._joined()).fragments, strict=True):
             new = changes.get(fragment.id, fragment)
             if new is None:
                 continue
@@ -104,7 +105,7 @@ class Fragments:
         return made
 
     @property
-    def pieces(self) -> tuple[bytes, ...]:
+    def pieces(self) -> tuple[Buffer, ...]:
         """The stored form, ready to be written one behind the other."""
         return self._pieces
 
@@ -132,7 +133,7 @@ class Fragments:
         """All fragments as messages, decoded once."""
         if self._decoded is None:
             try:
-                decoded = tuple(FragmentList.FromString(b"".join(self._pieces)).fragments)
+                decoded = tuple(FragmentList.FromString(self._joined()).fragments)
             except DecodeError as error:
                 raise _undecodable(error, self._source) from error
             self._decoded = self._in_order(decoded)
@@ -153,9 +154,9 @@ class Fragments:
         self._last_id = ordered[-1]
         return decoded
 
-    def _ordered_pieces(self) -> tuple[bytes, ...]:
-        self.decoded()
-        return self._pieces
+    def _joined(self) -> bytes:
+        # protobuf takes any buffer, only its type stubs ask for bytes.
+        return cast(bytes, self._pieces[0]) if len(self._pieces) == 1 else b"".join(self._pieces)
 
     def __len__(self) -> int:
         return self._count

@@ -1,0 +1,93 @@
+"""Taking the fragments out of an encoded manifest without decoding them."""
+
+from typing import NamedTuple
+
+from seiche.store.base import Buffer
+from seiche.table.format.manifest_pb2 import EncodedFragments, Manifest
+
+__all__ = ["StoredFragments", "split"]
+
+# Below this size, parsing a message twice is quicker than looking for its parts.
+_LARGE = 64 * 1024
+_FRAGMENT_TAG = 0x12
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
+
+
+class StoredFragments(NamedTuple):
+    """The fragments as they are stored in the manifest message, how many there are, and the last of them."""
+
+    encoded: Buffer
+    total: int
+    last: bytes
+
+
+def split(message: bytes) -> tuple[Manifest, StoredFragments]:
+    """The manifest without its fragments, and the fragments; raises what protobuf raises if it is not a manifest.
+
+    In files by pylance and by us the fragments stand one behind the other. Of a large manifest they are then left where
+    they are in `message`, which stays in memory for as long as they do; copying them in and out of messages took ten
+    times as long as everything else.
+    """
+    if len(message) > _LARGE:
+        start = _first_fragment(message)
+        if start is not None:
+            parts = _split_at(message, start)
+            if parts is not None:
+                return parts
+    header = Manifest.FromString(message)
+    header.ClearField("fragments")
+    found = EncodedFragments.FromString(message)
+    found.DiscardUnknownFields()
+    count = len(found.fragments)
+    return header, StoredFragments(found.SerializeToString(), count, found.fragments[-1] if count else b"")
+
+
+def _split_at(message: bytes, start: int) -> tuple[Manifest, StoredFragments] | None:
+    """Split where fragments are from `start` on and then nothing but other fields; `None` if it is not so."""
+    found = EncodedFragments.FromString(message[start:])
+    count, last = len(found.fragments), found.fragments[-1]
+    found.ClearField("fragments")
+    after = found.SerializeToString()  # the other fields, unknown to this message and so kept as they were
+    end = len(message) - len(after)
+    if message[end:] != after or message[end - len(last) : end] != last:
+        return None
+    header = Manifest.FromString(bytes(message[:start]) + after)
+    return header, StoredFragments(message[start:end], count, last)
+
+
+def _first_fragment(message: bytes) -> int | None:
+    """Where the first fragment's field begins; `None` if there is none, or something is wrong before it."""
+    at = 0
+    try:
+        while at < len(message):
+            tag, value = _varint(message, at)
+            if tag == _FRAGMENT_TAG:
+                return at
+            at = _end_of_value(message, value, tag & 7)
+    except (IndexError, ValueError):
+        pass
+    return None
+
+
+def _end_of_value(message: bytes, at: int, wire_type: int) -> int:
+    if wire_type == _VARINT:
+        return _varint(message, at)[1]
+    if wire_type == _LENGTH_DELIMITED:
+        length, start = _varint(message, at)
+        return start + length
+    if wire_type in (_FIXED32, _FIXED64):
+        return at + (4 if wire_type == _FIXED32 else 8)
+    raise ValueError(f"wire type {wire_type}")
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than ten bytes")
