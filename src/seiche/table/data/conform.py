@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from seiche.errors import InvalidInput
 from seiche.table.data.fitting import fits
 
-__all__ = ["Conform", "conform", "without_extension"]
+__all__ = ["Conform", "check_nulls", "conform", "without_extension"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,16 @@ class Conform:
         return map(self.batch, given)
 
     def _column(self, given: pa.RecordBatch, field: pa.Field) -> pa.Array:
-        made = cast(given.column(field.name), field.type, field.name)
-        if (where := _null_in(made, field, field.name)) is not None:
-            raise InvalidInput(
-                f"column {where!r} must not be null, but the rows have nulls in it",
-                remedy="Give a value in each row.",
-                column=where,
-            )
+        made = _cast(given.column(field.name), field.type, field.name)
+        check_nulls(made, field)
         return made
 
 
-def conform(given: pa.Schema, table: pa.Schema, *, partial: bool = True) -> Conform:
+def conform(given: pa.Schema, table: pa.Schema, *, whole_rows: bool = True) -> Conform:
     """How rows of the schema `given` go into a table: in its order of columns, under its types.
 
-    Columns that may be null can be left out if `partial`. `InvalidInput` names the first column that is unknown, given
-    twice, missing, or of a type whose values could be lost.
+    Columns that may be null can be left out, and others only if these are not `whole_rows`. `InvalidInput` names the
+    first column that is unknown, given twice, missing, or of a type whose values could be lost.
     """
     known = set(table.names)
     for name in given.names:
@@ -57,16 +52,27 @@ def conform(given: pa.Schema, table: pa.Schema, *, partial: bool = True) -> Conf
     for field in table:
         if field.name in given.names:
             columns.append(_checked(given.field(field.name), field))
-        elif not (partial and field.nullable):
+        elif whole_rows and not field.nullable:
             raise InvalidInput(
-                f"column {field.name!r} is missing" + ("" if field.nullable else ", and it must not be null"),
+                f"column {field.name!r} is missing, and it must not be null",
                 remedy="Give a value for the column in each row.",
                 column=field.name,
             )
     return Conform(pa.schema(columns))
 
 
-def cast(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+def check_nulls(values: pa.Array, field: pa.Field) -> None:
+    """`InvalidInput` if there are nulls where the field, or one inside of it, must not have any."""
+    where = _null_in(values, field, field.name)
+    if where is not None:
+        raise InvalidInput(
+            f"column {where!r} must not be null, but there are nulls among its values",
+            remedy="Give a value in each row.",
+            column=where,
+        )
+
+
+def _cast(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
     """The values under another type, none of them changed; `InvalidInput` if that cannot be."""
     if values.type == kind:
         return values

@@ -31,11 +31,11 @@ def _texts(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    return kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind)
+    return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind))
 
 
 def _numbers(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -58,7 +58,7 @@ def _decimals(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _times(given: pa.DataType, wanted: pa.DataType) -> bool:
     if kinds.is_date(given):
-        return kinds.is_date32(given) and kinds.is_date(wanted)
+        return bool(kinds.is_date32(given) and kinds.is_date(wanted))
     if kinds.is_timestamp(given):
         # Without a time zone it is not known which moment is meant.
         return kinds.is_timestamp(wanted) and (given.tz is None) == (wanted.tz is None) and _finer(given, wanted)
@@ -81,7 +81,7 @@ def _lists(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _is_list(kind: pa.DataType) -> bool:
     plain = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
-    return plain or kinds.is_list_view(kind) or kinds.is_large_list_view(kind)
+    return bool(plain or kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
 
 
 def _structs(given: pa.DataType, wanted: pa.DataType) -> bool:

@@ -24,6 +24,7 @@ BATCH_ROWS = 8192
 # The same where only keys and addresses are read.
 WIDE_BATCH_ROWS = 1 << 17
 
+_STORAGE = "LanceError(IO)"
 _SOURCE_PLACE = re.compile(r",? ?(location: )?/\S+\.rs:\d+(:\d+)?")
 
 
@@ -56,9 +57,7 @@ def scanner(
         raise InvalidInput(f"{what} is empty", remedy="Give a condition in SQL, or leave it out.")
     try:
         made = dataset.scanner(columns=given, filter=where, **options)
-        _ = made.projected_schema  # plans the expressions
-        if where is not None:
-            made.explain_plan()  # and this the condition
+        _ = made.projected_schema  # plans the scan: only now the SQL is looked at
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(
             f"{what} is refused: {native_message(error)}",
@@ -75,13 +74,14 @@ def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch
         for batch in scan.to_batches():
             if batch.num_rows:
                 yield batch
-    except ValueError as error:
+    except (ValueError, OSError) as error:
+        # Here native code has one type of error for everything, and only its text says whose fault it was.
+        if _STORAGE in str(error):
+            raise Unavailable(f"the table could not be read: {native_message(error)}") from error
         raise InvalidInput(
             f"{what} cannot be evaluated: {native_message(error)}",
             remedy="Check the SQL against the values in the table.",
         ) from error
-    except OSError as error:
-        raise Unavailable(f"the table could not be read: {native_message(error)}") from error
 
 
 def find_rows(snapshot: Snapshot, where: str | None, *, what: str) -> "NDArray[np.uint64]":

@@ -64,32 +64,39 @@ def _is_stream(rows: Rows) -> bool:
 
 
 def _opened(rows: Rows, wanted: pa.Schema | None) -> Opened:
-    if isinstance(rows, pa.RecordBatch):
-        return Opened(rows.schema, iter([rows]))
-    if isinstance(rows, pa.Table):
-        return Opened(rows.schema, iter(rows.to_batches()))
-    if isinstance(rows, pa.RecordBatchReader):
-        return Opened(rows.schema, iter(rows))
-    if isinstance(rows, pa.dataset.Dataset):
-        return _opened(rows.scanner().to_reader(), wanted)
-    if isinstance(rows, pa.dataset.Scanner):
-        return _opened(rows.to_reader(), wanted)
-    if _is_pandas(rows):
-        return _opened(_from_pandas(rows, wanted), wanted)
-    if _is_polars(rows) and hasattr(rows, "collect"):
-        rows = rows.collect()
-    if hasattr(rows, "__arrow_c_stream__"):
-        return _opened(pa.RecordBatchReader.from_stream(rows), wanted)
-    if isinstance(rows, Mapping):
-        return _opened(_from_columns(rows, wanted), wanted)
-    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes):
-        return _from_iterable(rows, wanted)
+    made = _arrow(rows, wanted)
+    if isinstance(made, pa.RecordBatch):
+        return Opened(made.schema, iter([made]))
+    if isinstance(made, pa.Table):
+        return Opened(made.schema, iter(made.to_batches()))
+    if isinstance(made, pa.RecordBatchReader):
+        return Opened(made.schema, iter(made))
+    if isinstance(made, Iterable) and not isinstance(made, str | bytes):
+        return _from_iterable(made)
     raise _unknown(rows)
 
 
-def _from_iterable(rows: Iterable[Any], wanted: pa.Schema | None) -> Opened:
-    if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
-        return _opened(_from_dictionaries(rows, wanted), wanted)
+def _arrow(rows: Rows, wanted: pa.Schema | None) -> Any:
+    """The rows as an Arrow table, batch or reader if they are, or are made of, something that has columns."""
+    made = rows
+    if isinstance(rows, pa.dataset.Dataset):
+        made = rows.scanner().to_reader()
+    elif isinstance(rows, pa.dataset.Scanner):
+        made = rows.to_reader()
+    elif _is_pandas(rows):
+        made = _from_pandas(rows, wanted)
+    elif isinstance(rows, Mapping):
+        made = _from_columns(rows, wanted)
+    elif isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
+        made = _from_dictionaries(rows, wanted)
+    elif _is_polars(rows) and hasattr(rows, "collect"):
+        made = pa.RecordBatchReader.from_stream(rows.collect())
+    elif hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        made = pa.RecordBatchReader.from_stream(rows)
+    return made
+
+
+def _from_iterable(rows: Iterable[Any]) -> Opened:
     rest = iter(rows)
     first = next(rest, None)
     if first is None:

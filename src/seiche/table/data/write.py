@@ -18,29 +18,28 @@ from seiche.table.format.manifest_pb2 import Manifest as Header
 
 __all__ = ["UNLIMITED", "Limits", "Written", "subset", "write_rows"]
 
-_MOST_ROWS = (1 << 32) - 1
+_USUAL_ROWS = 1 << 20
+_USUAL_BYTES = 90 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """When a new data file is begun. The number of rows is exact, that of bytes is looked at now and then."""
 
-    rows: int = 1 << 20
-    bytes: int = 90 << 30
-
-    def __post_init__(self) -> None:
-        for name, value in (("max_rows_per_file", self.rows), ("max_bytes_per_file", self.bytes)):
-            if not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"{name} must be a positive number, not {value!r}")
+    rows: int
+    size: int
 
     @classmethod
-    def of(cls, rows: int | None, size: int | None) -> "Limits":
+    def of(cls, rows: int | None = None, size: int | None = None) -> "Limits":
         """The limits that a caller asked for, and the usual ones where nothing was said."""
-        return cls(cls.rows if rows is None else rows, cls.bytes if size is None else size)
+        for name, value in (("max_rows_per_file", rows), ("max_bytes_per_file", size)):
+            if value is not None and value < 1:
+                raise InvalidInput(f"{name} must be a positive number, not {value!r}")
+        return cls(rows or _USUAL_ROWS, size or _USUAL_BYTES)
 
 
-# All rows in one file.
-UNLIMITED = Limits(_MOST_ROWS, 1 << 62)
+# All rows of a fragment in one file.
+UNLIMITED = Limits((1 << 32) - 1, 1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def write_rows(
     header: Header,
     schema: pa.Schema,
     batches: Iterator[pa.RecordBatch],
-    limits: Limits = Limits(),  # noqa: B008 - an immutable value
+    limits: Limits,
 ) -> Written:
     """Write rows as they come into as many data files as need be; durable when this returns, and seen by nobody.
 
@@ -83,7 +82,7 @@ def write_rows(
     reader = pa.RecordBatchReader.from_batches(schema, iter(rows))
     try:
         made = write_fragments(
-            reader, target, mode="append", max_rows_per_file=limits.rows, max_bytes_per_file=limits.bytes
+            reader, target, mode="append", max_rows_per_file=limits.rows, max_bytes_per_file=limits.size
         )
     except Exception as error:
         if rows.failure is not None:

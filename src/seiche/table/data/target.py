@@ -1,0 +1,121 @@
+"""The table's side of a merge: which of its rows have a key of the data, and the values of chosen rows."""
+
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from seiche.table.data.matching import key_values
+from seiche.table.data.merge_source import MergeSource
+from seiche.table.data.moving import Moved, Places
+from seiche.table.data.removal import by_fragment
+from seiche.table.data.scanning import BATCH_ROWS, WIDE_BATCH_ROWS, batches, quoted, scanner
+from seiche.table.format import roaring
+from seiche.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Matches", "find_matches", "read_rows"]
+
+# Up to so many keys they are looked for by a condition in the scan, more if an index answers it.
+_FEW_KEYS = 100
+_MOST_INDEXED_KEYS = 5000
+_PLAIN_TEXT = re.compile(r"[\w .:/@+-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Rows of the table whose key is in the data, by ascending address, and the number of its row in the data."""
+
+    places: Places
+    rows: "NDArray[np.int64]"
+    # The other rows of the table, if they were asked for, by ascending address.
+    others: Places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def find_matches(snapshot: Snapshot, on: Sequence[str], source: MergeSource, *, others: bool) -> Matches:
+    """Look up the keys of all rows of the table, or let the scan look for them if they are few."""
+    stable = snapshot.manifest.has_stable_row_ids
+    scan = scanner(
+        snapshot.dataset,
+        columns=list(on),
+        where=None if others else _key_condition(snapshot, on, source),
+        what="the merge",
+        with_row_address=True,
+        with_row_id=stable,
+        batch_size=WIDE_BATCH_ROWS,
+    )
+    found, rows, rest = [], [np.empty(0, np.int64)], []
+    for batch in batches(scan, what="the merge"):
+        of_data = source.index.find([key_values(batch.column(name), name) for name in on])
+        places, hit = Places.of(batch), of_data >= 0
+        found.append(places.at(hit))
+        rows.append(of_data[hit])
+        if others:
+            rest.append(places.at(~hit))
+    matched = Places.joined(found, stable_row_ids=stable)
+    left = Places.joined(rest, stable_row_ids=stable)
+    order = np.argsort(matched.addresses, kind="stable")
+    return Matches(matched.at(order), np.concatenate(rows)[order], left.at(np.argsort(left.addresses, kind="stable")))
+
+
+def _key_condition(snapshot: Snapshot, on: Sequence[str], source: MergeSource) -> str | None:
+    """A condition that all rows with a key of the data meet, if there is one that is quick to look for."""
+    indexed = {field for index in snapshot.manifest.indices for field in index.fields}
+    ids = {field.name: field.id for field in snapshot.manifest.header.fields if field.parent_id == -1}
+    for name, column in sorted(zip(on, source.keys, strict=True), key=lambda item: ids[item[0]] not in indexed):
+        limit = _MOST_INDEXED_KEYS if ids[name] in indexed else _FEW_KEYS
+        if len(column) > limit or not len(column):
+            continue
+        literals = _literals(column)
+        if literals is not None:
+            return f"{quoted(name)} IN ({', '.join(literals)})"
+    return None
+
+
+def _literals(column: pa.Array) -> list[str] | None:
+    """The values as SQL, `None` if that could not be trusted to mean the same."""
+    values = list(dict.fromkeys(value for value in column.to_pylist() if value is not None))
+    if not values:
+        return None
+    if kinds.is_integer(column.type):
+        return [str(value) for value in values]
+    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
+        return [f"'{value}'" for value in values] if all(map(_PLAIN_TEXT.fullmatch, values)) else None
+    return None
+
+
+def read_rows(snapshot: Snapshot, places: Places, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """Expressions over these rows, in the order of the table, with where and who they are beside them."""
+    stable = places.row_ids is not None
+    scan = scanner(
+        snapshot.dataset,
+        columns={**columns, **Moved(stable).system_columns},
+        what="the merge",
+        row_addr_allowlist=_allowlist(places),
+        batch_size=BATCH_ROWS,
+        blob_handling="all_binary",
+    )
+    return batches(scan, what="the merge")
+
+
+def _allowlist(places: Places) -> bytes:
+    """Rows as native scans take them: for each upper half of an address its value, the size of a bitmap, and that.
+
+    In a table with stable row ids the native scan wants these instead of addresses, in the same form.
+    """
+    halves = by_fragment(places.addresses if places.row_ids is None else places.row_ids)
+    parts = [struct.pack("<I", len(halves))]
+    for upper, lower in halves.items():
+        data = roaring.encode(lower)
+        parts += (struct.pack("<II", upper, len(data)), data)
+    return b"".join(parts)
