@@ -2,6 +2,9 @@
 
 import socket
 import struct
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -346,6 +349,38 @@ def test_credentials_come_from_the_environment(seaweedfs: S3Server, monkeypatch:
     store = open_store(seaweedfs.uri())
     store.put_if_absent("f", b"x")
     assert store.get("f") == b"x"
+
+
+def test_a_forked_child_is_told_instead_of_left_hanging(moto: S3Server) -> None:
+    script = f"""
+        import os, signal
+        from seiche.errors import InvalidInput
+        from seiche.store import open_store
+
+        def opened():
+            return open_store({moto.uri()!r}, **{moto.options!r})
+
+        def in_child(work):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                try:
+                    print(work(), flush=True)
+                except InvalidInput as error:
+                    print(error.remedy[:13], flush=True)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+
+        in_child(lambda: opened().put("f", b"x"))
+        store = opened()
+        print(store.get("f"), flush=True)
+        for work in (lambda: store.get("f"), lambda: opened().get("f"), lambda: list(opened().list())):
+            in_child(work)
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert ran.stdout.splitlines() == ["None", "b'x'", *["Start workers"] * 3], ran.stderr
 
 
 def test_unknown_options_are_refused_by_name() -> None:

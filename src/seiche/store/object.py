@@ -1,5 +1,6 @@
 """Objects in a bucket: S3 and what speaks its language, Google Cloud Storage, Azure Blob Storage."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -35,6 +36,32 @@ _ONCE = {"max_retries": 0}
 
 # How long to go on with a conditional request that the server keeps calling off because of others (status 409).
 _CONFLICTS = Patience(attempts=10, timeout=30.0, first_delay=0.02, longest_delay=1.0)
+
+
+class _NativeThreads:
+    """obstore answers from threads of its own, which a forked child does not have: there, every request would hang.
+
+    Not even a store that the child opens itself helps. So it is told, instead.
+    """
+
+    def __init__(self) -> None:
+        self._used = self._lost = False
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self._lost = self._used
+
+    def check(self) -> None:
+        """Raise `InvalidInput` if requests would hang; to be called before each."""
+        self._used = True
+        if self._lost:
+            raise InvalidInput(
+                "object storage was used before this process was forked, and cannot be used in it",
+                remedy="Start workers with the 'spawn' method, or use object storage in the parent only after forking.",
+            )
+
+
+_threads = _NativeThreads()
 
 
 class ObjectStore(Store):
@@ -150,6 +177,7 @@ class ObjectStore(Store):
         return self._files(prefix, start_after, recursive)
 
     def _key(self, path: str) -> str:
+        _threads.check()
         return self._base + check(path)
 
     def _info(self, meta: "ObjectMeta") -> ObjectInfo:
@@ -187,6 +215,7 @@ class ObjectStore(Store):
             raise translate(error, path, self._uri, purpose) from error
 
     def _files(self, prefix: str, start_after: str, recursive: bool) -> Iterator[ObjectInfo]:
+        _threads.check()
         where = join(self._prefix, prefix) or None
         with self._asking(prefix or self._prefix, "list"):
             if recursive or start_after:
