@@ -125,7 +125,7 @@ class Committer:
         state = group.state
         version = state.version + 1
         messages: list[Message] = []
-        for key, value in (item for one in planned for item in one.rows.items()):
+        for key, value in _merged(planned).items():
             small, files = (None, {}) if value is None else self._stowed(value, state)
             messages.append((key, small, intent.id))
             group.files |= files
@@ -203,6 +203,15 @@ class Committer:
             self.publisher.publish(planned.made.row, planned.made.staged)
         except SeicheError as error:
             log.warning("published late: %s", error.message)
+
+
+def _merged(planned: Sequence[Planned]) -> dict[bytes, bytes | None]:
+    """All rows of one transaction. A name that one table leaves and another takes is taken."""
+    merged: dict[bytes, bytes | None] = {}
+    for key, value in (item for one in planned for item in one.rows.items()):
+        if value is not None or key not in merged:
+            merged[key] = value
+    return merged
 
 
 def _decided(intent: Intent, state: State) -> Answer | None:

@@ -66,10 +66,13 @@ class TableEdit:
         """The table's name, for people."""
         return text(name_of(self.key or self.found_key or b""))
 
-    def plan(self, state: State, uuid: str, runtime: Runtime) -> Planned:
-        """The edit on top of `state`. Raises a conflict if what others did there leaves no room for it."""
+    def plan(self, state: State, uuid: str, runtime: Runtime, freed: Mapping[bytes | None, str]) -> Planned:
+        """The edit on top of `state`. Raises a conflict if what others did there leaves no room for it.
+
+        `freed` are keys that the same transaction takes from tables, with the ids of those.
+        """
         if self.found is None:
-            return self._created(state, uuid, runtime)
+            return self._created(state, uuid, runtime, freed)
         now, standing = self._current(state, self.found)
         if self.key is None:
             return self._dropped(state, now, standing, runtime)
@@ -78,15 +81,15 @@ class TableEdit:
         row = replace(made.row, pointer_version=now.pointer_version + 1)
         written: dict[bytes, bytes | None] = {target: rows.encode(row)}
         if self.renamed:
-            self._check_free(state, target)
+            self._check_free(state, target, freed)
             written[standing] = None
             written[id_key(row.id)] = rows.encode(ObjectNameRow(key=target))
         return Planned(written, replace(made, row=row))
 
-    def _created(self, state: State, uuid: str, runtime: Runtime) -> Planned:
+    def _created(self, state: State, uuid: str, runtime: Runtime, freed: Mapping[bytes | None, str]) -> Planned:
         if self.key is None:
             return Planned({})
-        self._check_free(state, self.key)
+        self._check_free(state, self.key, freed)
         made = self._made(state, self._with_properties(self.row), uuid, runtime, durable=True)
         written = {self.key: rows.encode(made.row), id_key(self.row.id): rows.encode(ObjectNameRow(key=self.key))}
         return Planned(written, made)
@@ -140,8 +143,9 @@ class TableEdit:
         if folded.exclusive or (self.read and isinstance(folded.content, Overwrite)):
             raise self._conflict(state, "its content was changed meanwhile, and this transaction depends on it")
 
-    def _check_free(self, state: State, key: bytes) -> None:
-        if state.tree.get(key) is not None:
+    def _check_free(self, state: State, key: bytes, freed: Mapping[bytes | None, str]) -> None:
+        value = state.get(key)
+        if value is not None and as_relation(value).id != freed.get(key):
             raise self._conflict(state, "the name was taken meanwhile")
 
     def _conflict(self, state: State, what: str) -> RetryableConflict:

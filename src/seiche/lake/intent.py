@@ -7,9 +7,7 @@ from uuid import UUID
 from seiche.core.runtime import Runtime
 from seiche.errors import RetryableConflict
 from seiche.lake.edits import AGAIN, Planned, TableEdit
-from seiche.lake.objects.keys import NAMESPACE, TABLE, name_of
-from seiche.lake.objects.names import text
-from seiche.lake.reads import ReadSet
+from seiche.lake.reads import ReadSet, what_it_is
 from seiche.lake.state import State
 from seiche.lake.streams import StreamClaim
 from seiche.lake.tree.transactions import Isolation
@@ -47,10 +45,11 @@ class Intent:
         self._check_reads(state)
         for key, edit in self.rows.items():
             if state.get(key) != edit.found:
-                raise self._conflict(state, key, "was changed by another transaction")
+                raise self._conflict(state, what_it_is(key), "was changed by another transaction")
             yield Planned({key: edit.wanted})
+        freed = {table.found_key: table_id for table_id, table in self.edits.items() if table.renamed}
         for table_id, table in self.edits.items():
-            yield table.plan(state, str(runtime.derived_uuid(UUID(self.id), table_id)), runtime)
+            yield table.plan(state, str(runtime.derived_uuid(UUID(self.id), table_id)), runtime, freed)
 
     def _check_fence(self, state: State) -> None:
         """What the transaction was built on may be on its way out: its files must not come back into a root."""
@@ -67,15 +66,13 @@ class Intent:
         if state.version == self.base and state.tree.root is state.root.node:
             return
         for changed in self.reads.changed_in(state, serializable=self.isolation == "serializable"):
-            raise self._conflict(state, changed.key, "was read by this transaction and changed by another")
+            raise self._conflict(state, changed.what, "was read by this transaction and changed by another")
 
-    def _conflict(self, state: State, key: bytes, what: str) -> RetryableConflict:
-        name = text(name_of(key)) if key[:4] in (NAMESPACE, TABLE) else key.decode(errors="replace")
+    def _conflict(self, state: State, name: str, what: str) -> RetryableConflict:
         return RetryableConflict(
             f"{name} {what} (began at version {self.base}, the lake is at {state.version}).",
             remedy=AGAIN,
             transaction_id=self.id,
-            key=key,
             name=name,
             read_version=self.base,
             version=state.version,

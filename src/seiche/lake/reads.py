@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from seiche.lake.objects import rows
-from seiche.lake.objects.keys import KeyRange
+from seiche.lake.objects.keys import NAMESPACE, TABLE, KeyRange, name_of
+from seiche.lake.objects.names import text
 from seiche.lake.objects.rows import NamespaceRow, TableRow, ViewRow
 from seiche.lake.state import State
 
-__all__ = ["Aspect", "Changed", "ReadSet"]
+__all__ = ["Aspect", "Changed", "ReadSet", "what_it_is"]
 
 Get = Callable[[bytes], bytes | None]
 
@@ -40,10 +41,10 @@ class Aspect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Something that was read and is different now."""
+    """Something that was read and is different now: a row, or which rows there are in a range."""
 
     key: bytes
-    aspect: Aspect
+    what: str
 
 
 @dataclass(slots=True)
@@ -87,11 +88,21 @@ def _changed(
 ) -> Iterator[Changed]:
     for (key, aspect), seen in keys.items():
         if aspect.of(state.get(key)) != seen:
-            yield Changed(key, aspect)
+            yield Changed(key, what_it_is(key))
     for span, members in ranges.items():
         if _members(state, span) != members:
-            yield Changed(span.start, Aspect.IDENTITY)
+            yield Changed(span.start, f"what there is in {what_it_is(span.start)}")
 
 
 def _members(state: State, keys: KeyRange) -> tuple[object, ...]:
     return tuple((key, Aspect.IDENTITY.of(value)) for key, value in state.scan(keys))
+
+
+def what_it_is(key: bytes) -> str:
+    """A key of the tree, or the beginning of one, in words."""
+    if key[:4] not in (NAMESPACE, TABLE):
+        return key.decode(errors="replace")
+    if key.endswith(b" "):
+        parent = key[4:-1].decode().replace("\x1f", ".")
+        return f"namespace {parent}" if parent else "the lake"
+    return text(name_of(key))

@@ -24,6 +24,7 @@ from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import NamespaceRow, TableRow, ViewRow
 from seiche.lake.reads import Aspect, ReadSet
 from seiche.lake.state import State
+from seiche.lake.statements import Statements
 from seiche.lake.streams import StreamClaim
 from seiche.lake.tree.root import millis
 from seiche.lake.tree.transactions import Isolation
@@ -39,7 +40,7 @@ __all__ = ["Transaction"]
 Status = Literal["running", "committed", "rolled back", "failed", "unknown"]
 
 
-class Transaction:
+class Transaction(Statements):
     """Statements that are visible to nobody else until `commit`, and then all at once.
 
     Reads see the version of the lake where the transaction began, and the transaction's own changes. An error in a

@@ -1,0 +1,412 @@
+"""What a transaction of the lake promises, one promise a test."""
+
+from datetime import UTC, datetime, timedelta
+
+import lance
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche import AlreadyExists, IncompatibleConflict, InvalidInput, Lake, NotFound, RetryableConflict
+from tests.unit.lake.conftest import SCHEMA, ids, rows
+
+
+def test_all_tables_change_at_once_or_not_at_all(lake: Lake) -> None:
+    before = lake.version
+    with lake.transaction() as tx:
+        tx.table("shop.a").append(rows(1, 2))
+        tx.table("shop.b").append(rows(3))
+        assert ids(lake, "shop.a") == ids(lake, "shop.b") == []
+    assert tx.version == lake.version == before + 1
+    assert ids(lake, "shop.a") == [1, 2]
+    assert ids(lake, "shop.b") == [3]
+
+
+def test_an_error_in_the_block_rolls_everything_back(lake: Lake) -> None:
+    before = lake.version
+    with pytest.raises(ZeroDivisionError), lake.transaction() as tx:
+        tx.table("shop.a").append(rows(1))
+        raise ZeroDivisionError
+    assert tx.status == "rolled back"
+    assert lake.version == before
+    assert ids(lake, "shop.a") == []
+
+
+def test_a_transaction_sees_its_own_writes_and_one_version_of_everybody_elses(lake: Lake) -> None:
+    tx = lake.transaction()
+    lake.table("shop.a").append(rows(1))
+    lake.create_table("shop.new", SCHEMA)
+    tx.table("shop.a").append(rows(2))
+    assert tx.table("shop.a").to_arrow()["id"].to_pylist() == [2]
+    with pytest.raises(NotFound):
+        tx.table("shop.new")
+    assert tx.tables("shop") == [("shop", "a"), ("shop", "b")]
+    tx.commit()
+    assert ids(lake, "shop.a") == [1, 2]
+
+
+def test_a_failed_statement_leaves_the_transaction_usable(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        tx.table("shop.a").append(rows(1))
+        with pytest.raises(InvalidInput):
+            tx.table("shop.a").append(pa.table({"nonsense": [1]}))
+        with pytest.raises(InvalidInput):
+            tx.table("shop.a").delete("no such column = 3")
+        tx.table("shop.a").append(rows(2))
+    assert ids(lake, "shop.a") == [1, 2]
+
+
+def test_many_statements_on_one_table_are_one_version_of_it(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, 2, 3))
+    before = lake.table("shop.a").version
+    with lake.transaction() as tx:
+        tx.table("shop.a").append(rows(4, 5))
+        tx.table("shop.a").delete("id = 5 or id = 1")
+        tx.table("shop.a").update({"n": "n + 7"}, where="id = 2")
+        tx.table("shop.a").append(rows(6))
+    found = lake.table("shop.a").to_arrow().sort_by("id").to_pydict()
+    assert found == {"id": [2, 3, 4, 6], "n": [7, 0, 0, 0]}
+    assert lake.table("shop.a").version == before + 1
+
+
+@pytest.mark.parametrize("stable_row_ids", [False, True])
+def test_statements_are_rebased_as_a_chain(lake: Lake, stable_row_ids: bool) -> None:
+    """Rule 8: others commit first, so own fragments, deletions of own rows and row ids get other numbers."""
+    lake.create_table("shop.c", SCHEMA, stable_row_ids=stable_row_ids)
+    lake.table("shop.c").append(rows(1, 2, 3))
+    tx = lake.transaction()
+    tx.table("shop.c").append(rows(10, 11, 12))
+    tx.table("shop.c").delete("id = 11 or id = 1")
+    tx.table("shop.c").update({"n": "n + 1"}, where="id = 12 or id = 2")
+    lake.table("shop.c").append(rows(20, 21))
+    lake.table("shop.c").delete("id = 3 or id = 21")
+    tx.commit()
+    found = lake.table("shop.c").to_arrow().sort_by("id").to_pydict()
+    assert found == {"id": [2, 10, 12, 20], "n": [1, 0, 1, 0]}
+    plain = lance.dataset(lake.table("shop.c").uri)
+    plain.validate()
+    numbers = plain.to_table(with_row_id=True)["_rowid"].to_pylist()
+    assert len(set(numbers)) == 4
+    lake.table("shop.c").append(rows(30))
+    again = lance.dataset(lake.table("shop.c").uri).to_table(with_row_id=True)["_rowid"].to_pylist()
+    assert len(set(again)) == 5
+
+
+def test_two_appends_to_one_table_both_commit(lake: Lake) -> None:
+    one, other = lake.transaction("serializable"), lake.transaction("serializable")
+    one.table("shop.a").append(rows(1))
+    other.table("shop.a").append(rows(2))
+    one.commit()
+    other.commit()
+    assert ids(lake, "shop.a") == [1, 2]
+
+
+def test_deletes_of_different_rows_of_one_fragment_both_commit(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, 2, 3))
+    one, other = lake.transaction(), lake.transaction()
+    one.table("shop.a").delete("id = 1")
+    other.table("shop.a").delete("id = 2")
+    one.commit()
+    other.commit()
+    assert ids(lake, "shop.a") == [3]
+
+
+def test_lost_update_is_impossible(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, n=5))
+    one, other = lake.transaction(), lake.transaction()
+    for tx in (one, other):
+        tx.table("shop.a").update({"n": "n + 1"}, where="id = 1")
+    one.commit()
+    with pytest.raises(RetryableConflict) as caught:
+        other.commit()
+    assert "shop.a" in str(caught.value)
+    assert other.status == "failed"
+    assert lake.table("shop.a").to_arrow()["n"].to_pylist() == [6]
+
+
+def test_run_repeats_what_can_be_repeated(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, n=5))
+    calls = 0
+
+    def increment(tx: seiche.lake.transaction.Transaction) -> None:
+        nonlocal calls
+        calls += 1
+        tx.table("shop.a").update({"n": "n + 1"}, where="id = 1")
+        if calls == 1:
+            lake.table("shop.a").update({"n": "n * 10"}, where="id = 1")
+
+    lake.run(increment)
+    assert calls == 2
+    assert lake.table("shop.a").to_arrow()["n"].to_pylist() == [51]
+
+
+def write_skew(lake: Lake, isolation: str) -> None:
+    """Each reads both tables and empties one, as long as the other has rows."""
+    lake.table("shop.a").append(rows(1))
+    lake.table("shop.b").append(rows(1))
+    one, other = lake.transaction(isolation), lake.transaction(isolation)  # type: ignore[arg-type]
+    assert one.table("shop.b").to_arrow().num_rows == other.table("shop.a").to_arrow().num_rows == 1
+    one.table("shop.a").delete("true")
+    other.table("shop.b").delete("true")
+    one.commit()
+    other.commit()
+
+
+def test_write_skew_is_possible_under_snapshot_and_not_under_serializable(lake: Lake) -> None:
+    write_skew(lake, "snapshot")
+    assert ids(lake, "shop.a") == ids(lake, "shop.b") == []
+    with pytest.raises(RetryableConflict, match="read by this transaction"):
+        write_skew(lake, "serializable")
+    assert ids(lake, "shop.b") == [1]
+
+
+def test_compaction_does_not_fail_a_serializable_reader(lake: Lake) -> None:
+    for number in range(4):
+        lake.table("shop.a").append(rows(number))
+    tx = lake.transaction("serializable")
+    assert tx.table("shop.a").to_arrow().num_rows == 4
+    tx.table("shop.b").append(rows(1))
+    row = lake.table("shop.a").row
+    lake.table("shop.a").compact()
+    assert lake.table("shop.a").row.table_version > row.table_version
+    assert lake.table("shop.a").row.logical_version == row.logical_version
+    tx.commit()
+
+
+def test_a_phantom_table_fails_a_serializable_lister(lake: Lake) -> None:
+    tx = lake.transaction("serializable")
+    assert len(tx.tables("shop")) == 2
+    tx.table("shop.a").append(rows(1))
+    lake.create_table("shop.c", SCHEMA)
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+
+
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+def test_overwriting_what_was_read_conflicts_with_any_change_of_it(lake: Lake, isolation: str) -> None:
+    lake.table("shop.a").append(rows(1))
+    tx = lake.transaction(isolation)  # type: ignore[arg-type]
+    seen = tx.table("shop.a").to_arrow()
+    tx.table("shop.a").overwrite(pa.concat_tables([seen, rows(2)]))
+    lake.table("shop.a").append(rows(3))
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+    blind = lake.transaction(isolation)  # type: ignore[arg-type]
+    blind.table("shop.a").overwrite(rows(9))
+    lake.table("shop.a").append(rows(4))
+    blind.commit()
+    assert ids(lake, "shop.a") == [9]
+
+
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+def test_a_table_cannot_land_in_a_dropped_namespace(lake: Lake, isolation: str) -> None:
+    lake.create_namespace("doomed")
+    tx = lake.transaction(isolation)  # type: ignore[arg-type]
+    tx.create_table("doomed.t", SCHEMA)
+    lake.drop_namespace("doomed")
+    with pytest.raises(RetryableConflict, match="doomed"):
+        tx.commit()
+    lake.create_namespace("doomed")
+    dropping = lake.transaction(isolation)  # type: ignore[arg-type]
+    dropping.drop_namespace("doomed")
+    lake.create_table("doomed.t", SCHEMA)
+    with pytest.raises(RetryableConflict):
+        dropping.commit()
+
+
+def test_ddl_and_data_together(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        tx.create_namespace("deep")
+        tx.create_namespace("deep.er")
+        made = tx.create_table("deep.er.t", SCHEMA)
+        made.append(rows(1, 2))
+        tx.rename_table("deep.er.t", "deep.er.u")
+        tx.table("deep.er.u").delete("id = 1")
+        tx.drop_table("shop.b")
+        tx.rename_table("shop.a", "shop.b")
+        assert tx.tables("shop") == [("shop", "b")]
+    assert ids(lake, "deep.er.u") == [2]
+    assert lake.tables("shop") == [("shop", "b")]
+    assert lake.namespaces() == [("deep",), ("shop",)]
+    assert lance.dataset(lake.table("deep.er.u").uri).version == 1
+
+
+def test_a_concurrent_rename_survives(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.table("shop.a").append(rows(1))
+    lake.rename_table("shop.a", "shop.z")
+    tx.commit()
+    assert ids(lake, "shop.z") == [1]
+    with pytest.raises(NotFound):
+        lake.table("shop.a")
+
+
+def test_a_dropped_and_made_again_table_is_another_table(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.table("shop.a").append(rows(1))
+    before = lake.table("shop.a").row
+    lake.drop_table("shop.a")
+    lake.create_table("shop.a", SCHEMA)
+    after = lake.table("shop.a").row
+    assert before.id != after.id
+    assert before.location != after.location
+    with pytest.raises(RetryableConflict, match="dropped"):
+        tx.commit()
+    assert ids(lake, "shop.a") == []
+
+
+def test_one_name_is_given_once(lake: Lake) -> None:
+    one, other = lake.transaction(), lake.transaction()
+    one.create_table("shop.c", SCHEMA)
+    other.create_table("shop.c", SCHEMA)
+    one.commit()
+    with pytest.raises(RetryableConflict, match="taken"):
+        other.commit()
+    with pytest.raises(AlreadyExists):
+        lake.create_table("shop.c", SCHEMA)
+
+
+def test_a_drop_does_not_swallow_what_was_written_meanwhile(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.drop_table("shop.a")
+    lake.table("shop.a").append(rows(1))
+    with pytest.raises(RetryableConflict, match="changed meanwhile"):
+        tx.commit()
+    assert ids(lake, "shop.a") == [1]
+
+
+def test_a_long_transaction_sees_one_version_to_its_end(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, 2, 3))
+    tx = lake.transaction()
+    first = tx.table("shop.a").to_arrow()
+    for number in range(16):
+        lake.table("shop.a").append(rows(100 + number))
+        lake.rename_table("shop.a", "shop.x")
+        lake.create_table("shop.a", SCHEMA)
+        lake.drop_table("shop.a")
+        lake.rename_table("shop.x", "shop.a")
+    lake.drop_table("shop.b")
+    assert lake.version >= tx.base + 50
+    assert tx.table("shop.a").to_arrow() == first
+    assert tx.tables("shop") == [("shop", "a"), ("shop", "b")]
+
+
+def test_the_same_key_applies_once(lake: Lake) -> None:
+    versions = []
+    for _ in range(3):
+        with lake.transaction(key="load-2024-05-01") as tx:
+            tx.table("shop.a").append(rows(1))
+        versions.append(tx.version)
+    assert len(set(versions)) == 1
+    assert tx.replayed
+    assert ids(lake, "shop.a") == [1]
+
+
+def test_a_stream_commits_each_epoch_once_and_refuses_zombies(lake: Lake) -> None:
+    def epoch(number: int, owner: str) -> int | None:
+        with lake.transaction(stream="orders", epoch=number, owner=owner) as tx:
+            tx.table("shop.a").append(rows(number))
+        return tx.version
+
+    first = epoch(0, "run-1")
+    assert epoch(0, "run-1") == first
+    epoch(1, "run-1")
+    with pytest.raises(InvalidInput, match="epoch 1"):
+        epoch(1, "run-2")
+    epoch(2, "run-2")
+    with pytest.raises(IncompatibleConflict, match="leftover"):
+        epoch(3, "run-1")
+    epoch(3, "run-2")
+    assert ids(lake, "shop.a") == [0, 1, 2, 3]
+
+
+def test_a_status_is_told_and_can_be_forced(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.table("shop.a").append(rows(1))
+    assert lake.status(tx.id).outcome == "undecided"
+    assert lake.settle(tx.id).outcome == "aborted"
+    with pytest.raises(RetryableConflict, match="aborted"):
+        tx.commit()
+    assert ids(lake, "shop.a") == []
+    done = lake.transaction()
+    done.table("shop.a").append(rows(2))
+    version = done.commit()
+    assert lake.settle(done.id) == lake.status(done.id)
+    assert (lake.status(done.id).outcome, lake.status(done.id).version) == ("committed", version)
+
+
+def test_an_ended_transaction_says_so(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.commit()
+    assert tx.version == lake.version
+    for use in (tx.commit, tx.rollback, lambda: tx.table("shop.a"), lambda: tx.create_namespace("x")):
+        with pytest.raises(InvalidInput, match="has ended"):
+            use()
+
+
+def test_a_transaction_without_changes_makes_no_version(lake: Lake) -> None:
+    before = lake.version
+    with lake.transaction() as tx:
+        tx.table("shop.a").to_arrow()
+        assert not tx.table("shop.a").delete("id = 12345").changed
+    assert (tx.version, lake.version) == (before, before)
+
+
+def test_time_travel_by_version_and_by_time(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    version = lake.version
+    lake.table("shop.a").append(rows(2))
+    old = seiche.open(lake.store, version=version)
+    assert ids(old, "shop.a") == [1]
+    assert ids(lake, "shop.a") == [1, 2]
+    with pytest.raises(InvalidInput, match="read-only"), old.transaction() as tx:
+        tx.table("shop.a").append(rows(3))
+    future = seiche.open(lake.store, as_of=datetime.now(UTC) + timedelta(days=1))
+    assert future.version == lake.version
+    with pytest.raises(NotFound):
+        seiche.open(lake.store, as_of=datetime(2001, 1, 1, tzinfo=UTC))
+    with pytest.raises(NotFound):
+        seiche.open(lake.store, version=lake.version + 1)
+
+
+def test_a_saved_transaction_is_continued_elsewhere(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, 2))
+    tx = lake.transaction("serializable")
+    tx.table("shop.a").delete("id = 1")
+    tx.create_table("shop.c", SCHEMA).append(rows(7))
+    tx.rename_table("shop.b", "shop.d")
+    saved = tx.save()
+    tx.rollback()
+    other = seiche.open(lake.store).resume(saved)
+    assert other.table("shop.a").to_arrow()["id"].to_pylist() == [2]
+    other.table("shop.c").append(rows(8))
+    other.commit()
+    assert (ids(lake, "shop.a"), ids(lake, "shop.c")) == ([2], [7, 8])
+    assert lake.tables("shop") == [("shop", "a"), ("shop", "c"), ("shop", "d")]
+    with pytest.raises(NotFound, match="no transaction"):
+        lake.resume("00000000-0000-4000-8000-000000000000")
+
+
+def test_a_saved_serializable_transaction_still_knows_what_it_read(lake: Lake) -> None:
+    tx = lake.transaction("serializable")
+    tx.table("shop.a").to_arrow()
+    tx.table("shop.b").append(rows(1))
+    tx.save()
+    lake.table("shop.a").append(rows(1))
+    with pytest.raises(RetryableConflict, match="read by this transaction"):
+        seiche.open(lake.store).resume(tx.id).commit()
+
+
+def test_plain_lance_reads_and_is_refused_as_a_writer(lake: Lake) -> None:
+    """Rule 6."""
+    path = lake.table("shop.a").uri
+    early = lance.dataset(path)
+    lake.table("shop.a").append(rows(1))
+    plain = lance.dataset(path)
+    assert plain.to_table()["id"].to_pylist() == [1]
+    for handle in (early, plain):
+        with pytest.raises(OSError, match="cannot be written"):
+            lance.write_dataset(rows(2), handle, mode="append")
+    with pytest.raises(OSError, match="cannot be written"):
+        plain.delete("id = 1")
+    assert ids(lake, "shop.a") == [1]
