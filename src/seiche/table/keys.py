@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from seiche.table.format.transaction_pb2 import KeyExistenceFilter
 
-__all__ = ["SharedKeys", "shared_keys"]
+__all__ = ["SharedKeys", "is_empty", "shared_keys"]
 
 # What a Bloom filter without parameters was made with.
 _ITEMS = 8192
@@ -36,7 +36,7 @@ def shared_keys(ours: KeyExistenceFilter, theirs: KeyExistenceFilter) -> SharedK
     kinds = ours.WhichOneof("data"), theirs.WhichOneof("data")
     if None in kinds:
         return SharedKeys("inserted rows whose keys are in a filter of an unknown kind")
-    if _is_empty(ours) or _is_empty(theirs):
+    if is_empty(ours) or is_empty(theirs):
         return None
     if kinds == ("exact", "exact"):
         both = sorted(set(ours.exact.key_hashes) & set(theirs.exact.key_hashes))
@@ -46,10 +46,14 @@ def shared_keys(ours: KeyExistenceFilter, theirs: KeyExistenceFilter) -> SharedK
     return SharedKeys("inserted rows whose keys cannot be compared: an exact set against a Bloom filter")
 
 
-def _is_empty(keys: KeyExistenceFilter) -> bool:
-    if keys.WhichOneof("data") == "exact":
-        return not keys.exact.key_hashes
-    return not any(keys.bloom.bitmap)
+def is_empty(keys: KeyExistenceFilter) -> bool:
+    """Whether it is certain that no key is in the filter."""
+    match keys.WhichOneof("data"):
+        case "exact":
+            return not keys.exact.key_hashes
+        case "bloom":
+            return not any(keys.bloom.bitmap)
+    return False
 
 
 def _shared_in_bloom(ours: KeyExistenceFilter.BloomFilter, theirs: KeyExistenceFilter.BloomFilter) -> SharedKeys | None:
