@@ -20,7 +20,7 @@ from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.flags import DELETION_FILES
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.splitting import split
+from seiche.table.format.splitting import check_entries, split
 from seiche.table.format.transaction_pb2 import Transaction
 
 __all__ = ["ManifestFile", "decode", "encode", "read_transaction"]
@@ -79,10 +79,8 @@ def decode(data: bytes, *, path: str) -> ManifestFile:
         raise _broken(path, "the manifest message cannot be decoded", start, str(error)) from error
     has_deletions = bool(header.reader_feature_flags & DELETION_FILES)
     fragments = Fragments.from_stored(stored, has_deletions=has_deletions, source=path)
-    index_section = b""
-    if header.HasField("index_section"):
-        index_section = bytes(_section(data, header.index_section, "index section", path))
-    manifest = Manifest(header, fragments, index_section, source=path)
+    indices = _index_section(data, header.index_section, path) if header.HasField("index_section") else b""
+    manifest = Manifest(header, fragments, indices, source=path)
     return ManifestFile(manifest, _transaction_of(header, data, path))
 
 
@@ -113,6 +111,15 @@ def _last_section(head: bytes, end: int) -> int | None:
     if 4 + first == end:
         return 0
     return 4 + first if 4 + first + 4 <= end else None
+
+
+def _index_section(data: bytes, offset: int, path: str) -> bytes:
+    section = _section(data, offset, "index section", path)
+    try:
+        check_entries(section)
+    except DecodeError as error:
+        raise _broken(path, "the index section cannot be decoded", offset, str(error)) from error
+    return bytes(section)
 
 
 def _transaction_of(header: pb.Manifest, data: bytes, path: str) -> Transaction | None:
