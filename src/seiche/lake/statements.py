@@ -36,7 +36,13 @@ class Statements(ABC):
         """Remove the rows that match a predicate (SQL)."""
         return self.table(table).delete(predicate, **options)
 
-    def update(self, table: TableName, set: Mapping[str, str], where: str | None = None, **options: Any) -> Result:
+    def update(
+        self,
+        table: TableName,
+        set: Mapping[str, str],  # noqa: A002 - the word for it
+        where: str | None = None,
+        **options: Any,
+    ) -> Result:
         """Give columns of the matching rows other values, by SQL expressions."""
         return self.table(table).update(set, where=where, **options)
 
