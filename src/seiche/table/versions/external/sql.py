@@ -1,6 +1,7 @@
 """Records as rows: the statements that SQLite and PostgreSQL share."""
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from seiche.table.versions.external.base import ManifestStore, lost, not_there
@@ -56,6 +57,11 @@ class SqlManifestStore(ManifestStore):
         self._get, self._latest, self._insert, self._update, self._delete = (
             statement.format(table=table, **marks) for statement in (_GET, _LATEST, _INSERT, _UPDATE, _DELETE)
         )
+
+    def __del__(self) -> None:
+        # Tables are not closed by their users, so neither is what they hold; the libraries complain about that.
+        with suppress(Exception):
+            self.close()
 
     @abstractmethod
     def _read(self, statement: str, values: dict[str, Any]) -> list[Any]:
