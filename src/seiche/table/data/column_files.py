@@ -13,7 +13,7 @@ from seiche.table.data.assign import assigned
 from seiche.table.data.moving import stored_form
 from seiche.table.data.removal import by_fragment, live_rows
 from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, batches, find_rows, quoted, scanner
-from seiche.table.data.write import UNLIMITED, subset, write_rows
+from seiche.table.data.write import UNLIMITED, write_rows
 from seiche.table.format import roaring
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations.files import settle
@@ -86,8 +86,7 @@ def _rewrite(
         old = _read(snapshot, fragment_id, schema, {name: quoted(name) for name in schema.names}, form=stored_form)
     parts = patched(fragment.physical_rows, new if old is None else old, iter(()) if old is None else new)
     rows = (pa.RecordBatch.from_arrays(list(values), schema=schema) for values in parts)
-    header = subset(snapshot.manifest.header, schema.names)
-    written = write_rows(snapshot.store, header, schema, rows, UNLIMITED)
+    written = write_rows(snapshot.store, snapshot.manifest.header, schema, rows, UNLIMITED)
     if len(written.fragments) != 1 or written.rows != fragment.physical_rows:
         raise Corrupt(
             f"{written.rows} rows in {written.files} files were written for the {fragment.physical_rows} rows of"

@@ -95,10 +95,13 @@ def _with_row_ids(fragments: Sequence[DataFragment], row_ids: "NDArray[np.uint64
 def stored_form(values: pa.Array, field: pa.Field) -> pa.Array:
     """Values as they were read, in the form in which the column is written.
 
-    Only blobs differ: they are read as bytes, and the newer kind is written as bytes or the address of a file.
+    Blobs differ: they are read as bytes, and the newer kind is written as bytes or the address of a file. So do
+    dictionaries, of which only the values are read from a version that is not published.
     """
-    if values.type == field.type or not isinstance(field.type, pa.BaseExtensionType):
+    if values.type == field.type:
         return values
+    if not isinstance(field.type, pa.BaseExtensionType):
+        return values.cast(field.type)
     storage = field.type.storage_type
     if pa.types.is_large_binary(values.type) and pa.types.is_struct(storage):
         nowhere = pa.nulls(len(values), storage.field("uri").type)

@@ -9,6 +9,7 @@ from seiche.errors import InvalidInput
 from seiche.store.base import Store
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import Manifest as Header
 
 __all__ = ["open_staged", "open_version", "scan"]
 
@@ -21,16 +22,21 @@ def open_version(store: Store, version: int) -> lance.LanceDataset:
 def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = None) -> lance.LanceDataset:
     """A native dataset of a version that is not published, for reading only: it must never commit.
 
-    Indices are read from the published version that the number in the manifest names, so the dataset pretends to be `base`,
-    whose indices it then uses, with the fragments of `manifest`; without a base it has none.
+    Indices are read from the published version that the number in the manifest names, so the dataset pretends to be
+    `base`, whose indices it then uses, with the fragments of `manifest`. It has none without a base, nor if the indices
+    have changed since: those of `base` would answer for columns that have other values now. Without a base, columns of
+    a dictionary type come as plain values: native code looks for dictionaries in the file of the version, too.
     """
     header = manifest.copy_header()
     header.ClearField("index_section")
     # The fence is for those who would commit; this dataset only writes files, for a commit of ours.
     header.writer_feature_flags &= ~SEICHE_FENCE
-    if base is not None and base.header.HasField("index_section"):
+    if base is None:
+        _without_dictionaries(header)
+    else:
         header.version = base.version
-        header.index_section = base.header.index_section
+        if base.header.HasField("index_section") and manifest.indices == base.indices:
+            header.index_section = base.header.index_section
     message = b"".join([header.SerializeToString(), *manifest.fragments.pieces])
     return lance.LanceDataset(store.native_uri(), serialized_manifest=message, storage_options=_options(store))
 
@@ -46,6 +52,14 @@ def scan(dataset: lance.LanceDataset, columns: list[str] | None, filter: str | N
             columns=columns,
             filter=filter,
         ) from error
+
+
+def _without_dictionaries(header: Header) -> None:
+    for field in header.fields:
+        kind, _, rest = field.logical_type.partition(":")
+        if kind == "dict":
+            field.logical_type = rest.partition(":")[0]
+            field.ClearField("dictionary")
 
 
 def _options(store: Store) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from lance.fragment import write_fragments
@@ -11,13 +12,19 @@ from seiche.errors import InvalidInput, Unavailable
 from seiche.store.base import Store
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
+from seiche.table.data.scanning import native_message
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
 
-__all__ = ["UNLIMITED", "Limits", "Written", "subset", "write_rows"]
+if TYPE_CHECKING:
+    import lance
 
+__all__ = ["UNLIMITED", "Limits", "Written", "fields_of", "write_rows"]
+
+# How manifests call the first generation of the data format, or do not.
+_LEGACY = frozenset({"", "0.1"})
 _USUAL_ROWS = 1 << 20
 _USUAL_BYTES = 90 << 30
 
@@ -77,39 +84,58 @@ def write_rows(
     if first is None:
         return Written()
     rows = _Watched(chain([first], batches))
-    # The native writer wants a dataset. One without fragments does, and costs the same however many the table has.
-    target = open_staged(store, Manifest(header, Fragments()))
     reader = pa.RecordBatchReader.from_batches(schema, iter(rows))
+    version = header.data_format.version
     try:
         made = write_fragments(
-            reader, target, mode="append", max_rows_per_file=limits.rows, max_bytes_per_file=limits.size
+            reader,
+            _nothing(store, header),
+            mode="overwrite",
+            data_storage_version="legacy" if version in _LEGACY else version,
+            max_rows_per_file=limits.rows,
+            max_bytes_per_file=limits.size,
         )
     except Exception as error:
         if rows.failure is not None:
             raise rows.failure from None
-        raise Unavailable(f"{store.uri}: data files could not be written: {error}", table=store.uri) from error
-    written = Written(tuple(map(fragment_from_lance, made)))
+        message = f"{store.uri}: data files could not be written: {native_message(error)}"
+        raise Unavailable(message, table=store.uri) from error
+    ids = [field.id for field in fields_of(header, schema.names)]
+    written = Written(tuple(_renumbered(fragment_from_lance(one), ids) for one in made))
     store.flush(f"data/{file.path}" for fragment in written.fragments for file in fragment.files)
     return written
 
 
-def subset(header: Header, columns: Sequence[str]) -> Header:
-    """A header that knows these columns only, under the ids that they have."""
-    made = Header()
-    made.CopyFrom(header)
-    del made.fields[:]
-    made.fields.extend(fields_of(header, columns))
-    return made
+def _nothing(store: Store, header: Header) -> "lance.LanceDataset":
+    """A dataset at the place of the table, with nothing in it.
+
+    The native writer wants one. Given the version that is being changed it would cost as much as that has fragments, be
+    refused for what only concerns commits, and not open at all where a column has dictionaries and the version is not
+    published.
+    """
+    empty = Header(version=header.version, data_format=header.data_format)
+    return open_staged(store, Manifest(empty, Fragments()))
+
+
+def _renumbered(fragment: DataFragment, ids: Sequence[int]) -> DataFragment:
+    """The fragment under the table's field ids: written for a table of its own, its fields are numbered from 0 on."""
+    for file in fragment.files:
+        file.fields[:] = [ids[one] for one in file.fields]
+    return fragment
 
 
 def fields_of(header: Header, columns: Sequence[str]) -> list[Field]:
-    """The fields of these columns and all that is inside them, in the order of the schema."""
-    kept: set[int] = set()
-    found = []
-    for field in header.fields:  # parents come before what is inside them
-        if field.parent_id in kept or (field.parent_id == -1 and field.name in columns):
-            kept.add(field.id)
-            found.append(field)
+    """The fields of these columns and all that is inside them, depth first, in the order in which they are given."""
+    below: dict[int, list[Field]] = {}
+    for field in header.fields:
+        below.setdefault(field.parent_id, []).append(field)
+    tops = {field.name: field for field in below.get(-1, [])}
+    found: list[Field] = []
+    waiting = [tops[name] for name in reversed(columns)]
+    while waiting:
+        field = waiting.pop()
+        found.append(field)
+        waiting.extend(reversed(below.get(field.id, [])))
     return found
 
 
