@@ -1,15 +1,18 @@
 """The one protocol that everything above speaks to storage with."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from seiche.errors import NotFound
 
-__all__ = ["Buffer", "Data", "ObjectInfo", "Store"]
+__all__ = ["Buffer", "Data", "Done", "Item", "ObjectInfo", "Store"]
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -150,24 +153,22 @@ class Store(ABC):
         """
         return 0
 
-    def get_many(self, paths: Iterable[str], *, parallel: int = 16) -> Sequence[bytes]:
-        """The files in the order asked for, read in parallel; the first error is raised."""
-        wanted = list(paths)
-        if len(wanted) < 2:
-            return [self.get(path) for path in wanted]
-        with ThreadPoolExecutor(min(parallel, len(wanted)), "seiche-get") as pool:
-            return list(pool.map(self.get, wanted))
-
-    def put_many(self, files: Mapping[str, Data], *, durable: bool = True, parallel: int = 16) -> None:
-        """Write all files, new names only (`put_if_absent`), in parallel.
+    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item], *, parallel: int = 16) -> Sequence[Done]:
+        """`work` done to all items, several at a time where that helps; the results in order.
 
         The first error is raised when all have ended.
         """
-        if len(files) < 2:
-            for path, data in files.items():
-                self.put_if_absent(path, data, durable=durable)
-            return
-        with ThreadPoolExecutor(min(parallel, len(files)), "seiche-put") as pool:
-            pending = [pool.submit(self.put_if_absent, path, data, durable=durable) for path, data in files.items()]
-        for done in pending:
-            done.result()
+        wanted = tuple(items)
+        if len(wanted) < 2:
+            return [work(item) for item in wanted]
+        with ThreadPoolExecutor(min(parallel, len(wanted)), "seiche-store") as pool:
+            pending = [pool.submit(work, item) for item in wanted]
+        return [done.result() for done in pending]
+
+    def get_many(self, paths: Iterable[str], *, parallel: int = 16) -> Sequence[bytes]:
+        """The files in the order asked for, read in parallel."""
+        return self.in_parallel(self.get, paths, parallel=parallel)
+
+    def put_many(self, files: Mapping[str, Data], *, durable: bool = True, parallel: int = 16) -> None:
+        """Write all files, new names only (`put_if_absent`), in parallel."""
+        self.in_parallel(lambda path: self.put_if_absent(path, files[path], durable=durable), files, parallel=parallel)

@@ -1,11 +1,11 @@
 """A directory of a store, seen as a store of its own."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from seiche.store import paths
-from seiche.store.base import Data, ObjectInfo, Store
+from seiche.store.base import Data, Done, Item, ObjectInfo, Store
 
 __all__ = ["PrefixStore", "below"]
 
@@ -74,6 +74,9 @@ class PrefixStore(Store):
             recursive=recursive,
         )
         return map(self._relative, found)
+
+    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item], *, parallel: int = 16) -> Sequence[Done]:
+        return self.inner.in_parallel(work, items, parallel=parallel)
 
     def _relative(self, info: ObjectInfo) -> ObjectInfo:
         return replace(info, path=info.path[len(self._start) :])

@@ -1,7 +1,6 @@
 """A transaction on its way to being committed: what it has been checked against, and what it would make."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from pyroaring import BitMap
@@ -73,11 +72,9 @@ class Pending:
 
     def _newer(self, newest: int) -> Iterator[Committed]:
         versions = range(self.checked + 1, newest + 1)
-        if len(versions) > 2 and not self._versions.store.lists_in_one_request:
-            with ThreadPoolExecutor(min(16, len(versions)), "seiche-load") as pool:
-                yield from pool.map(self._committed, versions)
-        else:
-            yield from map(self._committed, versions)
+        if self._versions.store.lists_in_one_request:
+            return map(self._committed, versions)
+        return iter(self._versions.store.in_parallel(self._committed, versions))
 
     def _committed(self, version: int) -> Committed:
         try:

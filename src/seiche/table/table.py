@@ -1,10 +1,9 @@
 """The class a user of one table holds."""
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
@@ -62,9 +61,8 @@ class Table(TableVerbs):
         self._pinned = pinned
         self._runtime = runtime
 
-    @classmethod
+    @staticmethod
     def create(
-        cls,
         uri: str | Store,
         schema: "pa.Schema",
         *,
@@ -74,7 +72,7 @@ class Table(TableVerbs):
         stable_row_ids: bool = False,
         runtime: Runtime = SYSTEM,
         **options: Any,
-    ) -> Self:
+    ) -> "Table":
         """Make an empty table; `AlreadyExists` if there is one, which is then left untouched."""
         from seiche.table.format.schema import from_arrow, metadata_from_arrow
 
@@ -90,11 +88,10 @@ class Table(TableVerbs):
         )
         first = empty(stable_row_ids=stable_row_ids)
         committed = Committer(versions, runtime, Patience()).create(_transaction(operation, 0, runtime), first)
-        return cls(versions, committed.manifest, runtime=runtime)
+        return Table(versions, committed.manifest, runtime=runtime)
 
-    @classmethod
+    @staticmethod
     def open(
-        cls,
         uri: str | Store,
         version: int | str | None = None,
         *,
@@ -102,14 +99,14 @@ class Table(TableVerbs):
         as_of: datetime | None = None,
         runtime: Runtime = SYSTEM,
         **options: Any,
-    ) -> Self:
+    ) -> "Table":
         """The table at `uri`: live, or pinned at a version number, a tag, or the time `as_of`."""
         store = _store(uri, runtime, options)
         if branch is not None:
             store = find_branch(store, branch)
         versions = PutVersions(store, runtime=runtime)
         newest = versions.newest()
-        live = cls(versions, versions.read(newest).manifest, runtime=runtime)
+        live = Table(versions, versions.read(newest).manifest, runtime=runtime)
         return live if version is None and as_of is None else live.checkout(version, as_of=as_of)
 
     @property
@@ -147,14 +144,12 @@ class Table(TableVerbs):
     def versions(self) -> list[Version]:
         """The versions that are kept, oldest first, with the time and the operation that made each."""
         kept = self._versions.all()
-        with ThreadPoolExecutor(8, "seiche-versions") as pool:
-            return list(pool.map(self._describe, kept))
+        return list(self.store.in_parallel(self._describe, kept))
 
     def transactions(self, since: int = 0) -> list[tuple[int, Transaction]]:
         """The transactions that made the kept versions after `since`, with the version each made."""
         kept = [version for version in self._versions.all() if version > since]
-        with ThreadPoolExecutor(8, "seiche-transactions") as pool:
-            return list(zip(kept, pool.map(self._versions.transaction, kept), strict=True))
+        return list(zip(kept, self.store.in_parallel(self._versions.transaction, kept), strict=True))
 
     def checkout(
         self, version: int | str | None = None, *, branch: str | None = None, as_of: datetime | None = None

@@ -1,12 +1,12 @@
 """A store in a dictionary: small, quick and the same at every run."""
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
-from seiche.store.base import Data, ObjectInfo, Store
+from seiche.store.base import Data, Done, Item, ObjectInfo, Store
 from seiche.store.files import joined
 from seiche.store.paths import check, check_directory, check_start_after, join, parent
 
@@ -83,12 +83,9 @@ class DictStore(Store):
         check_start_after(check_directory(prefix), start_after)
         return self._listed(prefix, start_after, recursive)
 
-    def get_many(self, paths: Iterable[str], *, parallel: int = 16) -> Sequence[bytes]:
-        return [self.get(path) for path in paths]
-
-    def put_many(self, files: Mapping[str, Data], *, durable: bool = True, parallel: int = 16) -> None:
-        for path, data in files.items():
-            self.put_if_absent(path, data)
+    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item], *, parallel: int = 16) -> Sequence[Done]:
+        # One after the other, so that a run is the same each time.
+        return [work(item) for item in items]
 
     def _find(self, path: str) -> tuple[bytes, ObjectInfo]:
         found = self._files.get(check(path))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from seiche.store.base import Data, ObjectInfo, Store
+from seiche.store.base import Data, Done, Item, ObjectInfo, Store
 from seiche.store.files import buffers
 
 __all__ = ["CONDITIONAL", "READS", "WRITES", "Call", "WrappingStore"]
@@ -109,12 +109,9 @@ class WrappingStore(Store):
             Call("list", prefix), lambda: self._inner.list(prefix, start_after=start_after, recursive=recursive)
         )
 
-    def get_many(self, paths: Iterable[str], *, parallel: int = 16) -> Sequence[bytes]:
-        return [self.get(path) for path in paths]
-
-    def put_many(self, files: Mapping[str, Data], *, durable: bool = True, parallel: int = 16) -> None:
-        for path, data in files.items():
-            self.put_if_absent(path, data, durable=durable)
+    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item], *, parallel: int = 16) -> Sequence[Done]:
+        # One after the other, so that a run is the same each time.
+        return [work(item) for item in items]
 
 
 def _size(data: Data) -> int:
