@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from seiche.table.format import file, flags
 from tests.unit.format.whole_tables import check_table
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "lance"
@@ -28,3 +29,15 @@ def test_each_file_of_a_kept_table_is_read_whole(name: str) -> None:
 def test_the_kept_tables_hold_everything() -> None:
     seen = sum((check_table(FIXTURES / name) for name in TABLES), Counter())
     assert [what for what in SEEN if not seen[what]] == []
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_flags_are_recomputed_to_what_pylance_set(name: str) -> None:
+    for path in (FIXTURES / name).rglob("*.manifest"):
+        manifest = file.decode(path.read_bytes(), path=path.name).manifest
+        flags.require_writable(manifest.header)
+        header = manifest.copy_header()
+        has_deletions = any(fragment.HasField("deletion_file") for fragment in manifest.fragments)
+        assert manifest.fragments.has_deletions == has_deletions
+        flags.recompute(header, has_deletions=has_deletions)
+        assert header == manifest.header
