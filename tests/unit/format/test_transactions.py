@@ -1,5 +1,7 @@
 """The transaction message: operations of newer writers are found and kept byte for byte."""
 
+from pathlib import Path
+
 import pytest
 
 from seiche.errors import Corrupt
@@ -8,6 +10,7 @@ from seiche.table.format.transaction_pb2 import Append, Overwrite, Transaction, 
 from seiche.table.format.transactions import UnknownOperation
 from seiche.table.format.unknown import unknown_fields
 
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "lance"
 PAYLOADS = [b"", b"\x08\x01", b"\x0a\x03abc", bytes(range(256)) * 3]
 
 
@@ -64,6 +67,34 @@ def test_damage_is_corrupt_and_names_the_file(data: bytes) -> None:
         transactions.decode(data, path="_transactions/3-x.txn")
     assert caught.value.path == "_transactions/3-x.txn"
     assert "_transactions/3-x.txn" in str(caught.value)
+
+
+def test_damage_anywhere_is_corrupt_or_still_a_transaction() -> None:
+    smallest = min(FIXTURES.rglob("*.txn"), key=lambda path: path.stat().st_size)
+    data = smallest.read_bytes()
+    refused = 0
+    for at in range(len(data)):
+        for damaged in [data[:at], *(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :] for bit in range(8))]:
+            try:
+                assert str(transactions.decode(damaged, path="x.txn")) is not None
+            except Corrupt:
+                refused += 1
+    assert refused > len(data)
+
+
+@pytest.mark.parametrize("name", ["blob_append", "blob_overwrite"])
+def test_operations_on_the_table_of_large_values_round_trip(name: str) -> None:
+    transaction = Transaction(read_version=3, uuid="u", append=Append())
+    fragments = getattr(transaction, name).fragments
+    fragments.add(id=4, physical_rows=9).files.add(path="x.lance")
+    stored = transaction.SerializeToString()
+    read = transactions.decode(stored, path="x.txn")
+    assert read == transaction
+    assert read.WhichOneof("blob_operation") == name
+    assert read.SerializeToString() == stored
+    assert list(unknown_fields(read)) == []
+    # Numbers as in the published definition: 200 and 202.
+    assert bytes([0xC2 if name == "blob_append" else 0xD2, 0x0C]) in stored
 
 
 def test_the_name_of_the_file() -> None:
