@@ -5,6 +5,7 @@ the changes that were both prepared from the same version, and compares what com
 change is a function of a few dictionaries.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -38,6 +39,7 @@ from seiche.table.operations import (
     DataReplacementGroup,
     Delete,
     KeyExistenceFilter,
+    Merge,
     MergedGeneration,
     Operation,
     Overwrite,
@@ -147,7 +149,7 @@ class Workshop:
 
     def copy(self, to: Path) -> Path:
         """A table of one's own, with the files of every change prepared so far."""
-        shutil.copytree(self.path, to, dirs_exist_ok=True)
+        shutil.copytree(self.path, to, dirs_exist_ok=True, copy_function=_share)
         return to
 
     def change(self, operation: str, name: str) -> Prepared:
@@ -171,7 +173,7 @@ class Workshop:
         _, transaction = open_table(scratch).transactions()[-1]
         for directory in ("data", "_deletions", "_indices"):
             if (scratch / directory).exists():
-                shutil.copytree(scratch / directory, self.path / directory, dirs_exist_ok=True)
+                shutil.copytree(scratch / directory, self.path / directory, dirs_exist_ok=True, copy_function=_share)
         shutil.rmtree(scratch)
         return transaction
 
@@ -375,13 +377,29 @@ class Workshop:
             alteration: Any = {"path": column, "data_type": pa.int32()}
             made = self.through_pylance(lambda ds: ds.alter_columns(alteration))
             return Prepared(made.operation, lambda state: _drop(state, f"{column}_idx"))
-        made = self.through_pylance(lambda ds: ds.add_columns({name: "id * 10"}))
+        if how == "rewrite":
+            return self._rewritten_column()
+        made = self.through_pylance(lambda ds: ds.add_columns({column or name: "id * 10"}))
+        operation = made.operation
+        if how == "require":
+            assert isinstance(operation, Merge)
+            schema = [pb.Field.FromString(one.SerializeToString()) for one in operation.schema]
+            schema[-1].nullable = False
+            operation = Merge(operation.fragments, tuple(schema))
 
         def effect(state: State) -> None:
             for one, row in state.rows.items():
-                row[name] = 10 * one
+                row[column or name] = 10 * one
 
-        return Prepared(made.operation, effect)
+        return Prepared(operation, effect)
+
+    def _rewritten_column(self) -> Prepared:
+        """All fragments as they are, but for other values of v in the first."""
+        column = self.change("Update", "column 0")
+        assert isinstance(column.operation, Update)
+        (changed,) = column.operation.updated_fragments
+        fragments = tuple(changed if one.id == changed.id else one for one in self.manifest.fragments)
+        return Prepared(Merge(fragments, tuple(self.manifest.header.fields)), column.effect)
 
     def _Project(self, name: str) -> Prepared:
         how, _, column = name.partition(" ")
@@ -473,6 +491,14 @@ class Workshop:
         assert isinstance(made.operation, Append)
         (fragment,) = made.operation.fragments
         return fragment
+
+
+def _share(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """A second name for the same file, where that is safe: all but what is in `_versions` is never written in place."""
+    if Path(source).parent.name == "_versions":
+        shutil.copyfile(source, target)
+    elif not os.path.exists(target):
+        os.link(source, target)
 
 
 def affected(ids: Iterable[int], operation: Delete | Update) -> dict[int, BitMap]:

@@ -71,7 +71,7 @@ def ask(situation: Situation, ours: Prepared, shop: Workshop, path: Path, alone:
 
 
 def _compact(stale: lance.LanceDataset) -> None:
-    """A compaction commits a ReserveFragments and then a Rewrite; what is said about the Rewrite does not matter here."""
+    """A compaction commits a ReserveFragments, and then a Rewrite, of which the outcome does not matter here."""
     plan = Compaction.plan(stale, _COMPACTION)
     try:
         Compaction.commit(stale, [task.execute(stale) for task in plan.tasks], _COMPACTION)

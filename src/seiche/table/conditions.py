@@ -12,7 +12,7 @@ from seiche.table.conflicts import Committed, Dispute
 from seiche.table.format.index_details import FRAGMENT_REUSE, MEM_WAL, find, mem_wal_details
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field, IndexMetadata
-from seiche.table.keys import shared_keys
+from seiche.table.keys import is_empty, shared_keys
 from seiche.table.operations import (
     CreateIndex,
     DataReplacement,
@@ -152,7 +152,8 @@ def schema(meeting: Encounter) -> Dispute | None:
     """Our new rows or columns do not fit the schema that they left.
 
     A field that was merely dropped is harmless: its values stay in the files, unread. But a field id may come to stand
-    for another column, and a column may come to need values that our files do not have.
+    for another column, a column may get another field id, under which our files have nothing, and a column may come to
+    need values that our files do not have.
     """
     before, after = _fields(meeting.read()), _fields(meeting.other.load())
     newly_required = footprint.required(before, after)
@@ -170,9 +171,14 @@ def _fields(manifest: Manifest) -> dict[int, Field]:
 
 
 def _redefined(field_ids: Iterable[int], before: Mapping[int, Field], after: Mapping[int, Field]) -> Dispute | None:
-    for field_id in sorted(after.keys() & set(field_ids)):
+    """One of the fields stands for another column now, or its column is another field."""
+    by_path = {footprint.path_of(one, after): one for one in after}
+    for field_id in sorted(set(field_ids)):
         was, now = footprint.path_of(field_id, before), footprint.path_of(field_id, after)
-        if was != now or before[field_id].logical_type != after[field_id].logical_type:
+        if field_id not in after and was in by_path:
+            what = f"put field {by_path[was]} in the place of field {field_id}, {'.'.join(was)}"
+            return Dispute(what, keys=(str(field_id),))
+        if field_id in after and (was != now or before[field_id].logical_type != after[field_id].logical_type):
             old, new = _described(was, before.get(field_id)), _described(now, after[field_id])
             return Dispute(f"made field {field_id}, which was {old}, {new}", keys=(str(field_id),))
     return None
@@ -216,7 +222,7 @@ def metadata(meeting: Encounter) -> Dispute | None:
 def inserted(meeting: Encounter) -> Dispute | None:
     """Our merge inserted rows by key, and they may have inserted the same key."""
     ours = meeting.ours.inserted_rows if isinstance(meeting.ours, Update) else None
-    if ours is None:
+    if ours is None or is_empty(ours):  # a merge that only updates has nothing to lose to a new row
         return None
     if not isinstance(meeting.theirs, Update):
         return Dispute("added rows whose keys are not known")

@@ -158,16 +158,25 @@ class TransactionRebase:
         mine, others = footprint.updated_fragments(self.transaction.operation), footprint.updated_fragments(theirs)
         tracked = dict(self.fragments)
         for fragment_id in shared:
-            if fragment_id not in others:
-                raise self._retry(other, f"removed fragment {fragment_id}", (fragment_id,))
-            if fragment_id not in mine:
-                raise self._retry(other, f"changed rows of fragment {fragment_id}, which we remove", (fragment_id,))
+            self._check_not_removed(fragment_id, other)
             before = self._tracked(fragment_id)
-            if not _files(before.fragment) == _files(mine[fragment_id]) == _files(others[fragment_id]):
-                what = f"changed fragment {fragment_id}, of which one side wrote new data files"
-                raise self._retry(other, what, (fragment_id,))
+            self._check_same_files(before.fragment, mine.get(fragment_id), others.get(fragment_id), other)
             tracked[fragment_id] = replace(before, changed_by=(*before.changed_by, other))
         return replace(self, fragments=tracked)
+
+    def _check_not_removed(self, fragment_id: int, other: Committed) -> None:
+        if fragment_id in footprint.removed_fragments(other.transaction.operation):
+            raise self._retry(other, f"removed fragment {fragment_id}", (fragment_id,))
+        if fragment_id in footprint.removed_fragments(self.transaction.operation):
+            raise self._retry(other, f"changed rows of fragment {fragment_id}, which we remove", (fragment_id,))
+
+    def _check_same_files(
+        self, before: DataFragment, ours: DataFragment | None, theirs: DataFragment | None, other: Committed
+    ) -> None:
+        files = _files(before)
+        if any(one is not None and _files(one) != files for one in (ours, theirs)):
+            what = f"changed fragment {before.id}, of which one side wrote new data files"
+            raise self._retry(other, what, (before.id,))
 
     def _tracked(self, fragment_id: int) -> Tracked:
         if fragment_id in self.fragments:
@@ -269,7 +278,7 @@ class TransactionRebase:
             rebased = replace(operation, updated_fragments=kept, deleted_fragment_ids=gone)
         else:
             rebased = replace(operation, updated_fragments=kept, removed_fragment_ids=gone)
-        return replace(self.transaction, operation=rebased, read_version=latest.version)
+        return _rebased_on(self.transaction, rebased, latest.version)
 
     def _merged(
         self, tracked: Tracked, ours: DataFragment, current: DataFragment, version: int, deletions: DeletionFiles
@@ -277,10 +286,9 @@ class TransactionRebase:
         """The fragment as it is now, without the rows that we take out; `None` if that leaves none."""
         mine = self._rows_of(tracked, ours, deletions)
         theirs = deletions.read(current)
-        if both := mine & theirs:
-            raise self._same_rows(tracked, both, deletions)
+        self._check_other_rows(tracked, mine & theirs, deletions)
         merged = mine | theirs
-        if current.physical_rows and len(merged) >= current.physical_rows:
+        if _is_emptied(current, merged):
             return None
         key = current.id, current.deletion_file.SerializeToString()
         if key not in self._written:
@@ -301,13 +309,16 @@ class TransactionRebase:
             what = f"changed fragment {ours.id}, and which of its rows we change cannot be found out: {error.message}"
             raise self._retry(tracked.changed_by[0], what, (ours.id,)) from error
 
-    def _same_rows(self, tracked: Tracked, both: BitMap, deletions: DeletionFiles) -> Exception:
+    def _check_other_rows(self, tracked: Tracked, both: BitMap, deletions: DeletionFiles) -> None:
+        if not both:
+            return
         fragment_id = tracked.fragment.id
-        for other in tracked.changed_by:
+        for other in tracked.changed_by:  # deletion vectors are cumulative: the first that has the rows took them
             theirs = footprint.updated_fragments(other.transaction.operation)[fragment_id]
             if both & deletions.read(theirs):
-                break
-        return self._retry(other, f"took out the same {listed('row', both)} of fragment {fragment_id}", (fragment_id,))
+                what = f"took out the same {listed('row', both)} of fragment {fragment_id}"
+                raise self._retry(other, what, (fragment_id,))
+        raise self._retry(tracked.changed_by[-1], f"took out rows of fragment {fragment_id}", (fragment_id,))
 
     def _vanished(self, fragment_id: int, latest: Manifest) -> Exception:
         transaction = self.transaction
@@ -360,6 +371,16 @@ _STEPS: Mapping[str, Callable[[TransactionRebase, Committed], TransactionRebase]
     "reuse": TransactionRebase._reuse,
     "rows": TransactionRebase._rows,
 }
+
+
+def _rebased_on(transaction: Transaction, operation: Delete | Update, version: int) -> Transaction:
+    """A rebased Delete or Update counts as made from the version it was rebased on, as pylance has it."""
+    return replace(transaction, operation=operation, read_version=version)
+
+
+def _is_emptied(fragment: DataFragment, deleted: BitMap) -> bool:
+    """Whether no row is left; unknown if the fragment does not say how many it has, and then it stays."""
+    return 0 < fragment.physical_rows <= len(deleted)
 
 
 def _files(fragment: DataFragment) -> list[bytes]:

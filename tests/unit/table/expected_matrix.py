@@ -47,6 +47,8 @@ CreateIndex       | rows          | on v          | ok
 Rewrite           | rows          | 0,1           | ok
 Rewrite           | rows          | 0,1           | ok           | stable
 Merge             | rows          | z             | ok
+Merge             | rows          | require z     | retry
+Merge             | rows          | cast w        | retry
 Project           | rows          | drop w        | ok
 Project           | rows          | rename w      | retry
 Project           | rows          | require v     | retry
@@ -167,6 +169,8 @@ Rewrite           | drop id_idx   | 0,1           | ok
 Merge             | on v          | z             | ok
 Merge             | on v          | cast w        | ok
 Merge             | on w          | cast w        | retry
+Merge             | on v          | rewrite v     | rebase
+Merge             | on w          | rewrite v     | ok
 Project           | on v          | drop w        | ok
 Project           | on w          | drop w        | retry
 Project           | on w          | rename w      | retry
@@ -242,6 +246,7 @@ Delete            | z             | 0a            | retry
 Overwrite         | z             | plain         | incompatible
 CreateIndex       | z             | on v          | ok
 CreateIndex       | cast w        | on w          | ok
+CreateIndex       | rewrite v     | on v          | ok
 Rewrite           | z             | 0,1           | retry
 Merge             | z             | y             | retry
 Project           | z             | drop w        | incompatible
