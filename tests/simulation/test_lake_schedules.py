@@ -49,7 +49,7 @@ class Scenario:
         def process(on_call: Callable[[Call], None]) -> int:
             store = SimulatedStore(self.store, on_call=on_call, faults=self.faults, seed=self.seed * 10 + number)
             self.stores.append(store)
-            lake = opened(store, seed=self.seed * 100 + number)
+            lake = opened(store, seed=10_000 + self.seed * 100 + number)
             with lake.transaction(key=f"w{number}") as tx:
                 for name in TABLES:
                     tx.table(name).apply(append(f"w{number}"))
@@ -62,7 +62,7 @@ class Scenario:
         """What was acknowledged is there, once; what failed is not; all tables agree, at every version."""
         for store in self.stores:
             store.deliver()
-        lake = opened(self.store, seed=99)
+        lake = opened(self.store, seed=9_999)
         final = contents(lake)
         first = final[TABLES[0]]
         assert all(marks == first for marks in final.values()), final

@@ -57,7 +57,7 @@ class Lake:
         self._states = states
         self._pinned = pinned
         self._runtime = states.runtime
-        self._committer = Committer(states, Publisher(states.store), states.runtime, _COMMITTING)
+        self._committer = Committer(states, Publisher(states.store, states.runtime), states.runtime, _COMMITTING)
 
     @property
     def uri(self) -> str:

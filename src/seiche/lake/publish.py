@@ -2,8 +2,11 @@
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 
-from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, NotFound
+from seiche.core.retry import Patience
+from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, NotFound, SeicheError, Unavailable
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import manifests
@@ -16,6 +19,8 @@ from seiche.table.versions import hint
 from seiche.table.versions.naming import Naming
 
 __all__ = ["Publisher", "fenced"]
+
+_TRYING = Patience(attempts=6, timeout=20.0, first_delay=0.05, longest_delay=1.0)
 
 
 def fenced(staged: bytes, path: str) -> bytes:
@@ -37,8 +42,9 @@ class Publisher:
     Published is not decided: the root has decided before. So this can be done late, again, and by anyone.
     """
 
-    def __init__(self, lake: Store) -> None:
+    def __init__(self, lake: Store, runtime: Runtime) -> None:
         self._lake = lake
+        self._runtime = runtime
         self._done: dict[str, int] = {}
 
     def publish(self, row: TableRow, staged: Iterable[bytes] = ()) -> None:
@@ -62,13 +68,25 @@ class Publisher:
         if data is None:
             data = _staged(store, ref)
         closed = fenced(data, ref.path)
-        try:
-            store.put_if_absent(target, closed)
-        except (AlreadyExists, CommitUnknown):
-            found = store.get(target)
-            # Another release may encode the same manifest in other bytes.
-            if found != closed and file.decode(found, path=target) != file.decode(closed, path=ref.path):
-                raise _foreign(store, target, version, ref) from None
+        unanswered: SeicheError | None = None
+        for _ in _TRYING.tries(self._runtime):
+            try:
+                store.put_if_absent(target, closed)
+                return
+            except (AlreadyExists, CommitUnknown, Unavailable) as error:
+                unanswered = error
+            # A put without an answer may have arrived, or may yet: what stands there says so, nothing there says
+            # nothing.
+            with suppress(NotFound, Unavailable):
+                if _same(store.get(target), closed, target):
+                    return
+                raise _foreign(store, target, version, ref)
+        raise Unavailable(f"{store.uri}: {target} could not be published") from unanswered
+
+
+def _same(found: bytes, closed: bytes, path: str) -> bool:
+    """Another release may encode the same manifest in other bytes."""
+    return found == closed or file.decode(found, path=path) == file.decode(closed, path=path)
 
 
 def _staged(store: Store, ref: ManifestRef) -> bytes:

@@ -115,8 +115,7 @@ def check(history: Iterable[Txn], level: Level) -> list[Anomaly]:
 def _orders(transactions: Sequence[Txn], found: list[Anomaly]) -> dict[str, tuple[int, ...]]:
     """For each list the longest read of it; every other read must be a beginning of that."""
     longest: dict[str, tuple[int, ...]] = {}
-    reads = [(txn, step) for txn in transactions for step in txn.steps if isinstance(step, Read)]
-    observed = [(txn, step) for txn, step in reads if txn.committed]
+    observed = [(txn, step) for txn in transactions if txn.committed for step in txn.reads()]
     for _, step in observed:
         if len(step.values) > len(longest.get(step.key, ())):
             longest[step.key] = step.values
