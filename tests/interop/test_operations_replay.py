@@ -84,6 +84,8 @@ def versions_and_settings(uri: str, stable: bool) -> None:
     dataset.add_bases([lance.DatasetBasePath(f"{uri}-other", name="two")])
     dataset.create_scalar_index("a", "BTREE")
     dataset.drop_index("a_idx")
+    dataset.add_columns({"more": "a"})
+    dataset.drop_columns(["more"])
     lance.write_dataset(data, uri, mode="append")
     lance.write_dataset(numbers(0, 4), uri, mode="overwrite")
     native(uri, 6).restore()

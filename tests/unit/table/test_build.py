@@ -16,7 +16,26 @@ from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.index_details import MEM_WAL
 from seiche.table.format.manifest import Manifest
-from seiche.table.operations import Append, Clone, Delete, Opaque, Operation, Overwrite, Restore
+from seiche.table.operations import (
+    Append,
+    Clone,
+    DataReplacement,
+    DataReplacementGroup,
+    Delete,
+    Merge,
+    Opaque,
+    Operation,
+    Overwrite,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    RewriteGroup,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+    UpdateMap,
+)
+from seiche.table.operations.context import Build
 from seiche.table.transaction import Transaction
 from tests.messages import SCHEMA, data_file, field, fragment, index, reread, table
 
@@ -46,6 +65,32 @@ class TestBuild:
         build(base, transaction(Append((fragment(),))))
         build(base, transaction(Restore(1)))
         assert (base.header, base.fragments.pieces, base.index_section) == before
+
+    @pytest.mark.parametrize("stable", [False, True])
+    def test_neither_base_nor_transaction_is_changed(self, stable: bool) -> None:
+        """Whatever an operation is built from is used again: for the next attempt, or by somebody who holds it."""
+        base = table(fragment(0), fragment(1), stable=stable, indices=[index(1, "a", [0], [0, 1])])
+        base = reread(build(base, transaction(ReserveFragments(1))))
+        before = (base.copy_header(), base.fragments.pieces, base.index_section)
+        group = RewriteGroup(old_fragments=[fragment(1)], new_fragments=[fragment(2, data_file("n", [0, 1]))])
+        anew = fragment(0, data_file("0.lance", [0, 1]), data_file("n", [0]))
+        for operation in (
+            Append((fragment(),)),
+            Update(updated_fragments=(anew,), new_fragments=(fragment(),)),
+            Rewrite((group,)),
+            Rewrite((group,), flat=True),
+            Merge((anew, fragment(1)), SCHEMA),
+            DataReplacement((DataReplacementGroup(fragment_id=0, new_file=data_file("n", [0])),)),
+            UpdateConfig(UpdateMap({"k": "v"}), field_metadata_updates={0: UpdateMap({"k": "v"})}),
+            UpdateBases((pb.BasePath(path="/b"),)),
+            Clone(True, None, 2, "/source"),
+            Overwrite((fragment(),), SCHEMA),
+        ):
+            stored = transaction(operation).encode()
+            build(base, transaction(operation))
+            assert transaction(operation).encode() == stored, operation.name
+            assert (base.header, base.fragments.pieces, base.index_section) == before, operation.name
+            assert reread(base) == base, operation.name
 
     def test_flags_follow_the_content_and_keep_what_it_does_not_show(self) -> None:
         base = table(fragment(0), config={"a": "1"}, stable=True)
@@ -89,6 +134,14 @@ class TestBuild:
         with pytest.raises(InvalidInput, match="not understood") as caught:
             build(table(fragment(0)), wrong)
         assert caught.value.operation == wrong.operation.name
+
+    def test_what_breaks_a_rule_is_stopped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def wrong(self: Append, manifest: Manifest, build: Build) -> Manifest:
+            return Manifest(manifest.copy_header(), manifest.fragments.extended([fragment(1, data_file("x", [-1]))]))
+
+        monkeypatch.setattr(Append, "apply", wrong)
+        with pytest.raises(Corrupt, match="would be broken"):
+            build(table(fragment(0)), transaction(Append((fragment(),))))
 
     def test_a_clone_keeps_the_number_of_its_source(self) -> None:
         assert build(table(fragment(0)), transaction(Clone(True, None, 1, "/source"))).version == 1

@@ -106,6 +106,7 @@ class TestAppend:
         ("wrong", "message"),
         [
             (fragment(deleted=1), "deletion file"),
+            (fragment(rows=(1 << 32) + 1), "more than one can have"),
             (DataFragment(physical_rows=1), "no data file"),
             (fragment(0, data_file("", [0])), "no path"),
             (fragment(0, data_file("x", [])), "no fields"),
@@ -127,6 +128,16 @@ class TestAppend:
         header.reader_feature_flags = header.writer_feature_flags = flags.MIXED_DATA_VERSIONS
         mixed = Manifest(header, base.fragments)
         assert len(commit(Append((fragment(0, data_file("x", [0], file_minor_version=1)),)), mixed).fragments) == 2
+
+    def test_more_rows_than_ids_are_refused(self) -> None:
+        base = table(fragment(0), stable=True)
+        header = base.copy_header()
+        header.next_row_id = (1 << 64) - 12
+        full = commit(Append((fragment(),)), Manifest(header, base.fragments))
+        assert full.header.next_row_id == (1 << 64) - 2
+        for operation in (Append((fragment(),)), Update(new_fragments=(fragment(),))):
+            with pytest.raises(InvalidInput, match="no 10 row ids left"):
+                commit(operation, full)
 
     def test_more_fragments_than_ids_are_refused(self) -> None:
         base = table(fragment((1 << 32) - 2))
@@ -254,6 +265,10 @@ class TestDelete:
         with pytest.raises(RetryableConflict, match=why) as caught:
             commit(make(stale), table(fragment(0), fragment(1, deleted=3)))
         assert caught.value.fragments == [1]
+
+    def test_a_mask_of_unknown_size_is_believed(self) -> None:
+        base = table(fragment(1, deleted=3))
+        assert commit(Delete((fragment(1, deleted=0),)), base).fragments[0].deletion_file.num_deleted_rows == 0
 
     def test_a_mask_of_unknown_size_is_replaced_only_by_a_mask(self) -> None:
         base = table(fragment(1, deleted=0))

@@ -11,6 +11,7 @@ from seiche.table.format import flags
 from seiche.table.format.index_details import FRAGMENT_REUSE, MEM_WAL
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import UUID, BasePath, DataFragment, ExternalFile, Field, IndexFile, IndexMetadata
+from seiche.table.format.manifest_pb2 import Manifest as Header
 from seiche.table.operations import (
     Append,
     Clone,
@@ -29,6 +30,7 @@ from seiche.table.operations import (
     UpdateConfig,
     UpdateMap,
 )
+from seiche.table.operations.context import Build
 from seiche.table.transaction import Transaction
 from tests.messages import (
     SCHEMA,
@@ -45,6 +47,12 @@ from tests.messages import (
 )
 
 PRIMARY = "lance-schema:unenforced-primary-key"
+
+
+def numbered(manifest: Manifest, version: int) -> Header:
+    header = manifest.copy_header()
+    header.version = version
+    return header
 
 
 def files(made: DataFragment) -> list[tuple[str, list[int]]]:
@@ -74,6 +82,10 @@ class TestCreateIndex:
         other = table(fragment(0), schema=(field(0, "a"), field(1, "b", "string")))
         with pytest.raises(RetryableConflict, match="field 1"):
             commit(CreateIndex((new,)), other, read_schema=SCHEMA)
+
+    def test_a_column_that_became_mandatory_is_still_the_same(self) -> None:
+        base = table(fragment(0), schema=(field(0, "a"), field(1, "b", nullable=False)))
+        assert len(commit(CreateIndex((index(1, "b", [1], [0]),)), base, read_schema=SCHEMA).indices) == 1
 
     def test_a_segment_that_was_replaced_by_somebody_else_is_not_left_beside_ours(self) -> None:
         base = table(fragment(0), indices=[index(5, "a", [0], [0])])
@@ -124,6 +136,11 @@ class TestRewrite:
     def test_ids_that_were_never_reserved_are_refused(self, new: int) -> None:
         with pytest.raises(InvalidInput, match="never reserved"):
             commit(Rewrite((self.group(1, 2, new=new),)), self.base())
+
+    def test_the_id_0_is_never_a_reserved_one(self) -> None:
+        base = commit(Delete(deleted_fragment_ids=(0,)), self.base())
+        with pytest.raises(InvalidInput, match="never reserved"):
+            commit(Rewrite((self.group(1, 2, new=0),)), base)
 
     def test_an_id_for_two_fragments_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="twice"):
@@ -291,6 +308,15 @@ class TestMerge:
         assert [one.name for one in made.header.fields] == ["a", "b", "c"]
         assert dict(made.header.schema_metadata) == {"k": b"v"}
 
+    def test_metadata_of_the_schema_stays_if_there_is_no_new(self) -> None:
+        base = commit(UpdateConfig(schema_metadata_updates=UpdateMap({"k": "v"})), table(fragment(0)))
+        assert dict(commit(Merge((fragment(0),), SCHEMA), base).header.schema_metadata) == {"k": b"v"}
+        assert dict(commit(Merge((fragment(0),), SCHEMA, {"n": b"w"}), base).header.schema_metadata) == {"n": b"w"}
+
+    def test_a_schema_that_makes_no_sense_is_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="named 'a'"):
+            commit(Merge((fragment(0),), (field(0, "a"), field(1, "a"))), table(fragment(0)))
+
     def test_an_id_0_is_new_if_no_fragment_has_it(self) -> None:
         base = table(fragment(1))
         made = commit(Merge((self.merged(0, ("n", [2])), self.merged(1, ("m", [2]))), self.NEW), base)
@@ -424,8 +450,14 @@ class TestRestore:
         low = table(fragment(0, rows=1), stable=True)
         header = low.copy_header()
         header.version = 2
-        made = commit(Restore(1), Manifest(header, low.fragments), versions={1: old})
+        newest = Manifest(header, low.fragments)
+        made = commit(Restore(1), newest, versions={1: old})
         assert (made.header.max_fragment_id, made.header.next_row_id) == (7, 10)
+        # The build would see to it too; here without it.
+        first = Manifest(numbered(old, 1), old.fragments)
+        assert Restore(1).apply(newest, Build(3, load=lambda _: first)).header.max_fragment_id == 7
+        third = Manifest(numbered(old, 3), old.fragments)
+        assert Restore(2).apply(third, Build(4, load=lambda _: newest)).header.max_fragment_id == 7
 
     @pytest.mark.parametrize("version", [0, 2, 1 << 62])
     def test_a_version_that_never_was_is_refused(self, version: int) -> None:

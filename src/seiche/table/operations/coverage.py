@@ -59,9 +59,9 @@ def with_coverage(index: IndexMetadata, fragment_ids: BitMap) -> IndexMetadata:
 
 
 def on_fields_of(indices: Indices, schema: Schema) -> Indices:
-    """Those whose fields are all in the schema, and the table's own entries."""
+    """Those whose fields are all in the schema; the table's own entries have none."""
     known = {field.id for field in schema}
-    return tuple(index for index in indices if is_system(index) or known.issuperset(index.fields))
+    return tuple(index for index in indices if known.issuperset(index.fields))
 
 
 def trimmed(indices: Indices, schema: Schema, fragment_ids: Collection[int], fields: Collection[int]) -> Indices:

@@ -21,6 +21,9 @@ __all__ = [
 # Stands in a data file's list of fields where another file has taken the field over.
 TOMBSTONE = -2
 
+# Rows of a fragment are addressed by 32 bits.
+_MOST_ROWS = 1 << 32
+
 
 @lru_cache(maxsize=16)
 def data_version(version: str) -> frozenset[tuple[int, int]]:
@@ -44,6 +47,8 @@ def check_files(fragment: DataFragment, header: Manifest) -> None:
     """Refuse a fragment whose files readers of this table could not open: `InvalidInput`."""
     if not fragment.files:
         raise InvalidInput("a new fragment has no data file")
+    if fragment.physical_rows > _MOST_ROWS:
+        raise InvalidInput(f"a new fragment claims {fragment.physical_rows} rows, more than one can have")
     if fragment.overlays:
         raise InvalidInput("data overlays are not supported", remedy="Write the columns anew instead.")
     versions = data_version(header.data_format.version)

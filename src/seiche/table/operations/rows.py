@@ -18,15 +18,15 @@ __all__ = ["concat_rows", "keep_rows", "mark_updated", "stamp_moved", "stamp_new
 
 # Rows of a fragment that does not say when they were created count as there from the beginning.
 _UNKNOWN_VERSION = 1
+_LAST_ID = (1 << 64) - 1
 
 
 def stamp_new(fragments: Iterable[DataFragment], header: Manifest, version: int) -> None:
     """Give all rows the next free ids and `version` as that of their creation and last update; raises the counter."""
     for fragment in fragments:
         rows = _known_rows(fragment)
-        fragment.inline_row_ids = encode_range(header.next_row_id, rows)
+        fragment.inline_row_ids = encode_range(_take_ids(header, rows), rows)
         fragment.inline_created = fragment.inline_last_updated = encode_run(version, rows)
-        header.next_row_id += rows
 
 
 def stamp_moved(
@@ -49,10 +49,9 @@ def stamp_moved(
         fresh = rows - len(ids)
         known = RowVersions.of(created[start : start + len(ids)])
         start += len(ids)
-        fragment.inline_row_ids = RowIds(ids).concat(RowIds.range(header.next_row_id, fresh)).encode()
+        fragment.inline_row_ids = RowIds(ids).concat(RowIds.range(_take_ids(header, fresh), fresh)).encode()
         fragment.inline_created = known.concat(RowVersions.run(version, fresh)).encode()
         fragment.inline_last_updated = encode_run(version, rows)
-        header.next_row_id += fresh
         if not fresh:
             unmixed.append(fragment.id)
     return unmixed
@@ -112,6 +111,15 @@ def concat_rows(new: Sequence[DataFragment], old: Sequence[DataFragment]) -> Non
         fragment.inline_created = created.take(positions).encode()
         fragment.inline_last_updated = updated.take(positions).encode()
         start += len(positions)
+
+
+def _take_ids(header: Manifest, count: int) -> int:
+    """Set `count` row ids aside, and return the first."""
+    first = header.next_row_id
+    if first + count >= _LAST_ID:
+        raise InvalidInput(f"there are no {count} row ids left after {first}")
+    header.next_row_id = first + count
+    return first
 
 
 def _created_versions(ids: Numbers, sources: Sequence[DataFragment], rest: Fragments) -> Numbers:
