@@ -1,4 +1,14 @@
-"""Rebase: carry a transaction over what others committed since it read the table, or say why that cannot be done."""
+"""Rebase: carry a transaction over what others committed since it read the table, or say why that cannot be done.
+
+For each newer version, `TransactionRebase.against` goes through the steps of the specification:
+
+1. compare what both modify: the conditions of the matrix, and fragments that both delete rows of;
+2. for a Delete or Update, compare the affected rows. Those of the others are in their deletion vectors, so this waits for
+   `finish`, where all of them are read at once;
+3. merge the deletion vectors of both, and write them anew: also in `finish`;
+4. collect fragment-reuse indices that others wrote;
+5. adapt the transaction, or raise a retryable or incompatible conflict.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -61,8 +71,8 @@ class TransactionRebase:
     modified: frozenset[int]
     # The rows that it takes out of their place, if the caller knows them; else they are found out when needed.
     affected_rows: AffectedRows
-    # Fragment-reuse indices that others wrote and whose content ours must hold too.
-    reuse: tuple[IndexMetadata, ...] = ()
+    # Fragment-reuse indices that others wrote, and whose content ours must hold too.
+    reuse: tuple[tuple[Committed, IndexMetadata], ...] = ()
     # Merged deletion files by what they were merged with: a `finish` after a lost race does not write them again.
     _written: dict[tuple[int, bytes], DeletionFile] = field(default_factory=dict, compare=False, repr=False)
 
@@ -83,7 +93,8 @@ class TransactionRebase:
         modified = footprint.fragments(operation)
         if affected_rows is None:
             affected_rows = affected.unpack(transaction.properties) or {}
-        transaction = affected.without_rows(transaction)
+        if transaction.properties:
+            transaction = affected.without_rows(transaction)
         if strangers := sorted(affected_rows.keys() - modified):
             raise InvalidInput(
                 f"{table}: rows of {listed('fragment', strangers)} are given as affected by the {operation.name},"
@@ -221,7 +232,7 @@ class TransactionRebase:
         if footprint.of_name(self.transaction.operation, FRAGMENT_REUSE) is None:
             return self
         entry = reuse_written(other)
-        return self if entry is None else replace(self, reuse=(*self.reuse, entry))
+        return self if entry is None else replace(self, reuse=(*self.reuse, (other, entry)))
 
     def _generations(self, other: Committed) -> "TransactionRebase":
         """They merged generations of the write-ahead log: a MemWAL index that we write must know."""
@@ -302,12 +313,25 @@ class TransactionRebase:
         """The rows that we take out of a fragment: as given, or the difference that our deletion vector makes."""
         given = self.affected_rows.get(ours.id)
         if given is not None:
+            self._check_given(given, tracked.fragment, ours)
             return given
         try:
             return affected.newly_deleted(tracked.fragment, ours, deletions)
         except NotFound as error:
             what = f"changed fragment {ours.id}, and which of its rows we change cannot be found out: {error.message}"
             raise self._retry(tracked.changed_by[0], what, (ours.id,)) from error
+
+    def _check_given(self, given: BitMap, before: DataFragment, ours: DataFragment) -> None:
+        """Rows that were given wrongly would be deleted now, though the operation does not delete them."""
+        had, has = before.deletion_file.num_deleted_rows, ours.deletion_file.num_deleted_rows
+        known = has and (had or not before.HasField("deletion_file"))
+        if known and has != had + len(given):
+            raise InvalidInput(
+                f"{self.table}: {len(given)} rows of fragment {ours.id} are given as affected, but the deletion file of the"
+                f" {self.transaction.operation.name} has {has - had} more than before",
+                remedy="Give exactly the rows that the operation deletes or moves, or none: then they are found out.",
+                fragments=[ours.id],
+            )
 
     def _check_other_rows(self, tracked: Tracked, both: BitMap, deletions: DeletionFiles) -> None:
         if not both:
@@ -351,12 +375,15 @@ class TransactionRebase:
         return index_rebase.without(operation, (one for one in latest.indices if one.name in written))
 
     def _merged_reuse(self, entry: IndexMetadata, latest: Manifest, deletions: DeletionFiles) -> IndexMetadata:
-        files = ReuseIndexFiles(deletions.store, bases=deletions.bases)
+        files = ReuseIndexFiles(deletions.store, deletions.runtime, bases=deletions.bases)
         known = find(self._read().indices, FRAGMENT_REUSE)
         before = files.read(known) if known is not None else ReuseContent()
         content = files.read(entry)
-        for one in self.reuse:
-            content = index_rebase.merged_reuse(before, content, files.read(one))
+        for other, theirs in self.reuse:
+            try:
+                content = index_rebase.merged_reuse(before, content, files.read(theirs))
+            except InvalidInput as error:
+                raise self._retry(other, f"wrote a fragment-reuse index, and {error.message}", ()) from error
         runtime = deletions.runtime
         created_at = int(runtime.clock.now().timestamp() * 1000)
         return files.write(content, uuid=runtime.uuid(), dataset_version=latest.version, created_at=created_at)

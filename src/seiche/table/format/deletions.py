@@ -11,6 +11,7 @@ from seiche.errors import Corrupt, NotFound
 from seiche.store.base import Store
 from seiche.table.format import roaring
 from seiche.table.format.manifest_pb2 import DataFragment, DeletionFile
+from seiche.table.format.side_files import put_new
 
 __all__ = ["DeletionFiles", "decode", "encode_arrow", "encode_bitmap", "path"]
 
@@ -162,7 +163,7 @@ class DeletionFiles:
             num_deleted_rows=len(offsets),
         )
         data = encode_bitmap(offsets) if bitmap else encode_arrow(offsets)
-        self.store.put_if_absent(path(fragment_id, file), data)
+        put_new(self.store, path(fragment_id, file), data, self.runtime)
         return file
 
     def _base(self, file: DeletionFile, where: str) -> Store:

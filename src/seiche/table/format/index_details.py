@@ -10,6 +10,7 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import DecodeError, Message
 from pyroaring import BitMap
 
+from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.store import paths
 from seiche.store.base import Store
@@ -17,6 +18,7 @@ from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
 from seiche.table.format.index_details_pb2 import FragmentReuseIndexDetails, MemWalIndexDetails
 from seiche.table.format.manifest_pb2 import IndexMetadata
+from seiche.table.format.side_files import put_new
 from seiche.table.format.transaction_pb2 import MergedGeneration
 
 __all__ = [
@@ -132,8 +134,9 @@ class ReuseIndexFiles:
     `bases` maps the ids of the manifest's base paths to their stores.
     """
 
-    def __init__(self, store: Store, *, bases: Mapping[int, Store] | None = None) -> None:
+    def __init__(self, store: Store, runtime: Runtime = SYSTEM, *, bases: Mapping[int, Store] | None = None) -> None:
         self._store = store
+        self._runtime = runtime
         self._bases = bases or {}
 
     def read(self, index: IndexMetadata) -> ReuseContent:
@@ -159,7 +162,7 @@ class ReuseIndexFiles:
         if len(encoded) <= _LARGEST_INLINE:
             details = FragmentReuseIndexDetails(inline=content)
         else:
-            self._store.put_if_absent(f"_indices/{uuid}/{_EXTERNAL_NAME}", encoded)
+            put_new(self._store, f"_indices/{uuid}/{_EXTERNAL_NAME}", encoded, self._runtime)
             details = FragmentReuseIndexDetails()
             details.external.path, details.external.size = _EXTERNAL_NAME, len(encoded)
         return IndexMetadata(

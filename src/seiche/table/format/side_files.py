@@ -1,0 +1,32 @@
+"""Files beside the manifest, under names that nobody else uses."""
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists, CommitUnknown, Unavailable
+from seiche.store.base import Data, Store
+
+__all__ = ["put_new"]
+
+_PATIENCE = Patience(attempts=5, timeout=10.0)
+
+
+def put_new(store: Store, path: str, data: Data, runtime: Runtime) -> None:
+    """Create the file; it is on disk when this returns. `path` must hold a random part, so that nobody else writes it.
+
+    An unclear answer is not passed on as `CommitUnknown`, which would put the commit itself in doubt while it has not
+    even begun. The same bytes are put again: whichever copy lands is this file, and one that lands without being needed
+    is garbage that no manifest names.
+    """
+    doubt: CommitUnknown | None = None
+    for _ in _PATIENCE.tries(runtime):
+        try:
+            store.put_if_absent(path, data)
+        except CommitUnknown as error:
+            doubt = error
+        except AlreadyExists:
+            if doubt is None:
+                raise
+            return
+        else:
+            return
+    raise Unavailable(f"{path}: the storage would not say whether the file was written", path=path) from doubt

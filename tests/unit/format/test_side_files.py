@@ -1,0 +1,41 @@
+"""Files beside the manifest: an unclear answer about one never reads as an unclear commit."""
+
+from itertools import product
+
+import pytest
+from pyroaring import BitMap
+
+from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists, Unavailable
+from seiche.table.format.deletions import DeletionFiles
+from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.format.side_files import put_new
+from seiche.testing.dict_store import DictStore
+from seiche.testing.simulated import Fault, SimulatedStore
+
+UNCLEAR: tuple[Fault, ...] = ("lost", "after", "late")
+
+
+@pytest.mark.parametrize("faults", [*product(UNCLEAR), *product(UNCLEAR, UNCLEAR)], ids=str)
+def test_unclear_answers_are_settled_by_putting_again(faults: tuple[Fault, ...]) -> None:
+    store = SimulatedStore(DictStore(), plan=dict(enumerate(faults, start=1)))
+    files = DeletionFiles(store, Runtime.seeded(1))
+    file = files.write(7, 3, BitMap([1, 2]))
+    store.deliver()
+    assert files.read(DataFragment(id=7, deletion_file=file)) == BitMap([1, 2])
+    assert len(list(store.list("_deletions"))) == 1
+
+
+def test_a_storage_that_never_says_is_unavailable() -> None:
+    store = SimulatedStore(DictStore(), plan=dict.fromkeys(range(1, 100), "lost"))
+    with pytest.raises(Unavailable):
+        put_new(store, "a", b"x", Runtime.seeded(1))
+    assert len(store.calls) == 5
+
+
+def test_a_name_that_was_taken_before_is_an_error() -> None:
+    store = DictStore()
+    store.put("a", b"theirs")
+    with pytest.raises(AlreadyExists):
+        put_new(store, "a", b"ours", Runtime.seeded(1))
+    assert store.get("a") == b"theirs"
