@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,9 +57,11 @@ class S3Server:
     def client(self) -> Any:
         """A boto3 client: somebody else's opinion about what is stored."""
         import boto3
+        from botocore.config import Config
 
         return boto3.client(
             "s3",
+            config=Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=10),
             endpoint_url=self.endpoint,
             aws_access_key_id=ACCESS_KEY,
             aws_secret_access_key=SECRET_KEY,
@@ -163,7 +165,7 @@ def _start(name: str, shared: Path, command: Callable[[Path], tuple[list[str], s
 
 
 def _answers(endpoint: str, keeper: "subprocess.Popen[bytes]", seconds: float = 60) -> bool:
-    """Whether the server at `endpoint` takes a bucket within the time, as long as its keeper lives."""
+    """Whether the server at `endpoint` takes a file within the time, as long as its keeper lives."""
     deadline = time.monotonic() + seconds
     client = S3Server("", endpoint, BUCKET).client()
     while time.monotonic() < deadline and keeper.poll() is None:
@@ -175,7 +177,9 @@ def _answers(endpoint: str, keeper: "subprocess.Popen[bytes]", seconds: float = 
             time.sleep(0.05)
             continue
         try:
-            client.create_bucket(Bucket=BUCKET)
+            with suppress(client.exceptions.BucketAlreadyOwnedByYou, client.exceptions.BucketAlreadyExists):
+                client.create_bucket(Bucket=BUCKET)
+            client.put_object(Bucket=BUCKET, Key="ready", Body=b"yes")
             return True
         except Exception:  # it is not ready yet, whatever it says
             time.sleep(0.05)

@@ -365,6 +365,26 @@ def test_bytes_are_on_disk_before_the_name_and_the_name_before_the_return(
     assert steps == ["fsync file", "name third", "fsync c/", "fsync a/"]
 
 
+def test_a_directory_counts_as_flushed_only_when_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path / "root")
+    failing(monkeypatch, "fsync", errno.EIO, when=lambda fd: os.readlink(f"/proc/self/fd/{fd}").endswith("/root"))
+    with pytest.raises(CommitUnknown):
+        store.put_if_absent("a/first", b"1")
+    with pytest.raises(CommitUnknown):
+        store.put_if_absent("a/second", b"2")
+    monkeypatch.undo()
+    store.put_if_absent("a/third", b"3")
+
+
+def test_storage_time_is_exact(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("f", b"x")
+    for nanoseconds in (1_794_736_435_123_456_789, 1_794_736_435_999_999_999, 1):
+        os.utime(tmp_path / "f", ns=(0, nanoseconds))
+        passed = store.head("f").modified - datetime(1970, 1, 1, tzinfo=UTC)
+        assert passed // timedelta(microseconds=1) == nanoseconds // 1000
+
+
 def test_a_rename_flushes_the_bytes_that_somebody_else_wrote(tmp_path: Path, steps: list[str]) -> None:
     store = LocalStore(tmp_path)
     (tmp_path / "foreign").write_bytes(b"never flushed")
@@ -464,6 +484,13 @@ def test_only_old_temporary_files_are_swept(tmp_path: Path) -> None:
     clock.advance(3700)
     assert store.sweep(timedelta(hours=1)) == 1
     assert everything(str(tmp_path)) == ["d/f"]
+
+
+def test_a_temporary_file_that_cannot_be_removed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"{TEMPORARY}1").write_bytes(b"half")
+    failing(monkeypatch, "unlink", errno.EACCES)
+    with pytest.raises(PermissionDenied):
+        open_store(tmp_path).sweep(timedelta(seconds=-60))
 
 
 def test_a_writer_whose_temporary_file_is_swept_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

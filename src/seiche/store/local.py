@@ -27,6 +27,8 @@ _Names: TypeAlias = tuple[list[str], list[str]]
 # Notes are padded to this size: a shorter one then covers a longer one.
 _NOTE_SIZE = 64
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 # How often a directory may vanish between making it and writing into it.
 _PATIENCE = 100
 
@@ -161,10 +163,14 @@ class LocalStore(Store):
             for name in names:
                 if not name.startswith(TEMPORARY):
                     continue
-                with suppress(FileNotFoundError):
+                try:
                     if os.stat(f"{directory}/{name}").st_mtime < oldest:
                         os.unlink(f"{directory}/{name}")
                         removed += 1
+                except FileNotFoundError:
+                    continue  # its writer is done
+                except OSError as error:
+                    raise translate(error, f"{directory}/{name}") from error
         return removed
 
     def prune(self, prefix: str = "") -> int:
@@ -235,10 +241,11 @@ class LocalStore(Store):
         """
         fsync_directory(directory)
         while directory not in self._settled and len(directory) >= len(self._root):
-            self._settled.add(directory)
-            directory = os.path.dirname(directory)
+            above = os.path.dirname(directory)
             with suppress(PermissionError):  # what lies above the root may not be ours to open
-                fsync_directory(directory)
+                fsync_directory(above)
+            self._settled.add(directory)  # not before it is so: other threads rely on it
+            directory = above
 
     def _files(self, prefix: str, after: str, recursive: bool) -> Iterator[ObjectInfo]:
         pending = [prefix]
@@ -282,7 +289,7 @@ class LocalStore(Store):
 
 
 def _info(path: str, status: os.stat_result) -> ObjectInfo:
-    modified = datetime.fromtimestamp(status.st_mtime_ns / 1e9, UTC)
+    modified = _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)  # exact, which floats are not
     return ObjectInfo(path, status.st_size, modified, f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}")
 
 

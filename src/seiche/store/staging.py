@@ -117,7 +117,8 @@ class Staging:
                 os.fsync(fd)
             return _link_open_file(fd, target)
         finally:
-            os.close(fd)
+            with suppress(OSError):  # too late: the file has its name, and all its bytes
+                os.close(fd)
 
     def _create_named(self, target: str, fill: Fill, sync: bool) -> None:
         temporary = self._temporary(target, fill, sync)
