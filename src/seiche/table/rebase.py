@@ -3,8 +3,8 @@
 For each newer version, `TransactionRebase.against` goes through the steps of the specification:
 
 1. compare what both modify: the conditions of the matrix, and fragments that both delete rows of;
-2. for a Delete or Update, compare the affected rows. Those of the others are in their deletion vectors, so this waits for
-   `finish`, where all of them are read at once;
+2. for a Delete or Update, compare the affected rows. Those of the others are in their deletion vectors, so this waits
+   for `finish`, where all of them are read at once;
 3. merge the deletion vectors of both, and write them anew: also in `finish`;
 4. collect fragment-reuse indices that others wrote;
 5. adapt the transaction, or raise a retryable or incompatible conflict.
@@ -327,8 +327,8 @@ class TransactionRebase:
         known = has and (had or not before.HasField("deletion_file"))
         if known and has != had + len(given):
             raise InvalidInput(
-                f"{self.table}: {len(given)} rows of fragment {ours.id} are given as affected, but the deletion file of the"
-                f" {self.transaction.operation.name} has {has - had} more than before",
+                f"{self.table}: {len(given)} rows of fragment {ours.id} are given as affected, but the deletion file of"
+                f" the {self.transaction.operation.name} has {has - had} more than before",
                 remedy="Give exactly the rows that the operation deletes or moves, or none: then they are found out.",
                 fragments=[ours.id],
             )
