@@ -244,14 +244,21 @@ def test_a_forked_child_has_a_connection_of_its_own(
 ) -> None:
     store = opened(address(kind, request, tmp_path))
     store.put_if_absent(table, record(1))
+    inherited = connection(store)
     child = os.fork()
     if child == 0:
         try:
             store.put_if_absent(table, record(2, "by the child"))
-            os._exit(0)
+            os._exit(0 if connection(store) is not inherited else 2)
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert store.get_latest(table) == record(2, "by the child")
     store.put_if_absent(table, record(3))
     store.close()
+    assert connection(store) is None
+
+
+def connection(store: ManifestStore) -> object:
+    """What must not be shared by two processes."""
+    return vars(store).get("_connection") or vars(store).get("_client")

@@ -1,5 +1,7 @@
 """Versions that a manifest store decides: what is refused, what is taken over, and what a commit costs."""
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,9 @@ from seiche.errors import (
 )
 from seiche.store import open_store
 from seiche.store.base import Store
+from seiche.table.operations import UpdateConfig
+from seiche.table.operations.update_config import UpdateMap
+from seiche.table.table import Table
 from seiche.table.versions.external import (
     ExternalVersions,
     ManifestRecord,
@@ -132,6 +137,23 @@ def test_a_writer_that_cannot_finish_says_that_it_may_have_committed(
             external.claim(3, history().manifests[3])
         assert FINAL in str(raised.value)
     check_version(ExternalVersions(store, records), 3)
+
+
+@pytest.mark.parametrize("error", [Unavailable("no answer"), PermissionDenied("may not")])
+def test_a_table_whose_commit_cannot_be_finished_says_so(
+    store: DictStore, records: MemoryManifestStore, error: SeicheError
+) -> None:
+    """Not that it failed: whoever repeats the work would do it twice."""
+    failing = FailingCopies(store, error)
+    external = ExternalVersions(failing, records, runtime=Runtime.seeded(1))
+    table = Table(external, external.read(external.newest()).manifest, runtime=Runtime.seeded(2))
+    with pytest.raises(CommitUnknown) as raised:
+        table.commit(UpdateConfig(config_updates=UpdateMap({"key": "value"})))
+    assert raised.value.version == 3
+    others = ExternalVersions(store, records)
+    assert others.newest() == 3
+    assert others.transaction(3).uuid == raised.value.transaction_id
+    assert not [info.path for info in store.list("_versions") if not info.path.endswith(".manifest")]
 
 
 def test_a_failed_flip_is_no_failed_commit(store: DictStore, records: MemoryManifestStore) -> None:
@@ -424,3 +446,9 @@ def test_pylance_addresses_name_the_table_and_its_manifest_store() -> None:
     for wrong in ("s3+ddb://b/t", "s3+ddb://b/t?x=1", "s3+ddb://b/t?ddbTableName=m&x=1", "s3+ddb://?ddbTableName=m"):
         with pytest.raises(InvalidInput, match="ddbTableName"):
             split_address(wrong)
+
+
+def test_databases_are_imported_when_they_are_used() -> None:
+    code = "import sys, seiche.table.versions.external; print({'boto3', 'psycopg', 'sqlite3'} & set(sys.modules))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "set()"

@@ -8,7 +8,7 @@ from pyroaring import BitMap
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import AlreadyExists, CommitUnknown, NotFound, RetryableConflict, Unavailable
+from seiche.errors import AlreadyExists, CommitUnknown, NotFound, RetryableConflict, SeicheError, Unavailable
 from seiche.store.base import Data
 from seiche.table.build import build
 from seiche.table.format import file
@@ -99,8 +99,13 @@ class Committer:
                 # Should it be ours after all, the next look at newer versions finds our own transaction id.
                 return False
             except CommitUnknown:
-                with suppress(NotFound, Unavailable):
+                try:
                     return self._is_ours(manifest.version, transaction)
+                except (NotFound, Unavailable):
+                    continue
+                except SeicheError as error:
+                    # Not that error itself: its remedy might be to do the work again, and it may have been done.
+                    raise self._unknown(manifest.version, transaction) from error
             except Unavailable:
                 continue
             else:
