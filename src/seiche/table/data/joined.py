@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import lance
 import numpy as np
@@ -20,10 +20,12 @@ __all__ = ["Joined", "mentioned"]
 _PLACE = "memory://joined"
 
 
-def mentioned(expressions: Iterable[str], names: Sequence[str]) -> list[str]:
-    """Those of the columns that may be meant in the expressions: at least all that are."""
+def mentioned(side: Literal["source", "target"], expressions: Iterable[str], names: Sequence[str]) -> list[str]:
+    """Those columns of one side that may be meant in the expressions: at least all that are."""
     text = "\n".join(expressions)
-    return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
+    plainly_named = not re.search(rf"\b{side}\b(?!\s*\.)", text, re.IGNORECASE)
+    before = rf"\b{side}\s*\.\s*[`\"]?" if plainly_named else r"(?<!\w)"
+    return [name for name in names if re.search(rf"{before}{re.escape(name)}(?!\w)", text, re.IGNORECASE)]
 
 
 class Joined:

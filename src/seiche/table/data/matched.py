@@ -1,6 +1,6 @@
 """What becomes of rows of the table that a merge is about: which clause applies, and the rows that updates make."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from seiche.table.data.clauses import Clause
 from seiche.table.data.joined import Joined, mentioned
 from seiche.table.data.merge_source import MergeSource
 from seiche.table.data.moving import Moved, Places, stored_form
-from seiche.table.data.scanning import ADDRESS, find_rows, quoted
+from seiche.table.data.scanning import BATCH_ROWS, find_rows, quoted
 from seiche.table.data.target import Matches, read_rows
 from seiche.table.snapshot import Snapshot
 
@@ -27,6 +27,16 @@ _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Some matched rows: where they are in the table, which they are in the data, and columns of the table's side."""
+
+    places: Places
+    which: "NDArray[np.int64]"
+    rows: "NDArray[np.int64]"
+    old: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
 class Sides:
     """The table and the data of a merge, and which rows of the one belong to which of the other."""
 
@@ -35,22 +45,37 @@ class Sides:
     on: Sequence[str]
     matches: Matches
 
-    def join(self, which: "NDArray[np.int64]", expressions: Sequence[str]) -> Joined:
-        """Both rows of these matches, with the key and the columns that the expressions speak of."""
-        ours = dict.fromkeys([*self.on, *mentioned(expressions, self.source.rows.column_names)])
-        theirs = dict.fromkeys([*self.on, *mentioned(expressions, self.snapshot.schema.names)])
-        rows = self.source.rows.select(list(ours)).take(pa.array(self.matches.rows[which]))
-        return Joined(rows, self.read(which, list(theirs)))
-
-    def read(self, which: "NDArray[np.int64]", names: Sequence[str]) -> pa.Table:
-        """The columns of the table's rows of these matches, in their order."""
+    def pairs(self, which: "NDArray[np.int64]", columns: Sequence[str], batch_rows: int) -> Iterator[Pair]:
+        """These matches with columns of the table's rows, some at a time, as the scan gives them."""
         places = self.matches.places.at(which)
-        table = pa.Table.from_batches(read_rows(self.snapshot, places, {name: quoted(name) for name in names}))
-        read = table.column(ADDRESS).to_numpy()
-        order = np.argsort(read, kind="stable")
-        if not np.array_equal(read[order], places.addresses):
-            raise Corrupt(f"{len(places)} rows were looked up in version {self.snapshot.version}, {len(read)} found")
-        return table.take(pa.array(order)).select(list(names))
+        if not columns:
+            for start in range(0, len(which), batch_rows):
+                part = which[start : start + batch_rows]
+                nothing = pa.table({"": pa.nulls(len(part))}).select([])
+                yield Pair(self.matches.places.at(part), part, self.matches.rows[part], nothing)
+            return
+        found = 0
+        for batch in read_rows(self.snapshot, places, {name: quoted(name) for name in columns}, batch_rows):
+            here = Places.of(batch)
+            part = which[np.searchsorted(places.addresses, here.addresses)]
+            found += len(here)
+            yield Pair(here, part, self.matches.rows[part], pa.Table.from_batches([batch]).select(list(columns)))
+        if found != len(which):
+            version = self.snapshot.version
+            raise Corrupt(f"{len(which)} rows were looked up by address in version {version}, {found} found")
+
+    def needed(self, expressions: Iterable[str]) -> list[str]:
+        """The columns of the table that the expressions speak of. The key is known: it is that of the data."""
+        return [name for name in mentioned("target", expressions, self.snapshot.schema.names) if name not in self.on]
+
+    def join(self, pair: Pair, expressions: Sequence[str]) -> Joined:
+        """Both sides of some matches, with the key and the columns that the expressions speak of."""
+        ours = dict.fromkeys([*self.on, *mentioned("source", expressions, self.source.rows.column_names)])
+        rows = self.source.rows.select(list(ours)).take(pa.array(pair.rows))
+        target = rows.select(list(self.on))
+        for name in self.needed(expressions):
+            target = target.append_column(name, pair.old.column(name))
+        return Joined(rows, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +89,16 @@ class Decided:
 
 def decide_matched(sides: Sides, clauses: Sequence[Clause]) -> list[Decided]:
     """Give each matched row to the first clause whose condition is true for it."""
-    left = np.arange(len(sides.matches))
+    open_ones = np.ones(len(sides.matches), np.bool_)
     made = []
     for clause in clauses:
-        chosen, condition = left, clause.condition
-        if condition is not None and len(left):
-            parts = [chunk[sides.join(chunk, [condition]).where(condition)] for chunk in _chunks(left)]
-            chosen = np.concatenate(parts)
+        chosen, condition = np.flatnonzero(open_ones), clause.condition
+        if condition is not None:
+            pairs = sides.pairs(chosen, sides.needed([condition]), _CHUNK)
+            parts = [pair.which[sides.join(pair, [condition]).where(condition)] for pair in pairs]
+            chosen = np.sort(np.concatenate([chosen[:0], *parts]))
         made.append(Decided(clause, sides.matches.places.at(chosen), chosen))
-        left = np.setdiff1d(left, chosen, assume_unique=True)
+        open_ones[chosen] = False
     return made
 
 
@@ -94,17 +120,16 @@ def updated_matched(sides: Sides, decided: Decided, moved: Moved) -> Iterator[pa
     source, schema, expressions = sides.source, sides.snapshot.schema, decided.clause.assignments
     taken = source.shared if expressions is None else list(expressions)
     kept = [name for name in schema.names if name not in taken]
-    for chunk in _chunks(decided.matches):
-        moved.note(sides.matches.places.at(chunk))
+    needed = [] if expressions is None else sides.needed(expressions.values())
+    for pair in sides.pairs(decided.matches, list(dict.fromkeys([*kept, *needed])), BATCH_ROWS):
+        moved.note(pair.places)
         if expressions is None:
-            rows = source.rows.select(list(taken)).take(pa.array(sides.matches.rows[chunk]))
+            rows = source.rows.select(list(taken)).take(pa.array(pair.rows))
             values = {name: _one(rows.column(name)) for name in taken}
         else:
-            made = sides.join(chunk, list(expressions.values())).compute(expressions)
+            made = sides.join(pair, list(expressions.values())).compute(expressions)
             values = {name: assigned(_one(made.column(name)), schema.field(name)) for name in taken}
-        if kept:
-            old = sides.read(chunk, kept)
-            values |= {name: stored_form(_one(old.column(name)), schema.field(name)) for name in kept}
+        values |= {name: stored_form(_one(pair.old.column(name)), schema.field(name)) for name in kept}
         yield pa.RecordBatch.from_arrays([values[name] for name in schema.names], schema=schema)
 
 
@@ -112,7 +137,7 @@ def updated_others(snapshot: Snapshot, decided: Decided, moved: Moved) -> Iterat
     """The rows that an update of rows without a match makes; which they are is noted in `moved`."""
     expressions, schema = decided.clause.assignments or {}, snapshot.schema
     columns = {name: expressions.get(name) or quoted(name) for name in schema.names}
-    for batch in read_rows(snapshot, decided.places, columns):
+    for batch in read_rows(snapshot, decided.places, columns, BATCH_ROWS):
         moved.note(Places.of(batch))
         values = [
             (assigned if field.name in expressions else stored_form)(batch.column(field.name), field)

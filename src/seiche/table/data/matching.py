@@ -1,7 +1,7 @@
 """Finding rows by key: which row of the data, if any, has the key of a row of the table."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyIndex", "key_values"]
 
-# Of the bits in the table of hashes, at most this part is set: so many rows without a match are not looked up at all.
+# At most one of so many bits in the table of hashes is set, so that few rows without a match are looked up in vain.
 _LOAD = 16
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -43,21 +43,16 @@ class KeyIndex:
 
     def __init__(self, columns: Sequence[pa.Array], names: Sequence[str]) -> None:
         """`columns` are those of the key, as `key_values` gives them; two equal keys are `InvalidInput`."""
+        # Each column numbers its values; a pair of numbers, that of the columns before and its own, gets a new one.
         self._steps: list[tuple[_Lookup, _Lookup | None]] = []
-        codes: NDArray[np.int64] | None = None
+        codes: NDArray[np.int64] = np.empty(0, np.int64)
         for column in columns:
-            step = _Lookup(pc.unique(column.drop_null()))
-            own = step.find(column)
-            dense = None
-            if codes is None:
-                codes = own
-            else:
-                pairs = _paired(codes, own, step.size)
-                dense = _Lookup(pa.array(np.unique(pairs[pairs >= 0])))
-                codes = dense.find(pa.array(pairs))
-            self._steps.append((step, dense))
-        assert codes is not None  # noqa: S101 - there is a key column
-        self.size = len(codes)
+            step, own = _numbered(column)
+            pairs = None
+            if self._steps:
+                pairs, own = _numbered(_pairs(codes, own, step.size))
+            codes = own
+            self._steps.append((step, pairs))
         present = np.flatnonzero(codes >= 0)
         self._row_of = np.full(len(present), -1, np.int64)
         if len(present):
@@ -66,59 +61,96 @@ class KeyIndex:
 
     def find(self, columns: Sequence[pa.Array]) -> "NDArray[np.int64]":
         """For each key the row of the data that has it, -1 where there is none."""
-        codes: NDArray[np.int64] | None = None
-        for column, (step, dense) in zip(columns, self._steps, strict=True):
+        codes: NDArray[np.int64] = np.empty(0, np.int64)
+        for column, (step, pairs) in zip(columns, self._steps, strict=True):
             own = step.find(column)
-            if codes is not None and dense is not None:
-                own = dense.find(pa.array(_paired(codes, own, step.size)))
-            codes = own
-        assert codes is not None  # noqa: S101 - there is a key column
+            codes = own if pairs is None else pairs.find(_pairs(codes, own, step.size))
         if not len(self._row_of):
             return codes
         return np.where(codes >= 0, self._row_of[codes], -1)
 
 
-class _Lookup:
-    """Distinct values, each with its number."""
+class _Lookup(Protocol):
+    """Distinct values, numbered from 0 on."""
+
+    size: int
+
+    def find(self, column: pa.Array) -> "NDArray[np.int64]":
+        """The numbers of these values, -1 for what is null or not among them."""
+
+
+def _numbered(column: pa.Array) -> tuple[_Lookup, "NDArray[np.int64]"]:
+    """The distinct values of a column, and the number of each of its rows."""
+    if not kinds.is_integer(column.type) or column.null_count == len(column):
+        lookup = _Values(pc.unique(column.drop_null()))
+        return lookup, lookup.find(column)
+    present = np.flatnonzero(pc.is_valid(column).to_numpy(zero_copy_only=False))
+    numbers = _integers(column.drop_null())
+    order = np.argsort(numbers, kind="stable")
+    ascending = numbers[order]
+    first = np.concatenate(([True], ascending[1:] != ascending[:-1]))
+    codes = np.full(len(column), -1, np.int64)
+    codes[present[order]] = np.cumsum(first) - 1
+    return _WholeNumbers(ascending[first]), codes
+
+
+class _Values:
+    """Values of any kind."""
 
     def __init__(self, values: pa.Array) -> None:
         self._values = values
         self.size = len(values)
-        self._bits = max(10, int(self.size * _LOAD).bit_length())
-        self._hashes: NDArray[np.bool_] | None = None
-        if kinds.is_integer(values.type) and self.size:
-            self._hashes = np.zeros(1 << self._bits, np.bool_)
-            self._hashes[self._hash(values)] = True
 
     def find(self, column: pa.Array) -> "NDArray[np.int64]":
-        """The numbers of these values, -1 for what is null or not among them."""
-        if self._hashes is None or column.null_count:
-            return _numbers(column, self._values)
-        # The hash table of Arrow costs about as much for a miss as for a hit, and most rows of the table are misses.
+        found = pc.fill_null(pc.index_in(column, value_set=self._values, skip_nulls=True), -1)
+        numbers: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        return numbers
+
+
+class _WholeNumbers:
+    """Integers.
+
+    Arrow makes a hash table for each call, which for many values takes longer than the look-ups. Here it is a table of
+    bits, made once, that tells nearly all misses, and the sorted values for the rest.
+    """
+
+    def __init__(self, ascending: "NDArray[np.int64]") -> None:
+        self._sorted = ascending
+        self.size = len(ascending)
+        bits = max(10, int(self.size * _LOAD).bit_length())
+        self._shift = np.uint64(64 - bits)
+        self._seen = np.zeros(1 << bits, np.bool_)
+        self._seen[self._hash(ascending)] = True
+
+    def find(self, column: pa.Array) -> "NDArray[np.int64]":
         found = np.full(len(column), -1, np.int64)
-        candidates = np.flatnonzero(self._hashes[self._hash(column)])
-        found[candidates] = _numbers(column.take(pa.array(candidates)), self._values)
+        if column.null_count:
+            present = np.flatnonzero(pc.is_valid(column).to_numpy(zero_copy_only=False))
+            found[present] = self.find(column.drop_null())
+            return found
+        numbers = _integers(column)
+        candidates = np.flatnonzero(self._seen[self._hash(numbers)])
+        wanted = numbers[candidates]
+        at = np.minimum(np.searchsorted(self._sorted, wanted), self.size - 1)
+        hit = self._sorted[at] == wanted
+        found[candidates[hit]] = at[hit]
         return found
 
-    def _hash(self, column: pa.Array) -> "NDArray[np.uint64]":
-        numbers = column.to_numpy(zero_copy_only=False).astype(np.int64 if _is_signed(column) else np.uint64)
-        hashes: NDArray[np.uint64] = (numbers.view(np.uint64) * _MULTIPLIER) >> np.uint64(64 - self._bits)
+    def _hash(self, numbers: "NDArray[np.int64]") -> "NDArray[np.uint64]":
+        hashes: NDArray[np.uint64] = (numbers.view(np.uint64) * _MULTIPLIER) >> self._shift
         return hashes
 
 
-def _is_signed(column: pa.Array) -> bool:
-    return bool(kinds.is_signed_integer(column.type))
+def _integers(column: pa.Array) -> "NDArray[np.int64]":
+    """The values in 64 bits; unsigned ones by their bits, so that different ones stay different."""
+    numbers = column.to_numpy(zero_copy_only=False)
+    wide: NDArray[np.int64] = numbers.astype(np.uint64).view(np.int64) if numbers.dtype.kind == "u" else numbers
+    return wide.astype(np.int64, copy=False)
 
 
-def _numbers(column: pa.Array, values: pa.Array) -> "NDArray[np.int64]":
-    found = pc.fill_null(pc.index_in(column, value_set=values, skip_nulls=True), -1)
-    numbers: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers
-
-
-def _paired(codes: "NDArray[np.int64]", own: "NDArray[np.int64]", size: int) -> "NDArray[np.int64]":
-    """One number for each pair of numbers. Both are below the number of rows, so the product does not overflow."""
-    return np.where((codes >= 0) & (own >= 0), codes * max(1, size) + own, -1)
+def _pairs(codes: "NDArray[np.int64]", own: "NDArray[np.int64]", size: int) -> pa.Array:
+    """One number for each pair of numbers, null where one is missing. Both are numbers of rows: nothing overflows."""
+    return pa.array(codes * max(1, size) + own, mask=(codes < 0) | (own < 0))
 
 
 def _refuse_twins(

@@ -49,8 +49,8 @@ def _check_sql(snapshot: Snapshot, source: MergeSource, on: Sequence[str], claus
     texts = [text for one in clauses for text in (one.condition, *(one.assignments or {}).values()) if text is not None]
     if not texts:
         return
-    ours = list(dict.fromkeys([*on, *mentioned(texts, source.rows.column_names)]))
-    theirs = list(dict.fromkeys([*on, *mentioned(texts, snapshot.schema.names)]))
+    ours = list(dict.fromkeys([*on, *mentioned("source", texts, source.rows.column_names)]))
+    theirs = list(dict.fromkeys([*on, *mentioned("target", texts, snapshot.schema.names)]))
     table = snapshot.schema.empty_table()
     joined = Joined(source.rows.slice(0, 0).select(ours), table.select(theirs))
     for clause in clauses:

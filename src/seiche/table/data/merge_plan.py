@@ -41,7 +41,9 @@ def plan(snapshot: Snapshot, source: MergeSource, on: Sequence[str], clauses: Se
     decided = decide_matched(sides, about(clauses, "matched")) + decide_others(snapshot, matches.others, lonely)
     new = np.empty(0, np.int64)
     if about(clauses, "not matched"):
-        new = np.setdiff1d(np.arange(len(source)), matches.rows)
+        unmatched = np.ones(len(source), np.bool_)
+        unmatched[matches.rows] = False
+        new = np.flatnonzero(unmatched)
     return MergePlan(sides, decided, new)
 
 
@@ -89,10 +91,9 @@ class MergePlan:
         if not all(whole and one.clause.takes_all for one in self.updates):
             return None
         rows = np.concatenate([*(self.sides.matches.rows[one.matches] for one in self.updates), self.new])
-        everything = np.arange(len(self.source))
-        if not self.snapshot.manifest.has_stable_row_ids and np.array_equal(np.sort(rows), everything):
-            return everything
-        return rows
+        count = len(self.source)
+        each_once = len(rows) == count and bool((np.bincount(rows, minlength=count) == 1).all())
+        return np.arange(count) if each_once and not self.snapshot.manifest.has_stable_row_ids else rows
 
     def new_rows(self, moved: Moved) -> Iterator[pa.RecordBatch]:
         """The rows for new files: those that are updated, noted in `moved`, then those that are new."""

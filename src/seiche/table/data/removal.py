@@ -1,5 +1,6 @@
 """Taking rows out of their fragments: by deletion vectors, or with the whole fragment when none is left."""
 
+from array import array
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -49,9 +50,16 @@ def by_fragment(addresses: "NDArray[np.uint64]") -> dict[int, BitMap]:
     ends = np.append(starts[1:], len(ordered))
     offsets = (ordered & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return {
-        int(fragments[start]): BitMap(offsets[start:end])
+        int(fragments[start]): _bitmap(offsets[start:end])
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     }
+
+
+def _bitmap(offsets: "NDArray[np.uint32]") -> BitMap:
+    # From anything but this type of array the numbers are taken over one by one.
+    members = array("I")
+    members.frombytes(offsets.tobytes())
+    return BitMap(members)
 
 
 def remove_rows(snapshot: Snapshot, rows: Mapping[int, BitMap]) -> Removal:

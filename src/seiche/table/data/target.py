@@ -26,6 +26,8 @@ __all__ = ["Matches", "find_matches", "read_rows"]
 # Up to so many keys they are looked for by a condition in the scan, more if an index answers it.
 _FEW_KEYS = 100
 _MOST_INDEXED_KEYS = 5000
+# Rows of the table whose keys are looked up at a time.
+_PROBE_ROWS = 1 << 20
 _PLAIN_TEXT = re.compile(r"[\w .:/@+-]*", re.ASCII)
 
 
@@ -55,7 +57,7 @@ def find_matches(snapshot: Snapshot, on: Sequence[str], source: MergeSource, *, 
         batch_size=WIDE_BATCH_ROWS,
     )
     found, rows, rest = [], [np.empty(0, np.int64)], []
-    for batch in batches(scan, what="the merge"):
+    for batch in _together(batches(scan, what="the merge"), _PROBE_ROWS):
         of_data = source.index.find([key_values(batch.column(name), name) for name in on])
         places, hit = Places.of(batch), of_data >= 0
         found.append(places.at(hit))
@@ -66,6 +68,18 @@ def find_matches(snapshot: Snapshot, on: Sequence[str], source: MergeSource, *, 
     left = Places.joined(rest, stable_row_ids=stable)
     order = np.argsort(matched.addresses, kind="stable")
     return Matches(matched.at(order), np.concatenate(rows)[order], left.at(np.argsort(left.addresses, kind="stable")))
+
+
+def _together(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches put together to at least so many rows, where what is done with them has a price for each call."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= rows:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def _key_condition(snapshot: Snapshot, on: Sequence[str], source: MergeSource) -> str | None:
@@ -94,18 +108,23 @@ def _literals(column: pa.Array) -> list[str] | None:
     return None
 
 
-def read_rows(snapshot: Snapshot, places: Places, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """Expressions over these rows, in the order of the table, with where and who they are beside them."""
+def read_rows(
+    snapshot: Snapshot, places: Places, columns: Mapping[str, str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Expressions over these rows, in the order of the table, with where and who they are beside them.
+
+    A batch has `batch_rows` rows or a few more, but for the last.
+    """
     stable = places.row_ids is not None
     scan = scanner(
         snapshot.dataset,
         columns={**columns, **Moved(stable).system_columns},
         what="the merge",
         row_addr_allowlist=_allowlist(places),
-        batch_size=BATCH_ROWS,
+        batch_size=min(batch_rows, BATCH_ROWS),
         blob_handling="all_binary",
     )
-    return batches(scan, what="the merge")
+    return _together(batches(scan, what="the merge"), batch_rows)
 
 
 def _allowlist(places: Places) -> bytes:
