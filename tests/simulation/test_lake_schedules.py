@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from seiche import CommitUnknown, RetryableConflict, Unavailable
-from seiche.lake.publish import Publisher
 from seiche.testing import DictStore, Faults, SimulatedStore
 from seiche.testing.scheduling import Process, Run, explore, sample
 from seiche.testing.wrapping import Call
@@ -111,20 +110,3 @@ def test_random_schedules_on_a_store_that_fails() -> None:
         injected += sum(len(store.injected) for store in scenario.stores)
         scenario.check(run)
     assert injected >= SCHEDULES
-
-
-def test_the_check_notices_a_publisher_that_leaves_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule 7 switched off: versions are published only by their own committer, never by the next."""
-    publish = Publisher.publish
-    monkeypatch.setattr(
-        Publisher, "publish", lambda self, row, staged=(): publish(self, row, staged) if staged else None
-    )
-    caught = 0
-    for seed in range(40):
-        scenario = Scenario(3, faults=Faults(before=0.15), seed=seed)
-        run = sample(scenario, seed)
-        try:
-            scenario.check(run)
-        except AssertionError:
-            caught += 1
-    assert caught

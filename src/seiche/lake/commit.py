@@ -148,7 +148,7 @@ class Committer:
                 group.files |= one.made.files
         group.planned += planned
         group.messages += messages
-        group.state = state.after(state.tree.apply(messages, self.runtime).tree)
+        group.state = state.after(state.tree.apply(messages, self.runtime).tree, group.files)
         return Answer(version)
 
     def _stowed(self, value: bytes, state: State) -> tuple[bytes, dict[str, bytes]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.renumber import renumbered, trimmed
@@ -67,7 +68,12 @@ def _first(pending: Pending, now: TableRow, work: Work, runtime: Runtime) -> tup
     """What the statements were built on may be old: check and rebase over everything that came since."""
     if now.table_version == 0:
         return pending.transaction, build(work.base, pending.transaction, runtime=runtime)
-    pending.check_against(now.table_version)
+    if pending.check_against(now.table_version) is not None:
+        raise AlreadyExists(
+            f"transaction {pending.transaction.uuid} of this table has been applied already",
+            remedy="Ask for the status of the lake's transaction instead of running it again.",
+            transaction_id=pending.transaction.uuid,
+        )
     return pending.build(managed=True)
 
 

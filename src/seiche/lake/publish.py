@@ -48,17 +48,18 @@ class Publisher:
         self._done: dict[str, int] = {}
 
     def publish(self, row: TableRow, staged: Iterable[bytes] = ()) -> None:
-        """See to it that every version up to the row's is published, in order. `staged` are its manifests, if at hand.
+        """See to it that every version up to the row's is published, in order.
 
-        `Corrupt` if a manifest that the lake did not decide on stands under one of the names.
+        `staged` are its last manifests, if at hand. `Corrupt` if a manifest that the lake did not decide on stands under one of the names.
         """
-        if row.type != "managed" or row.format != "lance" or self._done.get(row.id, 0) >= row.table_version:
+        done = self._done.get(row.id, 0)
+        if row.type != "managed" or row.format != "lance" or done >= row.table_version:
             return
         store = below(self._lake, row.location)
-        at_hand = list(staged)
-        for index, (version, ref) in enumerate(manifests(row)):
-            data = at_hand[index] if index < len(at_hand) else None
-            self._publish_one(store, version, ref, data)
+        at_hand = dict(zip(range(row.table_version, 0, -1), reversed(tuple(staged)), strict=False))
+        for version, ref in manifests(row):
+            if version > done:
+                self._publish_one(store, version, ref, at_hand.get(version))
         self._done[row.id] = row.table_version
         if store.lists_in_one_request:
             hint.write(store, row.table_version)

@@ -1,6 +1,6 @@
 """One version of the lake, as something to look things up in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from seiche.errors import NotFound
@@ -12,6 +12,7 @@ from seiche.lake.tree.definition import LakeDefinition
 from seiche.lake.tree.root import Root
 from seiche.lake.tree.tree import Tree
 from seiche.store.base import Store
+from seiche.store.overlay import OverlayStore
 
 __all__ = ["State"]
 
@@ -33,9 +34,10 @@ class State:
     def version(self) -> int:
         return self.root.version
 
-    def after(self, tree: Tree) -> "State":
-        """This version with changes that are not durable yet."""
-        return replace(self, tree=tree)
+    def after(self, tree: Tree, files: Mapping[str, bytes]) -> "State":
+        """This version with changes that are not durable yet, nor are the files that they name."""
+        store = self.store.inner if isinstance(self.store, OverlayStore) else self.store
+        return replace(self, tree=tree, store=OverlayStore(store, files))
 
     def is_durable(self, key: bytes) -> bool:
         """Whether what stands behind a key is what the root says, not what an earlier member of a group wants."""

@@ -66,7 +66,10 @@ class Versions(ABC):
 
     def transaction(self, version: int) -> Transaction:
         """What made `version`: read from its manifest file, or from the file that the manifest names."""
-        inline = self.read(version).transaction
+        try:
+            inline = file.read_transaction(self.store, self.path(version))
+        except NotFound as error:
+            raise self._no_version(version) from error
         if inline is not None:
             return Transaction.from_proto(inline)
         beside = f"_transactions/{self.read(version).manifest.header.transaction_file}"
