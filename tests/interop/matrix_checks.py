@@ -48,10 +48,12 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Worksh
     return get
 
 
-def play(situation: Situation, shop: Workshop, path: Path) -> None:
+def play(situation: Situation, shop: Workshop, path: Path, *, rows_given: bool = True) -> None:
     """Commit theirs, then ours, to a table of its own at `path`; anything that is not as it must be raises."""
     ours = shop.change(situation.operation, situation.ours)
     theirs = shop.change(situation.other, situation.theirs)
+    if not rows_given:
+        ours, theirs = replace(ours, affected_rows=None), replace(theirs, affected_rows=None)
     shop.copy(path)
     state = deepcopy(shop.state)
     commit_first(path, theirs, state)

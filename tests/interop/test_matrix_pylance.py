@@ -101,3 +101,11 @@ def test_pylance_says(situation: Situation, workshop: Callable[[str], Workshop],
     if said == we_say == "ok":
         ours.effect(state)
         assert rows_of(lance.dataset(path).to_table()) == state.rows
+
+
+def test_the_design_note_lists_the_differences() -> None:
+    note = (Path(__file__).parents[2] / "docs" / "design" / "005-conflicts.md").read_text()
+    table = note.partition("<!-- differences -->\n")[2].partition("<!-- end -->")[0].splitlines()
+    ours = {str(one): one.outcome for one in SITUATIONS}
+    lines = [f"| {name} | {ours[name]} | {said} | {why} |" for name, (said, why) in DIFFERENCES.items()]
+    assert table == ["| Situation | Seiche | pylance | Why |", "|---|---|---|---|", *lines]
