@@ -10,7 +10,7 @@ from typing import Any
 from seiche.errors import AlreadyExists
 from seiche.store import Store, open_store
 from seiche.store.base import Data
-from seiche.store.files import buffers
+from seiche.store.files import joined
 from seiche.store.local import LocalStore
 from seiche.store.paths import check
 
@@ -33,8 +33,8 @@ class WriteInPlaceStore(LocalStore):
         target = Path(self.native_uri(check(path)))
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb", buffering=0) as file:
-            for part in buffers(data):
-                file.write(part)
+            for position in range(0, len(joined(data)), 512):
+                file.write(joined(data)[position : position + 512])
 
 
 def opened(opener: str, uri: str, options: dict[str, Any]) -> Store:
@@ -42,7 +42,7 @@ def opened(opener: str, uri: str, options: dict[str, Any]) -> Store:
         case "check_then_rename":
             return CheckThenRenameStore(uri)
         case "write_in_place":
-            return WriteInPlaceStore(uri)
+            return WriteInPlaceStore(uri, durability="os")
     return open_store(uri, **options)
 
 

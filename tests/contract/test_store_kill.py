@@ -51,7 +51,7 @@ def temporary_files(root: Path) -> list[str]:
 def test_killed_writers_leave_whole_files_and_no_visible_temporary_ones(
     tmp_path: Path, effort: Callable[[int, int], int]
 ) -> None:
-    rounds, files, left_behind = effort(15, 400), 0, 0
+    rounds, files, left_behind = effort(10, 400), 0, 0
     moments = random.Random(20)
     for number in range(rounds):
         root = tmp_path / str(number)
