@@ -50,7 +50,8 @@ class Publisher:
     def publish(self, row: TableRow, staged: Iterable[bytes] = ()) -> None:
         """See to it that every version up to the row's is published, in order.
 
-        `staged` are its last manifests, if at hand. `Corrupt` if a manifest that the lake did not decide on stands under one of the names.
+        `staged` are its last manifests, if at hand. `Corrupt` if a manifest that the lake did not decide on stands
+        under one of the names.
         """
         done = self._done.get(row.id, 0)
         if row.type != "managed" or row.format != "lance" or done >= row.table_version:
