@@ -1,67 +1,68 @@
-"""A table with the verbs about rows, and tables to try them on: every kind of column, as we and as pylance write them."""
+"""Tables to try the verbs about rows on: every kind of column, written by pylance, and others who interfere."""
 
 import datetime
 import decimal
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
 
-from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM
-from seiche.errors import RetryableConflict
 from seiche.store.local import LocalStore
-from seiche.table.change import Prepare, Result
-from seiche.table.commit import Committer
+from seiche.table.change import Change, Prepare, Result
 from seiche.table.snapshot import Snapshot
+from seiche.table.table import Table
 from seiche.table.transaction import Transaction
 from seiche.table.verbs.rows import RowVerbs
 from seiche.table.versions.stored import PutVersions
 
 
 class RowTable(RowVerbs):
-    """Runs the verbs on the newest version and commits what they prepared: the loop of a table, and nothing else of it."""
+    """A table whose verbs can be interrupted between preparing a change and committing it, by whoever is faster."""
 
-    def __init__(self, path: Path, *, version: int | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.store = LocalStore(path, durability="os")
-        self.versions = PutVersions(self.store)
-        # To run on an older version than the newest is how a slow writer looks to the others.
-        self.read_version = version
-        self.prepared: list[int] = []
+        self.table = Table.open(self.store)
+        # Run one after the other, each after a change was prepared and before it is committed.
+        self.meanwhile: list[Callable[[], object]] = []
+        self.prepared: list[Change | None] = []
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
-        for attempt in range(1, (attempts or 10) + 1):
-            snapshot = self.snapshot()
-            self.read_version = None
-            self.prepared.append(snapshot.version)
-            change = prepare(snapshot)
-            if change is None:
-                return Result(verb, snapshot.version, changed=False, attempts=attempt)
-            transaction = Transaction(snapshot.version, str(SYSTEM.uuid()), change.operation)
-            committer = Committer(self.versions, SYSTEM, Patience())
-            try:
-                made = committer.commit(transaction, snapshot.manifest, affected_rows=change.affected_rows)
-            except RetryableConflict:
-                if attempt == (attempts or 10):
-                    raise
-                continue
-            return Result(
-                verb, made.version, True, change.rows, change.files, change.bytes, attempt, change.notes
-            )
-        raise AssertionError("unreachable")
+        def interrupted(snapshot: Snapshot) -> Change | None:
+            self.prepared.append(prepare(snapshot))
+            if self.meanwhile:
+                self.meanwhile.pop(0)()
+            return self.prepared[-1]
+
+        return self.table._run(verb, interrupted, attempts=attempts, timeout=timeout)
 
     def snapshot(self) -> Snapshot:
-        version = self.read_version or self.versions.newest()
-        return Snapshot(self.store, self.versions.read(version).manifest, SYSTEM)
+        return Snapshot(self.store, self.table.manifest, SYSTEM)
 
-    def lance(self) -> lance.LanceDataset:
+    def transaction(self) -> Transaction:
+        """The one that made the newest version."""
+        versions = PutVersions(self.store)
+        return versions.transaction(versions.newest())
+
+    def lance(self) -> Any:
         return lance.dataset(str(self.path))
 
     def rows(self, **options: Any) -> list[dict[str, Any]]:
-        return list(self.lance().to_table(**options).to_pylist())
+        """All rows by ascending id, as pylance reads them, after it has looked for damage."""
+        self.lance().validate()
+        return in_order(self.lance().to_table(**options))
+
+    def files(self) -> list[str]:
+        """What lies under `data` and `_deletions`."""
+        return sorted(info.path for folder in ("data", "_deletions") for info in self.store.list(folder))
+
+
+def in_order(table: pa.Table) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=lambda one: (one["id"] is None, one["id"]))
 
 
 SCHEMA = pa.schema(
@@ -118,6 +119,6 @@ def some_rows(count: int, start: int = 0) -> pa.Table:
     return rows_of(*range(start, start + count))
 
 
-def pylance_table(path: Path, data: pa.Table, *, rows_per_file: int = 10, **options: Any) -> lance.LanceDataset:
+def pylance_table(path: Path, data: pa.Table, *, rows_per_file: int = 10, **options: Any) -> Any:
     shutil.rmtree(path, ignore_errors=True)
     return lance.write_dataset(data, str(path), max_rows_per_file=rows_per_file, **options)

@@ -77,13 +77,22 @@ def _cast(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
     if values.type == kind:
         return values
     try:
-        return without_extension(values).cast(kind)
+        return _converted(without_extension(values), kind)
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInput(
             f"values of column {name!r} do not fit its type {kind}: {error}",
             remedy="Give values that fit.",
             column=name,
         ) from error
+
+
+def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Arrow's own cast, with steps in between where it has none from one encoding to the other."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_dictionary(kind) and values.type != kind.value_type:
+        values = values.cast(kind.value_type)
+    return values.cast(kind)
 
 
 def without_extension(values: pa.Array) -> pa.Array:
