@@ -72,12 +72,15 @@ class TransactionTable(TableVerbs):
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Once, on what the transaction sees; a conflict with others shows when the transaction commits."""
         self._transaction.check_running()
-        change = prepare(self._snapshot())
+        done: Change | None = None
+        following: Prepare | None = prepare
+        while following is not None and (change := following(self._snapshot())) is not None:
+            self.apply(change)
+            done, following = change, change.then
         version = self._work().base.version
-        if change is None:
+        if done is None:
             return Result(verb, version, changed=False)
-        self.apply(change)
-        return Result(verb, version + 1, rows=change.rows, files=change.files, bytes=change.bytes, notes=change.notes)
+        return Result(verb, version + 1, rows=done.rows, files=done.files, bytes=done.bytes, notes=done.notes)
 
     @property
     def _edit(self) -> TableEdit:

@@ -25,6 +25,9 @@ class Change:
     files: int = 0
     bytes: int = 0
     notes: Mapping[str, object] = field(default_factory=dict)
+    # Prepares the rest of the same work, on the very version that this change makes: what it reserved is known there.
+    # What is reported of the whole is what the last change says.
+    then: "Prepare | None" = None
 
 
 # Prepares a change of the given version, or finds that there is nothing to do. Called again, on a newer version, after

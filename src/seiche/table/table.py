@@ -13,7 +13,7 @@ from seiche.errors import InvalidInput, NotFound, RetryableConflict
 from seiche.store import open_store
 from seiche.store.base import Store
 from seiche.table.build import empty
-from seiche.table.change import Prepare, Result
+from seiche.table.change import Change, Prepare, Result
 from seiche.table.commit import Committer
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import Operation, Overwrite
@@ -230,9 +230,8 @@ class Table(TableVerbs):
             change = prepare(snapshot)
             if change is None:
                 return Result(verb, snapshot.version, changed=False, attempts=attempt)
-            transaction = _transaction(change.operation, snapshot.version, self._runtime)
             try:
-                self._commit(transaction, change.affected_rows, Patience())
+                change = self._commit_prepared(change, snapshot)
             except RetryableConflict as error:
                 conflict = error
                 continue
@@ -246,6 +245,17 @@ class Table(TableVerbs):
                 notes=change.notes,
             )
         raise conflict or InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.")
+
+    def _commit_prepared(self, change: Change, snapshot: Snapshot) -> Change:
+        """Commit a change, and then what follows from it; returns the last one."""
+        while True:
+            transaction = _transaction(change.operation, snapshot.version, self._runtime)
+            self._commit(transaction, change.affected_rows, Patience())
+            snapshot = Snapshot(self.store, self._manifest, self._runtime)
+            following = None if change.then is None else change.then(snapshot)
+            if following is None:
+                return change
+            change = following
 
     def _commit(self, transaction: Transaction, rows: Mapping[int, BitMap] | None, patience: Patience) -> None:
         committer = Committer(self._versions, self._runtime, patience)
