@@ -25,6 +25,7 @@ from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
 from seiche.table.format.index_details import (
     FRAGMENT_REUSE,
+    MEM_WAL,
     ReuseContent,
     ReuseIndexFiles,
     find,
@@ -293,7 +294,8 @@ class Workshop:
             return self._cleaned(what)
         if how == "drop":
             old = find(self.manifest.indices, what)
-            return Prepared(CreateIndex((), (old,) if old else ()), lambda state: _drop(state, what))
+            assert old is not None
+            return Prepared(CreateIndex((), (old,)), lambda state: _drop(state, what))
         column, _, fragments = what.removesuffix(" again").partition("@")
         ids = [int(one) for one in fragments.split(",")] if fragments else self.manifest.fragments.ids()
         entry = self._index(column, ids, "BITMAP" if how == "bitmap" else "BTREE")
@@ -555,6 +557,8 @@ def _add(state: State, ids: Iterable[int], amount: int) -> None:
 
 def _drop(state: State, index: str) -> None:
     state.indices.pop(index, None)
+    if index == MEM_WAL:
+        state.generations = {}
 
 
 def _generation(name: str) -> MergedGeneration:

@@ -44,12 +44,15 @@ DIFFERENCES = {
     "UpdateConfig (config k) over Overwrite (plain)": ("ok", "the specification lists Overwrite without a condition"),
     "DataReplacement (0 w) over Update (column 0)": ("ok", "the specification lists Update on the same fragments"),
     # Ours lets both stand, because the specification does and the result is right for pylance too.
+    "Append (rows) over Merge (rewrite v)": ("retry", "the schemas are compared, a promise is not needed"),
     "Delete (none) over Merge (z)": ("retry", "the specification asks for fragments that both change"),
     "CreateIndex (on v) over CreateIndex (on v again)": ("retry", _SPEC_NAMES),
     "CreateIndex (on v@0,1) over CreateIndex (on v@2,3)": ("retry", _SPEC_NAMES),
     "CreateIndex (on id) over CreateIndex (on id again)": ("retry", _SPEC_NAMES),
     "CreateIndex (on id) over CreateIndex (drop id_idx)": ("retry", _SPEC_NAMES),
     "CreateIndex (drop id_idx) over CreateIndex (on id)": ("retry", _SPEC_NAMES),
+    "CreateIndex (log A7) over CreateIndex (drop __lance_mem_wal) [log]": ("retry", _SPEC_NAMES),
+    "CreateIndex (drop __lance_mem_wal) over CreateIndex (log B2) [log]": ("retry", _SPEC_NAMES),
     "CreateIndex (log A7) over CreateIndex (log B2)": ("retry", _SPEC_SINGLETONS),
     "CreateIndex (log A7) over CreateIndex (log A5)": ("retry", _SPEC_SINGLETONS),
     "CreateIndex (log A7) over CreateIndex (log B2) [log]": ("retry", _SPEC_SINGLETONS),
@@ -71,6 +74,7 @@ DIFFERENCES = {
     "DataReplacement (0 w) over Project (require v)": ("retry", _VALUES_KEPT),
     # Another kind of error for what cannot be committed either way.
     "Overwrite (plain) over UpdateMemWalState (A5)": ("incompatible", "the specification lists it as retryable"),
+    "DataReplacement (0 v) over Update (0 whole)": ("incompatible", "the specification lists it as retryable"),
     "UpdateConfig (field w) over Project (drop w)": ("refused", "that others dropped the field is no bad input"),
     "UpdateBases (b1) over Overwrite (base b1)": ("refused", "that others added the path is a conflict, no bad input"),
     "Overwrite (base b1) over UpdateBases (b2)": ("refused", _ONLY_NEW),

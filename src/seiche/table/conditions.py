@@ -232,7 +232,7 @@ def inserted(meeting: Encounter) -> Dispute | None:
     return None if shared is None else Dispute(shared.why, keys=tuple(map(str, shared.hashes)))
 
 
-def coverage(meeting: Encounter) -> Dispute | None:
+def index(meeting: Encounter) -> Dispute | None:
     """One moves rows that the other's index points to, and nothing leads from the old places to the new ones.
 
     Stable row ids do, or at least tell which rows the index no longer covers. So does a fragment-reuse index, but not
@@ -312,14 +312,23 @@ def reuse_written(other: Committed) -> IndexMetadata | None:
     return entry if known and any(one in known for one in made) else None
 
 
+def log(meeting: Encounter) -> Dispute | None:
+    """One attaches a write-ahead log, and the other changes the columns: rows in the log would lack the new ones."""
+    if footprint.of_name(meeting.theirs, MEM_WAL) is not None:
+        return Dispute("wrote the MemWAL index", keys=(MEM_WAL,))
+    return always(meeting) if footprint.of_name(meeting.ours, MEM_WAL) is not None else None
+
+
 def no_mem_wal(meeting: Encounter) -> Dispute | None:
     """We do not write the MemWAL index, so there is nothing in which both could be held."""
     return None if footprint.of_name(meeting.ours, MEM_WAL) is not None else always(meeting)
 
 
 def generations(meeting: Encounter) -> Dispute | None:
-    """Both say how far the same shard of the write-ahead log has been merged."""
+    """Both say how far the same shard of the write-ahead log has been merged, or they did away with the log."""
     ours, theirs = _generations(meeting.ours), _generations(meeting.theirs)
+    if ours and footprint.drops(meeting.theirs, MEM_WAL):
+        return Dispute("dropped the MemWAL index", keys=(MEM_WAL,), outcome="incompatible")
     for shard in sorted(ours.keys() & theirs.keys()):
         merged = theirs[shard] >= ours[shard]
         return Dispute(
@@ -368,14 +377,15 @@ CONDITIONS: dict[str, Callable[[Encounter], Dispute | None]] = {
     "": always,
     "bases": bases,
     "cells": cells,
-    "coverage": coverage,
     "dropped": dropped,
     "fragments": fragments,
     "generations": generations,
     "gone": gone,
+    "index": index,
     "indexed": indexed,
     "inserted": inserted,
     "keys": keys,
+    "log": log,
     "metadata": metadata,
     "no_mem_wal": no_mem_wal,
     "nulls": nulls,

@@ -9,7 +9,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.operations import OPERATIONS, Operation
 from seiche.table.transaction import Transaction
 
-__all__ = ["MATRIX", "Committed", "Dispute", "Rule", "conflict", "rules"]
+__all__ = ["MATRIX", "Committed", "Dispute", "Rule", "conflict", "forgotten", "rules", "taken", "vanished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +69,22 @@ DataReplacement   | ok              | incompatible(gone) | incompatible
 UpdateMemWalState | incompatible    | incompatible       | incompatible
 UpdateBases       | ok              | ok                 | incompatible(bases)
 
-                  | CreateIndex                   | Rewrite                       | Merge
-Append            | ok                            | ok                            | retry(schema)
-Delete            | ok                            | retry(fragments)              | retry(fragments)
-Overwrite         | ok                            | ok                            | ok
-CreateIndex       | rebase(indices)               | retry(coverage) rebase(moved) | retry(dropped) rebase(coverage)
-Rewrite           | retry(coverage) rebase(reuse) | retry(fragments) retry(reuse) | retry
-Merge             | ok                            | retry                         | retry
-Project           | ok                            | ok                            | retry
-Restore           | ok                            | ok                            | ok
-ReserveFragments  | ok                            | ok                            | ok
-Clone             | exists                        | exists                        | exists
-Update            | generations                   | retry(fragments)              | retry
-UpdateConfig      | ok                            | ok                            | retry(metadata)
-DataReplacement   | retry(indexed)                | retry(fragments)              | retry
-UpdateMemWalState | generations                   | ok                            | incompatible
-UpdateBases       | ok                            | ok                            | ok
+                  | CreateIndex                | Rewrite                       | Merge
+Append            | ok                         | ok                            | retry(schema)
+Delete            | ok                         | retry(fragments)              | retry(fragments)
+Overwrite         | ok                         | ok                            | ok
+CreateIndex       | rebase(indices)            | retry(index) rebase(moved)    | retry(log) retry(dropped) rebase(trim)
+Rewrite           | retry(index) rebase(reuse) | retry(fragments) retry(reuse) | retry
+Merge             | retry(log)                 | retry                         | retry
+Project           | ok                         | ok                            | retry
+Restore           | ok                         | ok                            | ok
+ReserveFragments  | ok                         | ok                            | ok
+Clone             | exists                     | exists                        | exists
+Update            | generations                | retry(fragments)              | retry
+UpdateConfig      | ok                         | ok                            | retry(metadata)
+DataReplacement   | retry(indexed)             | retry(fragments)              | retry
+UpdateMemWalState | generations                | ok                            | incompatible
+UpdateBases       | ok                         | ok                            | ok
 
                   | Project                             | Restore                | ReserveFragments
 Append            | retry(schema)                       | incompatible           | ok
@@ -107,7 +107,7 @@ UpdateBases       | ok                                  | ok                    
 Append            | ok           | ok                                       | ok
 Delete            | ok           | rebase(rows)                             | ok
 Overwrite         | ok           | ok                                       | retry(keys)
-CreateIndex       | ok           | rebase(coverage) rebase(generations)     | ok
+CreateIndex       | ok           | rebase(trim) rebase(generations)         | ok
 Rewrite           | ok           | retry(fragments)                         | ok
 Merge             | ok           | retry                                    | retry(metadata)
 Project           | ok           | retry(nulls)                             | rebase(metadata)
@@ -195,3 +195,37 @@ def conflict(outcome: str, dispute: Dispute, transaction: Transaction, other: Co
         return IncompatibleConflict(message, remedy=f"Nothing was written. {look}", **details)
     remedy = f"Nothing was written. Run the operation again on version {other.version} or a later one."
     return RetryableConflict(message, remedy=remedy, **details)
+
+
+def forgotten(transaction: Transaction, table: str) -> RetryableConflict:
+    """The version that was read is gone, so it cannot be told what others changed."""
+    name, version = transaction.operation.name, transaction.read_version
+    return RetryableConflict(
+        f"{table}: {name} read version {version}, which is no longer kept to compare newer ones with.",
+        table=table,
+        operation=name,
+        read_version=version,
+    )
+
+
+def vanished(fragment_id: int, transaction: Transaction, latest: int, table: str) -> RetryableConflict:
+    """A fragment is gone though no commit was seen to remove it: a Merge may leave one out of its list."""
+    name, version = transaction.operation.name, transaction.read_version
+    return RetryableConflict(
+        f"{table}: {name} read version {version} and changes fragment {fragment_id}, which version {latest} no longer has.",
+        table=table,
+        operation=name,
+        read_version=version,
+        version=latest,
+        fragments=(fragment_id,),
+    )
+
+
+def taken(latest: int, table: str) -> AlreadyExists:
+    """There is a table where a Clone should make one."""
+    return AlreadyExists(
+        f"{table}: there is a table, at version {latest}.",
+        remedy="A clone is the first version of a new table: clone to an address that is free.",
+        table=table,
+        version=latest,
+    )

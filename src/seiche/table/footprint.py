@@ -26,6 +26,7 @@ __all__ = [
     "bases",
     "changes_schema_metadata",
     "data_fields",
+    "drops",
     "fragments",
     "keys",
     "new_fragments",
@@ -115,6 +116,12 @@ def of_name(operation: Operation, name: str) -> IndexMetadata | None:
     if not isinstance(operation, CreateIndex):
         return None
     return next((one for one in operation.new_indices if one.name == name), None)
+
+
+def drops(operation: Operation, name: str) -> bool:
+    """Whether a CreateIndex removes the index of this name and puts nothing in its place."""
+    removed = operation.removed_indices if isinstance(operation, CreateIndex) else ()
+    return any(one.name == name for one in removed) and of_name(operation, name) is None
 
 
 @dataclass(frozen=True, slots=True)

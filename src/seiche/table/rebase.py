@@ -16,13 +16,13 @@ from typing import Self
 
 from pyroaring import BitMap
 
-from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict
+from seiche.errors import InvalidInput, NotFound
 from seiche.table import affected, footprint, index_rebase
 from seiche.table.affected import AffectedRows
 from seiche.table.conditions import CONDITIONS, Encounter, listed, reuse_written
-from seiche.table.conflicts import Committed, Dispute, conflict, rules
+from seiche.table.conflicts import Committed, Dispute, conflict, forgotten, rules, taken, vanished
 from seiche.table.format.deletions import DeletionFiles
-from seiche.table.format.index_details import FRAGMENT_REUSE, SINGLETONS, ReuseContent, ReuseIndexFiles, find
+from seiche.table.format.index_details import FRAGMENT_REUSE, MEM_WAL, SINGLETONS, ReuseContent, ReuseIndexFiles, find
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, DeletionFile, Field, IndexMetadata
 from seiche.table.operations import (
@@ -125,7 +125,7 @@ class TransactionRebase:
         sides took out the same rows.
         """
         if isinstance(self.transaction.operation, Clone):
-            raise self._taken(latest)
+            raise taken(latest.version, self.table)
         if latest.version == self.transaction.read_version:
             return self.transaction
         match self.transaction.operation:
@@ -145,13 +145,7 @@ class TransactionRebase:
         try:
             return self.read_manifest()
         except NotFound as error:
-            name, version = self.transaction.operation.name, self.transaction.read_version
-            raise RetryableConflict(
-                f"{self.table}: {name} read version {version}, which is no longer kept to compare newer ones with.",
-                table=self.table,
-                operation=name,
-                read_version=version,
-            ) from error
+            raise forgotten(self.transaction, self.table) from error
 
     def _retry(self, other: Committed, what: str, fragments: tuple[int, ...]) -> Exception:
         return conflict("retry", Dispute(what, fragments), self.transaction, other, self.table)
@@ -209,7 +203,7 @@ class TransactionRebase:
             return self
         return self._with(index_rebase.replacing(ours, theirs))._reuse(other)
 
-    def _coverage(self, other: Committed) -> "TransactionRebase":
+    def _trim(self, other: Committed) -> "TransactionRebase":
         """Values changed under our new index: it no longer covers the fragments where they did."""
         ours, theirs = self.transaction.operation, other.transaction.operation
         if not isinstance(ours, CreateIndex):
@@ -229,9 +223,12 @@ class TransactionRebase:
 
     def _reuse(self, other: Committed) -> "TransactionRebase":
         """Both write the fragment-reuse index: ours must hold what theirs does."""
-        if footprint.of_name(self.transaction.operation, FRAGMENT_REUSE) is None:
+        dropped = footprint.drops(self.transaction.operation, FRAGMENT_REUSE)
+        if not dropped and footprint.of_name(self.transaction.operation, FRAGMENT_REUSE) is None:
             return self
         entry = reuse_written(other)
+        if dropped and entry is not None:
+            raise self._retry(other, "wrote the fragment-reuse index, which we drop", ())
         return self if entry is None else replace(self, reuse=(*self.reuse, (other, entry)))
 
     def _generations(self, other: Committed) -> "TransactionRebase":
@@ -272,7 +269,7 @@ class TransactionRebase:
         for fragment_id in sorted(self.modified):
             current = latest.fragments.get(fragment_id)
             if current is None:
-                raise self._vanished(fragment_id, latest)
+                raise vanished(fragment_id, self.transaction, latest.version, self.table)
             tracked = self.fragments.get(fragment_id)
             if tracked is None:
                 continue
@@ -344,35 +341,20 @@ class TransactionRebase:
                 raise self._retry(other, what, (fragment_id,))
         raise self._retry(tracked.changed_by[-1], f"took out rows of fragment {fragment_id}", (fragment_id,))
 
-    def _vanished(self, fragment_id: int, latest: Manifest) -> Exception:
-        transaction = self.transaction
-        return RetryableConflict(
-            f"{self.table}: {transaction.operation.name} read version {transaction.read_version} and changes fragment"
-            f" {fragment_id}, which version {latest.version} no longer has.",
-            table=self.table,
-            operation=transaction.operation.name,
-            read_version=transaction.read_version,
-            version=latest.version,
-            fragments=(fragment_id,),
-        )
-
-    def _taken(self, latest: Manifest) -> Exception:
-        return AlreadyExists(
-            f"{self.table}: there is a table, at version {latest.version}.",
-            remedy="A clone is the first version of a new table: clone to an address that is free.",
-            table=self.table,
-            version=latest.version,
-        )
-
     def _finish_indices(self, operation: CreateIndex, latest: Manifest, deletions: DeletionFiles) -> CreateIndex:
-        """The singletons that we write hold what others wrote, and stand alone under their names."""
+        """The singletons that we write hold what others wrote, and stand alone under their names.
+
+        A MemWAL index that we drop is dropped also if others marked something in it, which gives it a new id.
+        """
         entry = footprint.of_name(operation, FRAGMENT_REUSE)
         if entry is not None and self.reuse:
             merged = self._merged_reuse(entry, latest, deletions)
             new = tuple(merged if one is entry else one for one in operation.new_indices)
             operation = replace(operation, new_indices=new)
-        written = {one.name for one in operation.new_indices} & SINGLETONS
-        return index_rebase.without(operation, (one for one in latest.indices if one.name in written))
+        names = {one.name for one in operation.new_indices} & SINGLETONS
+        if footprint.drops(operation, MEM_WAL):
+            names.add(MEM_WAL)
+        return index_rebase.without(operation, (one for one in latest.indices if one.name in names))
 
     def _merged_reuse(self, entry: IndexMetadata, latest: Manifest, deletions: DeletionFiles) -> IndexMetadata:
         files = ReuseIndexFiles(deletions.store, deletions.runtime, bases=deletions.bases)
@@ -390,13 +372,13 @@ class TransactionRebase:
 
 
 _STEPS: Mapping[str, Callable[[TransactionRebase, Committed], TransactionRebase]] = {
-    "coverage": TransactionRebase._coverage,
     "generations": TransactionRebase._generations,
     "indices": TransactionRebase._indices,
     "metadata": TransactionRebase._metadata,
     "moved": TransactionRebase._moved,
     "reuse": TransactionRebase._reuse,
     "rows": TransactionRebase._rows,
+    "trim": TransactionRebase._trim,
 }
 
 

@@ -49,6 +49,7 @@ Rewrite           | rows          | 0,1           | ok           | stable
 Merge             | rows          | z             | ok
 Merge             | rows          | require z     | retry
 Merge             | rows          | cast w        | retry
+Merge             | rows          | rewrite v     | ok
 Project           | rows          | drop w        | ok
 Project           | rows          | rename w      | retry
 Project           | rows          | require v     | retry
@@ -135,7 +136,8 @@ UpdateBases       | base b1       | b1 name       | retry
 # of covered fragments, unless row ids are stable or a fragment-reuse index leads on; DataReplacement of an indexed
 # column in a covered fragment. Of two under one name the second wins; the singletons are merged.
 # Read: over UpdateMemWalState, writing the MemWAL index is rebased. A column that is gone, or that cannot be told from
-# another, is retryable. Fragments whose indexed values changed are no longer covered.
+# another, is retryable. Fragments whose indexed values changed are no longer covered. A log that is attached while
+# columns change is retryable.
 Append            | on v          | rows          | ok
 Delete            | on v          | 0a            | ok
 Delete            | on v          | 0 whole       | ok
@@ -150,6 +152,8 @@ CreateIndex       | drop id_idx   | drop id_idx   | ok
 CreateIndex       | log A7        | log B2        | rebase
 CreateIndex       | log A7        | log A5        | rebase
 CreateIndex       | log A7        | log B2        | rebase       | log
+CreateIndex       | log A7        | drop __lance_mem_wal | ok    | log
+CreateIndex       | drop __lance_mem_wal | log B2 | rebase       | log
 CreateIndex       | reuse kept    | reuse cleaned | rebase       | reuse
 CreateIndex       | reuse cleaned | reuse kept    | rebase       | reuse
 Rewrite           | on v          | 0,1           | retry
@@ -171,6 +175,7 @@ Merge             | on v          | cast w        | ok
 Merge             | on w          | cast w        | retry
 Merge             | on v          | rewrite v     | rebase
 Merge             | on w          | rewrite v     | ok
+Merge             | log A7        | z             | retry
 Project           | on v          | drop w        | ok
 Project           | on w          | drop w        | retry
 Project           | on w          | rename w      | retry
@@ -184,6 +189,7 @@ Update            | on v          | column 0      | rebase
 Update            | on w          | column 0      | ok
 Update            | log A7        | log B2        | rebase
 Update            | log A7        | log B2        | rebase       | log
+Update            | drop __lance_mem_wal | log B2 | rebase       | log
 UpdateConfig      | on v          | config k      | ok
 DataReplacement   | on v          | 0 v           | retry
 DataReplacement   | on v@1        | 0 v           | ok
@@ -240,13 +246,15 @@ UpdateBases       | 0,1           | b1            | ok
 # Merge
 # Conflicts with Overwrite, Restore, UpdateMemWalState, Project. Retryable, always: Update, Append, Delete, Merge,
 # Rewrite, DataReplacement.
-# Read: it carries the whole schema, so metadata of the schema or of fields that others changed is retryable.
+# Read: it carries the whole schema, so metadata of the schema or of fields that others changed is retryable. So is a
+# log that others attached: rows in it would lack the new columns.
 Append            | z             | rows          | retry
 Delete            | z             | 0a            | retry
 Overwrite         | z             | plain         | incompatible
 CreateIndex       | z             | on v          | ok
 CreateIndex       | cast w        | on w          | ok
 CreateIndex       | rewrite v     | on v          | ok
+CreateIndex       | z             | log A7        | retry
 Rewrite           | z             | 0,1           | retry
 Merge             | z             | y             | retry
 Project           | z             | drop w        | incompatible
@@ -367,6 +375,7 @@ Delete            | 0c            | 0a            | rebase
 Delete            | 0c            | 0a            | rebase       | stable
 Delete            | 0a            | 0a            | retry
 Delete            | 0 rest        | 0a            | rebase
+Delete            | 0 rest        | 0a            | rebase       | stable
 Delete            | 0c            | 0 whole       | retry
 Delete            | 0 whole       | 0a            | retry
 Delete            | 0c            | 1a            | ok
@@ -378,6 +387,7 @@ CreateIndex       | column 0      | on v          | ok
 CreateIndex       | log A5        | log A7        | incompatible
 CreateIndex       | log A9        | log A7        | retry
 CreateIndex       | log A5        | log B2        | ok
+CreateIndex       | log A5        | drop __lance_mem_wal | incompatible | log
 Rewrite           | 0c            | 0,1           | retry
 Rewrite           | 0c            | 2,3           | ok
 Merge             | 0c            | z             | retry
@@ -485,6 +495,7 @@ Restore           | 0 v           | 1             | incompatible
 ReserveFragments  | 0 v           | 5             | ok
 Clone             | 0 v           | x             | ok
 Update            | 0 v           | 0c            | retry
+Update            | 0 v           | 0 whole       | retry
 Update            | 0 v           | 1a            | ok
 Update            | 0 v           | column 0      | retry
 Update            | 0 w           | column 0      | retry
@@ -506,6 +517,7 @@ CreateIndex       | A5            | on v          | ok
 CreateIndex       | A5            | log A7        | incompatible
 CreateIndex       | A9            | log A7        | retry
 CreateIndex       | A5            | log B2        | ok
+CreateIndex       | A5            | drop __lance_mem_wal | incompatible | log
 Rewrite           | A5            | 0,1           | ok
 Merge             | A5            | z             | incompatible
 Project           | A5            | drop w        | incompatible

@@ -316,6 +316,15 @@ def test_a_reuse_index_that_we_clean_keeps_what_others_added(files: DeletionFile
     assert removed == {before.uuid.uuid, theirs.uuid.uuid}, "one entry must be left, ours"
 
 
+def test_dropping_the_reuse_index_that_others_wrote_is_retryable(store: DictStore) -> None:
+    """To drop it would leave indices that point to places which only it leads on from."""
+    before, theirs = reuse({3: (0, 10)}, store, 1), reuse({3: (0, 10), 7: (2, 12)}, store, 2)
+    group = RewriteGroup(old_fragments=[fragment(2)], new_fragments=[fragment(12)])
+    rebase = begin(CreateIndex((), (before,)), manifest(1, indices=[before]))
+    with pytest.raises(RetryableConflict, match="which we drop"):
+        rebase.against(committed(2, Rewrite((group,)), manifest(2, indices=[theirs])))
+
+
 def test_a_large_reuse_index_goes_into_a_file_of_its_own(files: DeletionFiles, store: DictStore) -> None:
     before = reuse({}, store, 1)
     theirs = reuse({2: (2, 12)}, store, 2)
