@@ -212,7 +212,8 @@ def vanished(fragment_id: int, transaction: Transaction, latest: int, table: str
     """A fragment is gone though no commit was seen to remove it: a Merge may leave one out of its list."""
     name, version = transaction.operation.name, transaction.read_version
     return RetryableConflict(
-        f"{table}: {name} read version {version} and changes fragment {fragment_id}, which version {latest} no longer has.",
+        f"{table}: {name} read version {version} and changes fragment {fragment_id}, which version {latest} no longer"
+        " has.",
         table=table,
         operation=name,
         read_version=version,
