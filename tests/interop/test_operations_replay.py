@@ -149,6 +149,30 @@ def all_kinds_of_indices(uri: str, stable: bool) -> None:
     native(uri).delete("a = 77")
 
 
+def all_kinds_of_columns(uri: str, stable: bool) -> None:
+    """Files list other fields for structs, packed structs, lists, maps and blobs; the oldest version lists parents."""
+    inner = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("y", pa.list_(pa.string()), nullable=False)])
+    columns = {
+        "struct": pa.field("struct", inner, nullable=False),
+        "packed": pa.field("packed", pa.struct([pa.field("p", pa.int32(), nullable=False)]), nullable=False),
+        "list": pa.field("list", pa.list_(pa.field("item", inner, nullable=False)), nullable=False),
+    }
+    columns["packed"] = columns["packed"].with_metadata({"lance-encoding:packed": "true"})
+    row = {"struct": {"x": 1, "y": ["a"]}, "packed": {"p": 1}, "list": [{"x": 1, "y": []}]}
+    for version in ("2.0", "2.1", "2.2"):
+        data = pa.Table.from_pylist([row, row], pa.schema(list(columns.values())))
+        mode = "overwrite" if Path(uri).exists() and version != "2.0" else "create"
+        lance.write_dataset(data, uri, mode=mode, data_storage_version=version, enable_stable_row_ids=stable)
+        lance.write_dataset(data, uri, mode="append")
+        native(uri).delete("packed.p = 7")
+        native(uri).optimize.compact_files()
+    blobs = pa.table({"blob": lance.blob_array([b"a", b"b"])}, schema=pa.schema([lance.blob_field("blob")]))
+    map_type = pa.map_(pa.string(), pa.int32())
+    blobs = blobs.append_column("map", pa.array([[("a", 1)], []], map_type))
+    lance.write_dataset(blobs, uri, mode="overwrite")
+    lance.write_dataset(blobs, uri, mode="append")
+
+
 HISTORIES: dict[str, tuple[History, bool, int]] = {
     **{
         f"{one.__name__}-{name}": (one, name == "stable", floor)
@@ -158,6 +182,7 @@ HISTORIES: dict[str, tuple[History, bool, int]] = {
             (versions_and_settings, 16),
             (columns_replaced, 6),
             (all_kinds_of_indices, 12),
+            (all_kinds_of_columns, 12),
         )
         for name in ("plain", "stable")
     },

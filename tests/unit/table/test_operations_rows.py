@@ -207,6 +207,13 @@ class TestFit:
         with pytest.raises(InvalidInput, match="'l'"):
             self.append(*schema, present=(1,), then=schema)
 
+    def test_what_is_inside_of_a_struct_is_there_if_the_struct_is_one_column(self) -> None:
+        schema = (field(0, "s", "struct", nullable=False), field(1, "x", parent=0, nullable=False))
+        assert len(self.append(*schema, present=(0,), then=schema).fragments) == 1
+        other = (schema[0], field(1, "x", "string", parent=0, nullable=False))
+        with pytest.raises(RetryableConflict, match="field 1"):
+            self.append(*other, present=(0,), then=schema)
+
     def test_what_is_inside_of_an_absent_struct_is_not_missing(self) -> None:
         schema = (field(0, "s", "struct"), field(1, "x", parent=0, nullable=False), field(2, "a"))
         assert len(self.append(*schema, present=(2,), then=schema).fragments) == 1

@@ -33,18 +33,8 @@ def check_schema(schema: Schema) -> None:
 
 def related(schema: Schema, ids: Iterable[int]) -> set[int]:
     """These fields, all that are inside them and all that they are inside of: whatever a change of them touches."""
-    inside = set(ids)
-    touched = set(inside)
-    parents = {field.id: field.parent_id for field in schema}
-    for field in schema:
-        if field.parent_id in inside:  # parents come first, so this reaches any depth
-            inside.add(field.id)
-    for one in touched:
-        parent = parents.get(one, -1)
-        while parent != -1 and parent not in inside:
-            inside.add(parent)
-            parent = parents.get(parent, -1)
-    return inside
+    touched = set(ids)
+    return _inside(schema, touched) | _around(schema, touched)
 
 
 def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Build) -> None:
@@ -76,16 +66,9 @@ def missing_fields(present: set[int], schema: Schema) -> list[Field]:
     missing = [field for field in schema if not field.nullable and field.id not in present]
     if not missing:
         return []
-    # Data has a nested field if it has anything inside it. What is inside of something absent is not missing: it is
-    # null with it, and whether that is allowed is asked of the outer field.
-    covered = set(present)
-    parents = {field.id: field.parent_id for field in schema}
-    for one in present:
-        parent = parents.get(one, -1)
-        while parent != -1 and parent not in covered:
-            covered.add(parent)
-            parent = parents.get(parent, -1)
-    covered.add(-1)
+    # Data has a nested field if it has anything inside it, or one column for all of an outer field. What is inside of
+    # something absent is not missing: it is null with it, and whether that is allowed is asked of the outer field.
+    covered = _inside(schema, present) | _around(schema, present) | {-1}
     return [field for field in missing if field.id not in covered and field.parent_id in covered]
 
 
@@ -95,7 +78,7 @@ def check_same_meaning(ids: Iterable[int], then: Schema, now: Schema, *, values:
     With `values`, new ones are about to come, and so it must not have become mandatory either.
     """
     before, after = _by_id(then), _by_id(now)
-    for one in ids:
+    for one in sorted(_inside(then, ids)):
         old, new = before.get(one), after.get(one)
         while old is not None and new is not None:
             if (old.name, old.logical_type, old.parent_id) != (new.name, new.logical_type, new.parent_id):
@@ -109,6 +92,27 @@ def check_same_meaning(ids: Iterable[int], then: Schema, now: Schema, *, values:
                     fields=[one],
                 )
             old, new = before.get(old.parent_id), after.get(new.parent_id)
+
+
+def _inside(schema: Schema, ids: Iterable[int]) -> set[int]:
+    """These fields and all that are inside them."""
+    inside = set(ids)
+    for field in schema:
+        if field.parent_id in inside:  # parents come first, so this reaches any depth
+            inside.add(field.id)
+    return inside
+
+
+def _around(schema: Schema, ids: Iterable[int]) -> set[int]:
+    """These fields and all that they are inside of."""
+    parents = {field.id: field.parent_id for field in schema}
+    around = set(ids)
+    for one in tuple(around):
+        parent = parents.get(one, -1)
+        while parent != -1 and parent not in around:
+            around.add(parent)
+            parent = parents.get(parent, -1)
+    return around
 
 
 def _lacking(missing: Sequence[Field], then: Schema, *, changed: bool) -> InvalidInput | RetryableConflict:
