@@ -156,9 +156,14 @@ class DynamoDBManifestStore(ManifestStore):
 
     def create_table(self) -> None:
         """Make the DynamoDB table, paid for by request, and wait until it can be used; nothing if it exists."""
+        from botocore.exceptions import WaiterError
+
         with suppress(AlreadyExists):
             self._ask("write", "create_table", BillingMode="PAY_PER_REQUEST", **_SCHEMA)
-        self._connected().get_waiter("table_exists").wait(TableName=self._table)
+        try:
+            self._connected().get_waiter("table_exists").wait(TableName=self._table)
+        except WaiterError as error:
+            raise self._meaning(error, "read") from error
 
     def close(self) -> None:
         with self._lock:
