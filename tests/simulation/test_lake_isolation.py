@@ -24,7 +24,7 @@ BASE = prepared()
 def read(tx: Transaction, name: str) -> tuple[int, ...]:
     """The list in a table as the transaction sees it. Fragments stand for rows."""
     table = tx.table(name)
-    tx.note_read(table._id)
+    tx.note_read(table.id)
     return tuple(int(one.files[0].path.removesuffix(".lance")) for one in table._work().running.fragments)
 
 

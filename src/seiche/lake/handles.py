@@ -36,8 +36,8 @@ class TransactionTable(TableVerbs):
 
     def __init__(self, transaction: "Transaction", table_id: str) -> None:
         """Use `tx.table(name)`."""
+        self.id = table_id
         self._transaction = transaction
-        self._id = table_id
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class TransactionTable(TableVerbs):
         """Rows as the transaction sees them, its own changes included."""
         from seiche.table.data.native import scan
 
-        self._transaction.note_read(self._id)
+        self._transaction.note_read(self.id)
         return scan(self._snapshot().dataset, columns, filter)
 
     def apply(self, change: Change) -> None:
@@ -60,7 +60,7 @@ class TransactionTable(TableVerbs):
         work = self._work()
         transaction = self._transaction
         if not isinstance(change.operation, _BLIND):
-            transaction.note_read(self._id)
+            transaction.note_read(self.id)
         # Every statement makes the one version after the base: that is what will be committed.
         base = work.running.copy_header()
         base.version = work.base.version
@@ -84,7 +84,7 @@ class TransactionTable(TableVerbs):
 
     @property
     def _edit(self) -> TableEdit:
-        return self._transaction.edit(self._id)
+        return self._transaction.edit(self.id)
 
     def _work(self) -> Work:
         edit = self._edit

@@ -10,6 +10,7 @@ from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.lake import saved
+from seiche.lake.adopt import Adopted, adopt
 from seiche.lake.commit import Committer
 from seiche.lake.handles import LakeTable
 from seiche.lake.objects.names import Name, parts
@@ -211,6 +212,10 @@ class Lake:
         UUID(transaction_id)
         self._committer.abort(transaction_id)
         return self.status(transaction_id)
+
+    def adopt(self, name: str) -> list[Adopted]:
+        """Bring in what somebody committed to a table's directory past the lake; see `seiche.lake.adopt`."""
+        return adopt(self, name)
 
     def __repr__(self) -> str:
         pinned = f" at version {self._pinned.version}" if self._pinned else ""

@@ -1,6 +1,5 @@
 """A small lake in memory."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,9 +23,9 @@ def ids(lake: Lake, table: str) -> list[int]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
+def lake(tmp_path: Path) -> Lake:
     made = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
     made.create_namespace("shop")
     made.create_table("shop.a", SCHEMA)
     made.create_table("shop.b", SCHEMA)
-    yield made
+    return made

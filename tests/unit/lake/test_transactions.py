@@ -24,9 +24,15 @@ def test_all_tables_change_at_once_or_not_at_all(lake: Lake) -> None:
 
 def test_an_error_in_the_block_rolls_everything_back(lake: Lake) -> None:
     before = lake.version
-    with pytest.raises(ZeroDivisionError), lake.transaction() as tx:
-        tx.table("shop.a").append(rows(1))
-        raise ZeroDivisionError
+    tx = lake.transaction()
+
+    def fail() -> None:
+        with tx:
+            tx.table("shop.a").append(rows(1))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert tx.status == "rolled back"
     assert lake.version == before
     assert ids(lake, "shop.a") == []

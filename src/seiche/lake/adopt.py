@@ -1,0 +1,111 @@
+"""Bringing in what somebody committed past the lake.
+
+A plain Lance writer that the fence did not stop leaves a manifest under the name of a version that is the lake's to
+give. It is not lost, and must not be taken for the lake's own: its transaction is committed through the lake, where it
+meets everything else that happened, and the lake's own version goes back under its name.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from seiche.errors import AlreadyExists, Corrupt
+from seiche.lake.edits import TableEdit
+from seiche.lake.objects.names import Name, parts, text
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.publish import fenced
+from seiche.lake.versions import LakeVersions, manifests
+from seiche.lake.work import Work
+from seiche.store.base import Store
+from seiche.table.build import build
+from seiche.table.change import Change
+from seiche.table.format import file
+from seiche.table.transaction import Transaction as TableTransaction
+from seiche.table.versions.naming import Naming, parse
+
+if TYPE_CHECKING:
+    from seiche.lake.lake import Lake
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["Adopted", "adopt"]
+
+_KEPT = "_foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """One foreign commit that is part of the lake now."""
+
+    transaction: str
+    operation: str
+    foreign_version: int
+    lake_version: int
+
+
+def adopt(lake: "Lake", name: str) -> list[Adopted]:
+    """Commit what foreign writers left in a table's directory; returns what was brought in, oldest first.
+
+    A conflict with what the lake holds is raised; the foreign manifest is then kept aside in `_foreign/`, nothing is
+    lost, and the table works again. Interrupted, it can be run again: each foreign commit is applied once.
+    """
+    full = parts(name, what="table")
+    row = lake.state().table(full)
+    store = LakeVersions(lake.store, row).store
+    for version in _foreign(store, row):
+        _set_aside(store, row, version)
+    adopted = []
+    for path in sorted(info.path for info in store.list(_KEPT)):
+        adopted.append(_commit(lake, full, store, path))
+        store.delete(path)
+    return adopted
+
+
+def _foreign(store: Store, row: TableRow) -> Iterator[int]:
+    """Versions whose published manifest is not the lake's: those it does not have, and those it has another of."""
+    own = {version: ref.transaction for version, ref in manifests(row)}
+    listed = (parse(info.path.rpartition("/")[2]) for info in store.list("_versions"))
+    for version in sorted(found[1] for found in listed if found is not None):
+        if version > row.table_version:
+            yield version
+        elif version in own:
+            stands = file.read_transaction(store, Naming.V2.path(version))
+            if stands is None or stands.uuid != own[version]:
+                yield version
+
+
+def _set_aside(store: Store, row: TableRow, version: int) -> None:
+    """Keep the foreign manifest under another name, then give the version back to the lake."""
+    target = Naming.V2.path(version)
+    with suppress(AlreadyExists):
+        store.copy_if_absent(target, f"{_KEPT}/{version:020}.manifest")
+    own = dict(manifests(row)).get(version)
+    if own is None:
+        store.delete(target)
+    else:
+        store.put(target, fenced(store.get(own.path), own.path))
+
+
+def _commit(lake: "Lake", name: Name, store: Store, path: str) -> Adopted:
+    read = file.decode(store.get(path), path=path)
+    if read.transaction is None:
+        raise Corrupt(
+            f"{store.uri}/{path} does not say what it did: it has no transaction inside",
+            remedy="Look at it by hand; its rows can be read with pylance from a copy of the table.",
+            path=path,
+        )
+    foreign = TableTransaction.from_proto(read.transaction)
+    with lake.transaction(key=f"adopt {foreign.uuid}", properties={"adopted": text(name)}) as tx:
+        _repeat(tx, name, foreign)
+    return Adopted(foreign.uuid, foreign.operation.name, read.manifest.version, tx.version or 0)
+
+
+def _repeat(tx: "Transaction", name: Name, foreign: TableTransaction) -> None:
+    """Make the foreign operation a statement of the transaction, as prepared on the version that it had read."""
+    row = tx.state.table(name)
+    base = LakeVersions(tx.state.store, row).read(min(foreign.read_version, row.table_version)).manifest
+    statement = replace(foreign, read_version=base.version)
+    running = build(base, statement, runtime=tx.runtime, managed=True)
+    work = Work.begin(base).with_statement(Change(foreign.operation), running)
+    edit: TableEdit = tx.edit(tx.table(name).id)
+    tx.put_edit(replace(edit, work=work))

@@ -1,0 +1,96 @@
+"""Plain Lance writers in the directory of a managed table: refused, and what slips through is found and brought in."""
+
+import os
+import shutil
+from pathlib import Path
+
+import lance
+import pytest
+
+from seiche import Corrupt, Lake, RetryableConflict
+from seiche.core.runtime import SYSTEM
+from seiche.lake import publish as publish_module
+from seiche.lake.publish import Publisher
+from seiche.table.format import file
+from seiche.table.format.manifest import Manifest
+from seiche.table.versions.naming import Naming
+from tests.unit.lake.conftest import ids, rows
+
+
+def unfence(path: str, version: int) -> None:
+    """Take the fence off a published manifest, as if it had been written by something that does not know it."""
+    name = Path(path.removeprefix("file://")) / Naming.V2.path(version)
+    read = file.decode(name.read_bytes(), path=str(name))
+    header = read.manifest.copy_header()
+    header.writer_feature_flags = header.reader_feature_flags
+    assert read.transaction is not None
+    made = Manifest(header, read.manifest.fragments, read.manifest.index_section)
+    name.write_bytes(b"".join(file.encode(made, read.transaction.SerializeToString())))
+
+
+def foreign_append(lake: Lake, *new: int) -> None:
+    """A plain append past the lake, by a writer that the fence does not stop."""
+    table = lake.table("shop.a")
+    unfence(table.uri, table.version)
+    lance.write_dataset(rows(*new), table.uri, mode="append")
+
+
+def test_a_foreign_commit_is_found_before_anything_is_lost_and_brought_in(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    foreign_append(lake, 2, 3)
+    before = ids(lake, "shop.a")
+    assert before == [1]
+    lake.table("shop.a").append(rows(4))
+    with pytest.raises(Corrupt, match="does not know the lake") as caught:
+        lake.table("shop.a").append(rows(5))
+    assert "adopt" in caught.value.remedy
+    (adopted,) = lake.adopt("shop.a")
+    assert (adopted.operation, adopted.lake_version) == ("Append", lake.version)
+    assert ids(lake, "shop.a") == [1, 2, 3, 4]
+    lake.table("shop.a").append(rows(5))
+    assert ids(lake, "shop.a") == [1, 2, 3, 4, 5]
+    plain = lance.dataset(lake.table("shop.a").uri)
+    plain.validate()
+    assert sorted(plain.to_table()["id"].to_pylist()) == [1, 2, 3, 4, 5]
+    assert len(plain.versions()) == plain.version
+    with pytest.raises(OSError, match="cannot be written"):
+        lance.write_dataset(rows(9), lake.table("shop.a").uri, mode="append")
+    assert lake.adopt("shop.a") == []
+
+
+def test_a_foreign_commit_that_the_lake_has_not_overtaken_is_brought_in(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, 2))
+    foreign_append(lake, 3)
+    lance.dataset(lake.table("shop.a").uri).delete("id = 1")
+    assert [one.operation for one in lake.adopt("shop.a")] == ["Append", "Delete"]
+    assert ids(lake, "shop.a") == [2, 3]
+
+
+def test_a_foreign_commit_that_conflicts_is_kept_aside(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, 2))
+    table = lake.table("shop.a")
+    unfence(table.uri, table.version)
+    lance.dataset(table.uri).update({"n": "7"}, where="id = 1")
+    lake.table("shop.a").delete("id = 1")
+    with pytest.raises(RetryableConflict):
+        lake.adopt("shop.a")
+    kept = os.listdir(Path(table.uri.removeprefix("file://")) / "_foreign")
+    assert len(kept) == 1
+    lake.table("shop.a").append(rows(5))
+    assert ids(lake, "shop.a") == [2, 5]
+
+
+def test_rule_6_without_the_fence_plain_writers_get_in(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish_module, "SEICHE_FENCE", 0)
+    lake.table("shop.a").append(rows(1))
+    lance.write_dataset(rows(2), lake.table("shop.a").uri, mode="append")
+    assert ids(lake, "shop.a") == [1], "and what they write is not part of the lake"
+
+
+def test_a_published_manifest_that_was_lost_is_published_again(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    table = lake.table("shop.a")
+    folder = Path(table.uri.removeprefix("file://")) / "_versions"
+    shutil.rmtree(folder)
+    Publisher(lake.store, SYSTEM).publish(table.row)
+    assert lance.dataset(table.uri, version=table.version).to_table()["id"].to_pylist() == [1]
