@@ -447,6 +447,10 @@ class TestUpdateRows:
         read = Update.from_proto(Update(new_fragments=(moved([7]),), fields_for_preserving_frag_bitmap=(0,)).to_proto())
         assert read.decoded
 
+    def test_but_not_if_it_is_not_said_where_the_rows_came_from(self) -> None:
+        operation = Update(new_fragments=(moved([7]),), fields_for_preserving_frag_bitmap=(0,))
+        assert coverage(commit(operation, self.base())) == {"a": [0, 1], "b": [0, 1], "part": [1]}
+
     def test_but_not_without_stable_row_ids(self) -> None:
         base = table(fragment(0), fragment(1), indices=[index(1, "a", [0], [0, 1])])
         assert self.extended(base, fragment()) == {"a": [0, 1]}

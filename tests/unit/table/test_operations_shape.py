@@ -171,6 +171,17 @@ class TestRewrite:
         group.old_fragments.append(fragment(1, deleted=3))
         assert commit(Rewrite((group,)), masked).fragments.ids() == [0, 3, 4]
 
+    @pytest.mark.parametrize("stable", [False, True])
+    def test_a_group_that_replaces_nothing_is_refused(self, stable: bool) -> None:
+        base = self.base(index(1, "a", [0], [0, 1]), stable=stable)
+        with pytest.raises(InvalidInput, match="replaces nothing"):
+            commit(Rewrite((self.group(new=4, rows=0),)), base)
+
+    def test_a_group_of_which_no_row_is_left_may_go(self) -> None:
+        masked = commit(Delete((fragment(1, deleted=10),)), self.base())
+        group = RewriteGroup(old_fragments=[fragment(1, deleted=10)])
+        assert commit(Rewrite((group,)), masked).fragments.ids() == [0, 2, 3]
+
     def test_numbers_that_are_not_known_are_not_compared(self) -> None:
         masked = commit(Delete((fragment(1, deleted=0),)), self.base())
         group = self.group(2, new=4, rows=17)

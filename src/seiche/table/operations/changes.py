@@ -1,12 +1,12 @@
 """Existing fragments that get changed or dropped, checked against what they are now."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 
-__all__ = ["check_same_rows", "existing", "masked", "only_once"]
+__all__ = ["check_same_rows", "check_unchanged", "existing", "masked", "only_once"]
 
 
 def existing(manifest: Manifest, fragment_id: int) -> DataFragment:
@@ -77,8 +77,3 @@ def check_unchanged(now: DataFragment, read: DataFragment) -> None:
     known = {file.path for file in read.files}
     if masks_differ or any(file.path not in known for file in now.files):
         raise RetryableConflict(f"fragment {now.id} was changed by somebody else", fragments=[now.id])
-
-
-def ids_of(fragments: Sequence[DataFragment]) -> list[int]:
-    """Their ids, in order."""
-    return [fragment.id for fragment in fragments]

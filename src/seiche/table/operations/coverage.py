@@ -103,9 +103,9 @@ def extended(
 
     def extend(index: IndexMetadata, now: BitMap) -> BitMap:
         used = {*index.fields, *index.covering_fields}
-        keeps = bool(used) and used.issubset(kept) and knows_row_ids(index) and BitMap(sources).issubset(now)
+        unchanged = bool(used) and used.issubset(kept) and knows_row_ids(index)
         following: BitMap = now - BitMap(new)
-        return following | BitMap(unmixed) if keeps else following
+        return following | BitMap(unmixed) if unchanged and sources and BitMap(sources).issubset(now) else following
 
     return _changed(indices, extend) if new else indices
 

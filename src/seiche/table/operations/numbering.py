@@ -8,7 +8,7 @@ from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.manifest_pb2 import Manifest as Header
 from seiche.table.operations.files import check_files
 
-__all__ = ["add_new", "raise_max_fragment_id", "renumbered"]
+__all__ = ["add_new", "clear_rows", "raise_max_fragment_id", "renumbered"]
 
 _LARGEST_ID = (1 << 32) - 1
 

@@ -49,6 +49,8 @@ class Rewrite(Values):
         changes: dict[int, DataFragment | None] = {}
         made: list[DataFragment] = []
         for group in grouped.groups:
+            if not group.old_fragments:
+                raise InvalidInput("a group of a Rewrite replaces nothing", remedy="Add rows with an Append.")
             old = [existing(manifest, fragment.id) for fragment in group.old_fragments]
             for now, read in zip(old, group.old_fragments, strict=True):
                 check_unchanged(now, read)
