@@ -82,6 +82,9 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         values = pc.round(values, ndigits=wanted.scale, round_mode="half_towards_infinity")
     if kinds.is_decimal(given) and kinds.is_integer(wanted):
         values = pc.trunc(values)
+    if kinds.is_integer(given) and kinds.is_decimal(wanted):
+        # Arrow asks whether the largest number would fit; the second step asks whether these do.
+        values = values.cast(pa.decimal256(76, wanted.scale))
     return pc.cast(values, options=pc.CastOptions(target_type=wanted, allow_time_truncate=True))
 
 

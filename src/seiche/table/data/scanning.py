@@ -24,7 +24,7 @@ BATCH_ROWS = 8192
 # The same where only keys and addresses are read.
 WIDE_BATCH_ROWS = 1 << 17
 
-_STORAGE = "LanceError(IO)"
+_STORAGE = ("LanceError(IO)", "Not found:")
 _SOURCE_PLACE = re.compile(r",? ?(location: )?/\S+\.rs:\d+(:\d+)?")
 
 
@@ -76,7 +76,7 @@ def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch
                 yield batch
     except (ValueError, OSError) as error:
         # Here native code has one type of error for everything, and only its text says whose fault it was.
-        if _STORAGE in str(error):
+        if any(mark in str(error) for mark in _STORAGE):
             raise Unavailable(f"the table could not be read: {native_message(error)}") from error
         raise InvalidInput(
             f"{what} cannot be evaluated: {native_message(error)}",
