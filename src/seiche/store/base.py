@@ -1,15 +1,23 @@
 """The one protocol that everything above speaks to storage with."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from threading import current_thread
 from typing import TypeAlias, TypeVar
 
 from seiche.errors import NotFound
 
 __all__ = ["Buffer", "Data", "Done", "Item", "ObjectInfo", "Store"]
+
+# Requests under way at once, for all stores of a process. Starting threads anew for each batch costs more than the
+# batch itself where storage is quick.
+_PARALLEL = 32
+_THREADS = "seiche-store"
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -153,22 +161,29 @@ class Store(ABC):
         """
         return 0
 
-    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item], *, parallel: int = 16) -> Sequence[Done]:
+    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         """`work` done to all items, several at a time where that helps; the results in order.
 
         The first error is raised when all have ended.
         """
         wanted = tuple(items)
-        if len(wanted) < 2:
+        if len(wanted) < 2 or current_thread().name.startswith(_THREADS):
+            # A thread of the pool must not wait for others of it: they might all be waiting.
             return [work(item) for item in wanted]
-        with ThreadPoolExecutor(min(parallel, len(wanted)), "seiche-store") as pool:
-            pending = [pool.submit(work, item) for item in wanted]
+        pending = [_pool(os.getpid()).submit(work, item) for item in wanted]
+        wait(pending)
         return [done.result() for done in pending]
 
-    def get_many(self, paths: Iterable[str], *, parallel: int = 16) -> Sequence[bytes]:
+    def get_many(self, paths: Iterable[str]) -> Sequence[bytes]:
         """The files in the order asked for, read in parallel."""
-        return self.in_parallel(self.get, paths, parallel=parallel)
+        return self.in_parallel(self.get, paths)
 
-    def put_many(self, files: Mapping[str, Data], *, durable: bool = True, parallel: int = 16) -> None:
+    def put_many(self, files: Mapping[str, Data], *, durable: bool = True) -> None:
         """Write all files, new names only (`put_if_absent`), in parallel."""
-        self.in_parallel(lambda path: self.put_if_absent(path, files[path], durable=durable), files, parallel=parallel)
+        self.in_parallel(lambda path: self.put_if_absent(path, files[path], durable=durable), files)
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - what it is cached by
+    """The threads of this process that do storage requests side by side. A forked child has none of its parent's."""
+    return ThreadPoolExecutor(_PARALLEL, _THREADS)

@@ -73,5 +73,5 @@ class OverlayStore(Store):
     def lists_in_one_request(self) -> bool:
         return self.inner.lists_in_one_request
 
-    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item], *, parallel: int = 16) -> Sequence[Done]:
-        return self.inner.in_parallel(work, items, parallel=parallel)
+    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
+        return self.inner.in_parallel(work, items)

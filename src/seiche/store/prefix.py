@@ -75,8 +75,8 @@ class PrefixStore(Store):
         )
         return map(self._relative, found)
 
-    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item], *, parallel: int = 16) -> Sequence[Done]:
-        return self.inner.in_parallel(work, items, parallel=parallel)
+    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
+        return self.inner.in_parallel(work, items)
 
     def _relative(self, info: ObjectInfo) -> ObjectInfo:
         return replace(info, path=info.path[len(self._start) :])

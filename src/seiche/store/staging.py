@@ -67,13 +67,10 @@ class Staging:
         self._anonymous = anonymous and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
         self._links = links
 
-    def create(self, target: str, fill: Fill, *, sync: bool) -> None:
-        """Give `target` to a new file, or raise `FileExistsError`."""
-        if not self._anonymous:
+    def create(self, target: str, fill: Fill, *, sync: bool, named: bool = False) -> None:
+        """Give `target` to a new file, or raise `FileExistsError`. With `named` it has a temporary name until then."""
+        if named or not (self._anonymous and self._create_anonymous(target, fill, sync)):
             self._create_named(target, fill, sync)
-        elif not self._create_anonymous(target, fill, sync):
-            self._create_named(target, fill, sync)
-            self._anonymous = False
 
     def replace(self, target: str, fill: Fill, *, sync: bool) -> None:
         """Give `target` to a new file, in place of what had the name before."""
@@ -104,21 +101,40 @@ class Staging:
                 raise
 
     def _create_anonymous(self, target: str, fill: Fill, sync: bool) -> bool:
-        """Create by linking a file that never had another name; False if that is not possible here."""
+        """Create by linking a file that never had another name; False if it has to be done in another way."""
         try:
             fd = os.open(os.path.dirname(target), _ANONYMOUS_FLAGS, 0o666)
         except OSError as error:
             if error.errno in _NO_ANONYMOUS_FILES:
+                self._anonymous = False
                 return False
+            if error.errno == errno.EPERM:
+                return False  # also what ext4 says of a directory that is just being removed
             raise
         try:
             fill(fd)
             if sync:
                 os.fsync(fd)
-            return _link_open_file(fd, target)
+            return self._link_open_file(fd, target)
         finally:
             with suppress(OSError):  # too late: the file has its name, and all its bytes
                 os.close(fd)
+
+    def _link_open_file(self, fd: int, target: str) -> bool:
+        """Give a file without a name its first one; False if that is refused, other than because it is taken."""
+        try:
+            # Naming a directory descriptor is what makes Python call linkat(2), which follows the link that stands in
+            # /proc for the open file; link(2) would not. Linking the bare descriptor needs a privilege on older
+            # kernels.
+            os.link(f"/proc/self/fd/{fd}", target, src_dir_fd=fd, follow_symlinks=True)
+            return True
+        except FileExistsError:
+            raise
+        except OSError as error:
+            if error.errno not in _REFUSALS:
+                raise Undecided(error) from error
+            self._anonymous = error.errno not in _NO_LINKS
+            return False
 
     def _create_named(self, target: str, fill: Fill, sync: bool) -> None:
         temporary = self._temporary(target, fill, sync)
@@ -154,21 +170,6 @@ class Staging:
                 os.unlink(temporary)
             raise
         return temporary
-
-
-def _link_open_file(fd: int, target: str) -> bool:
-    """Give a file without a name its first one; False if the system refuses, other than because it is taken."""
-    try:
-        # Naming a directory descriptor is what makes Python call linkat(2), which follows the link that stands in /proc
-        # for the open file; link(2) would not. Linking the bare descriptor needs a privilege on older kernels.
-        os.link(f"/proc/self/fd/{fd}", target, src_dir_fd=fd, follow_symlinks=True)
-        return True
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if error.errno not in _REFUSALS:
-            raise Undecided(error) from error
-        return False
 
 
 def _rename_without_replacing(source: str, target: str) -> None:

@@ -10,24 +10,26 @@ from pyroaring import BitMap
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, NotFound, RetryableConflict
-from seiche.store import open_store
 from seiche.store.base import Store
 from seiche.table.build import empty
 from seiche.table.change import Change, Prepare, Result
 from seiche.table.commit import Committer
 from seiche.table.format.manifest import Manifest
+from seiche.table.format.refs import branch_root
 from seiche.table.operations import Operation, Overwrite
-from seiche.table.refs import find_branch, find_tag
+from seiche.table.refs import find_tag
 from seiche.table.snapshot import Snapshot
 from seiche.table.transaction import Transaction
 from seiche.table.verbs.table import TableVerbs
 from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming, check_version
-from seiche.table.versions.stored import PutVersions
+from seiche.table.versions.opening import open_versions, within
 
 if TYPE_CHECKING:
     import lance
     import pyarrow as pa
+
+    from seiche.table.versions.external import ManifestStore
 
 __all__ = ["Table", "Version"]
 
@@ -70,16 +72,22 @@ class Table(TableVerbs):
         bases: Iterable[Any] = (),
         naming: str = "V2",
         stable_row_ids: bool = False,
+        manifest_store: "str | ManifestStore | None" = None,
         runtime: Runtime = SYSTEM,
         **options: Any,
     ) -> "Table":
-        """Make an empty table; `AlreadyExists` if there is one, which is then left untouched."""
+        """Make an empty table; `AlreadyExists` if there is one, which is then left untouched.
+
+        On storage where two writers can both create a file, a `manifest_store` decides who made a version: the address
+        of a SQLite, PostgreSQL or DynamoDB database. Everybody who writes the table must name the same one.
+        """
         from seiche.table.format.schema import from_arrow, metadata_from_arrow
 
-        store = _store(uri, runtime, options)
         if naming not in Naming.__members__:
             raise InvalidInput(f"the naming scheme {naming!r} is unknown", remedy="Use 'V2', or 'V1' for old readers.")
-        versions = PutVersions(store, naming=Naming[naming], runtime=runtime)
+        versions = open_versions(
+            uri, naming=Naming[naming], manifest_store=manifest_store, runtime=runtime, options=options
+        )
         operation = Overwrite(
             schema=tuple(from_arrow(schema)),
             schema_metadata=metadata_from_arrow(schema),
@@ -97,17 +105,15 @@ class Table(TableVerbs):
         *,
         branch: str | None = None,
         as_of: datetime | None = None,
+        manifest_store: "str | ManifestStore | None" = None,
         runtime: Runtime = SYSTEM,
         **options: Any,
     ) -> "Table":
         """The table at `uri`: live, or pinned at a version number, a tag, or the time `as_of`."""
-        store = _store(uri, runtime, options)
+        versions = open_versions(uri, manifest_store=manifest_store, runtime=runtime, options=options)
         if branch is not None:
-            store = find_branch(store, branch)
-        versions = PutVersions(store, runtime=runtime)
-        newest = versions.newest()
-        live = Table(versions, versions.read(newest).manifest, runtime=runtime)
-        return live if version is None and as_of is None else live.checkout(version, as_of=as_of)
+            versions = within(versions, branch_root(branch), runtime)
+        return Table._at(versions, version, as_of, runtime)
 
     @property
     def uri(self) -> str:
@@ -156,7 +162,8 @@ class Table(TableVerbs):
     ) -> "Table":
         """Another handle on the same table: pinned at a version, tag or time, or live on a branch."""
         if branch is not None:
-            return Table.open(find_branch(self.store, branch), version, as_of=as_of, runtime=self._runtime)
+            versions = within(self._versions, branch_root(branch), self._runtime)
+            return Table._at(versions, version, as_of, self._runtime)
         if (version is None) == (as_of is None):
             raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
         if as_of is not None:
@@ -272,6 +279,11 @@ class Table(TableVerbs):
         pinned = ", pinned" if self._pinned else ""
         return f"Table({self.uri!r}, version {self._manifest.version}{pinned})"
 
+    @staticmethod
+    def _at(versions: Versions, version: int | str | None, as_of: datetime | None, runtime: Runtime) -> "Table":
+        live = Table(versions, versions.read(versions.newest()).manifest, runtime=runtime)
+        return live if version is None and as_of is None else live.checkout(version, as_of=as_of)
+
     def _describe(self, version: int) -> Version:
         read = self._versions.read(version)
         operation = self._versions.transaction(version).operation.name
@@ -291,10 +303,6 @@ class Table(TableVerbs):
             remedy=f"The oldest kept version is {kept[0]}.",
             table=self.uri,
         )
-
-
-def _store(uri: str | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:
-    return uri if isinstance(uri, Store) else open_store(uri, runtime=runtime, **options)
 
 
 def _patience(usual: Patience, attempts: int | None, timeout: float | None) -> Patience:

@@ -83,7 +83,7 @@ class DictStore(Store):
         check_start_after(check_directory(prefix), start_after)
         return self._listed(prefix, start_after, recursive)
 
-    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item], *, parallel: int = 16) -> Sequence[Done]:
+    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         # One after the other, so that a run is the same each time.
         return [work(item) for item in items]
 

@@ -109,7 +109,7 @@ class WrappingStore(Store):
             Call("list", prefix), lambda: self._inner.list(prefix, start_after=start_after, recursive=recursive)
         )
 
-    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item], *, parallel: int = 16) -> Sequence[Done]:
+    def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         # One after the other, so that a run is the same each time.
         return [work(item) for item in items]
 
