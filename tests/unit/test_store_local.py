@@ -435,6 +435,15 @@ def test_a_directory_that_vanishes_while_writing_is_made_again(
     assert everything(store.native_uri()) == ["d/f"]
 
 
+def test_a_directory_that_cannot_be_made_is_given_up(store: LocalStore, tmp_path: Path) -> None:
+    store.put("f", b"x")
+    os.symlink(tmp_path / "nowhere" / "at" / "all", store.native_uri("dangling"))
+    for write in (store.put, store.put_if_absent):
+        with pytest.raises(Unavailable, match="directory"):
+            write("dangling/f", b"x")
+    assert [info.path for info in store.list()] == ["f"]
+
+
 def test_writers_and_a_remover_of_empty_directories_do_not_harm_each_other(store: LocalStore) -> None:
     done = threading.Event()
 
@@ -511,6 +520,24 @@ def test_a_writer_whose_temporary_file_is_swept_starts_over(tmp_path: Path, monk
     assert store.get("d/f") == store.get("d/g") == b"whole"
 
 
+def test_a_source_that_somebody_else_moves_first_is_not_found(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("source", b"x")
+    original = os.fsync
+
+    def fsync_and_lose_source(fd: int) -> None:
+        original(fd)
+        if os.path.exists(store.native_uri("source")):
+            os.unlink(store.native_uri("source"))
+
+    monkeypatch.setattr(os, "fsync", fsync_and_lose_source)
+    with pytest.raises(NotFound) as refused:
+        store.rename_if_absent("source", "d/target")
+    assert refused.value.path == "source"
+    assert everything(store.native_uri()) == []
+
+
 def test_links_inside_the_store(tmp_path: Path) -> None:
     store = open_store(tmp_path / "store")
     store.put("real/f", b"x")
@@ -583,6 +610,27 @@ def test_what_the_file_system_lacks_is_found_out(tmp_path: Path, monkeypatch: py
         store.put_if_absent("d/f", b"second")
     assert store.get("d/f") == b"first"
     assert everything(str(tmp_path)) == ["d/f"]
+
+
+def test_a_directory_that_is_just_being_removed_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ext4 answers EPERM, not ENOENT, to somebody who still sees it."""
+    store = LocalStore(tmp_path)
+    original = os.open
+    refused: list[str] = []
+
+    def dying(path: str, flags: int, *mode: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE and path.endswith("/d") and not refused:
+            refused.append(path)
+            os.rmdir(path)
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        return original(path, flags, *mode)
+
+    (tmp_path / "d").mkdir()
+    monkeypatch.setattr(os, "open", dying)
+    store.put_if_absent("d/f", b"x")
+    assert refused
+    assert store.get("d/f") == b"x"
+    assert store._staging._anonymous
 
 
 def test_without_proc_files_still_appear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,16 @@ class LocalStore(Store):
             if self._fsync:
                 os.fsync(fd)  # somebody else may have written it, and native writers do not
         old = self._base + source
-        self._write(target, lambda new, _: self._staging.rename(old, new), self._fsync)
+
+        def rename(new: str, _: bool) -> None:
+            try:
+                self._staging.rename(old, new)
+            except FileNotFoundError as error:
+                if not os.path.lexists(old):  # somebody else has moved it meanwhile
+                    raise NotFound(f"{source}: no such file", path=source) from error
+                raise
+
+        self._write(target, rename, self._fsync)
         with suppress(OSError):
             os.unlink(old)
 
