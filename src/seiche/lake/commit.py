@@ -9,6 +9,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import RetryableConflict, SeicheError
 from seiche.lake.edits import Planned
 from seiche.lake.intent import Intent
+from seiche.lake.making import Made
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import transaction_key
 from seiche.lake.objects.rows import TransactionRow
@@ -51,6 +52,7 @@ class _Group:
     files: dict[str, bytes] = field(default_factory=dict)
     planned: list[Planned] = field(default_factory=list)
     records: list[TransactionRecord] = field(default_factory=list)
+    unflushed: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ class Committer:
             if one.made is not None:
                 group.files |= one.made.files
         group.planned += planned
+        group.unflushed += intent.unflushed
         group.messages += messages
         group.state = state.after(state.tree.apply(messages, self.runtime).tree, group.files)
         return Answer(version)
@@ -160,6 +163,7 @@ class Committer:
         base = group.base
         for one in group.planned:
             self._publish_before(base, one)
+        base.store.flush(group.unflushed)
         change = base.tree.apply(group.messages, self.runtime)
         records, side_file, side_files = transactions.stow(group.records, self.runtime)
         stage(base.store, {**group.files, **change.files, **side_files}, runtime=self.runtime)
@@ -183,8 +187,7 @@ class Committer:
         if isinstance(outcome, Lost):
             return False
         self.states.advance(root)
-        for one in group.planned:
-            self._publish_after(one)
+        self._publish_after(group.planned)
         write_hint(base.store, root.version)
         return True
 
@@ -195,12 +198,14 @@ class Committer:
             if value is not None and rows.kind_of(value) is rows.TableRow:
                 self.publisher.publish(rows.decode(value, rows.TableRow))
 
-    def _publish_after(self, planned: Planned) -> None:
+    def _publish_after(self, planned: Sequence[Planned]) -> None:
         """The commit is done; whoever comes next finishes what this leaves undone."""
-        if planned.made is None or not planned.made.staged:
-            return
+        made = {one.made.row.id: one.made for one in planned if one.made is not None and one.made.staged}
+        self.states.store.in_parallel(self._publish_one, made.values())
+
+    def _publish_one(self, made: Made) -> None:
         try:
-            self.publisher.publish(planned.made.row, planned.made.staged)
+            self.publisher.publish(made.row, made.staged)
         except SeicheError as error:
             log.warning("published late: %s", error.message)
 

@@ -9,7 +9,7 @@ from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions
 from seiche.lake.work import Work
-from seiche.store.prefix import below
+from seiche.store.prefix import LateFlush, below
 from seiche.table.build import build
 from seiche.table.change import Change, Prepare, Result
 from seiche.table.format.manifest import Manifest
@@ -111,7 +111,7 @@ class TransactionTable(TableVerbs):
 def table_snapshot(state: "State", row: TableRow, work: Work, transaction: "Transaction") -> Snapshot:
     """The table as the statements so far leave it."""
     published = work.base if work.base.version and transaction.publish(row) else None
-    store = below(state.store, row.location)
+    store = LateFlush(state.store, row.location, transaction.unflushed)
     return Snapshot(store, work.running, transaction.runtime, staged=True, published=published)
 
 

@@ -38,6 +38,8 @@ class Intent:
     rows: Mapping[bytes, RowEdit] = field(default_factory=dict)
     stream: StreamClaim | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    # Files that it names and that must be flushed to disk before the root that does.
+    unflushed: tuple[str, ...] = ()
 
     def plan(self, state: State, runtime: Runtime) -> Iterator[Planned]:
         """What to write on top of `state`. Raises the conflict if what others did there leaves no room for it."""

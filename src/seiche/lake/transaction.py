@@ -77,6 +77,8 @@ class Transaction(Statements):
         self.reads = ReadSet()
         self.edits: dict[str, TableEdit] = {}
         self.rows: dict[bytes, RowEdit] = {}
+        # Data files that the statements wrote and that are not safely on disk yet.
+        self.unflushed: list[str] = []
         # Names as this transaction sees them, where it changed them: a table's id, or None where it is gone.
         self.names: dict[bytes, str | None] = {}
 
@@ -271,6 +273,8 @@ class Transaction(Statements):
         from seiche.lake import saved
 
         self.check_running()
+        self._state.store.flush(self.unflushed)
+        self.unflushed.clear()
         saved.write(self, self._state.store)
         return self.id
 
@@ -300,6 +304,7 @@ class Transaction(Statements):
             rows=written,
             stream=self.stream,
             properties=self.properties,
+            unflushed=tuple(self.unflushed),
         )
 
     def __enter__(self) -> Self:

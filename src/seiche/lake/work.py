@@ -106,9 +106,16 @@ class Work:
         operations = [change.operation for change in self.content]
         if not operations:
             return Folded(None, None, self.followers)
-        added = self._added()
+        # Whose numbers may change matters to what follows; looking for them means looking at every fragment.
+        added = self._added() if self.followers else ()
         if len(operations) == 1 and not self.compacted:
             return Folded(operations[0], self.content[0].affected_rows, self.followers, added)
+        if all(isinstance(one, Append) for one in operations) and not self.compacted:
+            appended = tuple(
+                _bare(fragment) for one in operations if isinstance(one, Append) for fragment in one.fragments
+            )
+            return Folded(Append(appended), None, self.followers, added)
+        added = self._added()
         content, rows, exclusive = self._one_change(operations, tuple(map(_bare, added)), deletions)
         return Folded(content, rows, self.followers, added, bare=True, exclusive=exclusive or self.compacted)
 
@@ -120,8 +127,6 @@ class Work:
             return self._overwrite(operations, bare), None, False
         if any(isinstance(one, Merge | Project) for one in operations):
             return self._schema_change(operations, bare), None, False
-        if all(isinstance(one, Append) for one in operations) and not self.compacted:
-            return Append(bare), None, False
         updated, removed = self._changed()
         rows = {new.id: newly_deleted(old, new, deletions) for old, new in updated}
         kept = tuple(new for _, new in updated)

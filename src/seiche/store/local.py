@@ -157,15 +157,17 @@ class LocalStore(Store):
         if not self._fsync:
             return 0
         flushed = list(paths)
-        for path in flushed:
-            with self._opened(path) as (fd, _):
-                os.fsync(fd)
+        self.in_parallel(self._flush_one, flushed)
         try:
             for directory in {os.path.dirname(self._base + path) for path in flushed}:
                 self._settle(directory)
         except OSError as error:
             raise translate(error, flushed[0]) from error
         return len(flushed)
+
+    def _flush_one(self, path: str) -> None:
+        with self._opened(path) as (fd, _):
+            os.fsync(fd)
 
     def sweep(self, older_than: timedelta) -> int:
         removed = 0

@@ -62,6 +62,9 @@ class OverlayStore(Store):
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
         return self.inner.list(prefix, start_after=start_after, recursive=recursive)
 
+    def flush(self, paths: Iterable[str]) -> int:
+        return self.inner.flush(paths)
+
     def native_uri(self, path: str = "") -> str:
         return self.inner.native_uri(path)
 

@@ -7,6 +7,7 @@ that a newer release has added survive when an older one rewrites the row: it ch
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar, cast
 
 from google.protobuf.message import DecodeError, Message
@@ -258,6 +259,11 @@ def kind_of(value: bytes) -> type[Row]:
 
 def decode(value: bytes, expected: type[R]) -> R:
     """The row in `value`; `Corrupt` if it is another kind than `expected` or cannot be read by this release."""
+    return cast(R, _decoded(value, expected))
+
+
+@lru_cache(maxsize=4096)
+def _decoded(value: bytes, expected: type[Row]) -> Row:
     if value.startswith(REFERENCE):
         raise _unreadable(value, "it is a reference to a definition file, which has to be read first")
     row = kind_of(value)
@@ -266,7 +272,7 @@ def decode(value: bytes, expected: type[R]) -> R:
     if len(value) < 2 or value[1] > FORMAT:
         raise _unreadable(value, f"its format {value[1:2].hex()} is newer than {FORMAT}")
     try:
-        return cast(R, _part(row, row.MESSAGE.FromString(value[2:]), value[2:]))
+        return cast(Row, _part(row, row.MESSAGE.FromString(value[2:]), value[2:]))
     except (DecodeError, LookupError) as error:
         raise _unreadable(value, str(error)) from error
 

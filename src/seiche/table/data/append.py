@@ -45,7 +45,7 @@ class Appending:
             return Written()  # an empty list, or a stream that ends before its first batch
         made = conform(opened.schema, snapshot.schema)
         batches = made.batches(opened.batches)
-        return write_rows(snapshot.store, snapshot.manifest.header, made.schema, batches, self._limits)
+        return write_rows(snapshot.store, snapshot.manifest.header, made.schema, batches, self._limits, snapshot.runtime)
 
 
 class Overwriting:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from lance.fragment import write_fragments
 
+from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, Unavailable
 from seiche.store.base import Store
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
 from seiche.table.data.scanning import native_message
+from seiche.table.data.single import fits, write_single
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
@@ -74,6 +76,7 @@ def write_rows(
     schema: pa.Schema,
     batches: Iterator[pa.RecordBatch],
     limits: Limits,
+    runtime: Runtime = SYSTEM,
 ) -> Written:
     """Write rows as they come into as many data files as need be; durable when this returns, and seen by nobody.
 
@@ -83,7 +86,20 @@ def write_rows(
     first = next(batches, None)
     if first is None:
         return Written()
-    rows = _Watched(chain([first], batches))
+    ids = [field.id for field in fields_of(header, schema.names)]
+    second = next(batches, None)
+    if second is None and first.num_rows <= limits.rows and fits(store, header, schema, first):
+        written = Written((write_single(store, ids, first, runtime),))
+    else:
+        rows = _Watched(chain([first], () if second is None else [second], batches))
+        written = _written_natively(store, header, schema, rows, limits, ids)
+    store.flush(f"data/{file.path}" for fragment in written.fragments for file in fragment.files)
+    return written
+
+
+def _written_natively(
+    store: Store, header: Header, schema: pa.Schema, rows: "_Watched", limits: Limits, ids: Sequence[int]
+) -> Written:
     reader = pa.RecordBatchReader.from_batches(schema, iter(rows))
     version = header.data_format.version
     try:
@@ -100,10 +116,7 @@ def write_rows(
             raise rows.failure from None
         message = f"{store.uri}: data files could not be written: {native_message(error)}"
         raise Unavailable(message, table=store.uri) from error
-    ids = [field.id for field in fields_of(header, schema.names)]
-    written = Written(tuple(_renumbered(fragment_from_lance(one), ids) for one in made))
-    store.flush(f"data/{file.path}" for fragment in written.fragments for file in fragment.files)
-    return written
+    return Written(tuple(_renumbered(fragment_from_lance(one), ids) for one in made))
 
 
 def _nothing(store: Store, header: Header) -> "lance.LanceDataset":
