@@ -252,6 +252,12 @@ def test_values_are_computed_natively_and_cast_to_the_column(
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_expressions_speak_of_the_old_values(plain: RowTable, mode: Any) -> None:
+    plain.update({"small": "id + 100", "ratio": "small", "id": "id + 1000"}, where="id = 8", mode=mode)
+    assert plain.rows()[-1] == {**row(8), "small": 108, "ratio": 8.0, "id": 1008}
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_update_without_a_condition_changes_all_rows(table: RowTable, mode: Any) -> None:
     table.delete("id in (0, 5, 9, 19, 20)")
     left = [number for number in range(40) if number not in (0, 5, 9, 19, 20)]
