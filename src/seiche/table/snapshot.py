@@ -43,6 +43,13 @@ class Snapshot:
     def version(self) -> int:
         return self.manifest.version
 
+    @property
+    def published_version(self) -> int | None:
+        """The number of the newest version up to this one that has its manifest under its plain name, if known."""
+        if not self._staged:
+            return self.version
+        return None if self._published is None else self._published.version
+
     @cached_property
     def dataset(self) -> "lance.LanceDataset":
         """The native dataset. For reading and for writing files; it must never commit."""

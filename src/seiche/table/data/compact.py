@@ -1,0 +1,72 @@
+"""Compaction: rows of several fragments into as few as they fit in, without those that are deleted."""
+
+import json
+from typing import Any
+
+from lance.optimize import CompactionTask
+
+from seiche.core.runtime import Runtime
+from seiche.errors import InvalidInput, Unavailable
+from seiche.store.base import Store
+from seiche.table.data.compact_plan import Options
+from seiche.table.data.fragments import fragment_from_json, fragment_to_json
+from seiche.table.data.portion import Portion
+from seiche.table.data.scanning import native_message
+from seiche.table.format.manifest_pb2 import DataFragment
+
+__all__ = ["compacted"]
+
+# Its annotations leave out that it can be made of JSON.
+_Task: Any = CompactionTask
+
+_ROWS_PER_GROUP = 1024
+_COPIED_AT_ONCE = 16 << 20
+_MODES = {"reencode": "Reencode", "try_binary_copy": "TryBinaryCopy", "force_binary_copy": "ForceBinaryCopy"}
+
+
+def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime) -> tuple[DataFragment, ...]:
+    """New fragments with the rows of the portion, in their order, written natively; row ids and versions go along."""
+    dataset = portion.snapshot(store, runtime).dataset
+    task = {
+        "task": {"fragments": [fragment_to_json(one) for one in portion.fragments]},
+        "read_version": dataset.version,
+        "options": _native(options, dataset.data_storage_version),
+    }
+    try:
+        done = _Task.from_json(json.dumps(task)).execute(dataset)
+    except (ValueError, NotImplementedError) as error:
+        raise InvalidInput(f"{portion!r} cannot be compacted: {native_message(error)}") from error
+    except OSError as error:
+        message = f"{store.uri}: {portion!r} could not be compacted: {native_message(error)}"
+        raise Unavailable(message, table=store.uri) from error
+    made = tuple(map(fragment_from_json, json.loads(done.json())["new_fragments"]))
+    store.flush(f"data/{file.path}" for fragment in made for file in fragment.files)
+    return made
+
+
+def _native(options: Options, version: str) -> dict[str, Any]:
+    """All members that the native options have; where to the rows go is settled by the task already."""
+    return {
+        "target_rows_per_fragment": options.target_rows_per_fragment,
+        "max_rows_per_group": _ROWS_PER_GROUP,
+        "max_bytes_per_file": options.max_bytes_per_file,
+        "materialize_deletions": options.materialize_deletions,
+        "materialize_deletions_threshold": options.materialize_deletions_threshold,
+        "num_threads": None,
+        "batch_size": options.batch_size,
+        "io_buffer_size": None,
+        # What becomes of the indices is decided when the result is committed.
+        "defer_index_remap": False,
+        "index_remap_mode": "Direct",
+        "compaction_mode": _MODES[options.compaction_mode],
+        "enable_binary_copy": False,
+        "enable_binary_copy_force": False,
+        "binary_copy_read_batch_bytes": _COPIED_AT_ONCE,
+        "max_source_fragments": None,
+        "max_source_rows": None,
+        "max_source_bytes": None,
+        "excluded_fragment_ids": [],
+        "max_overlays_per_fragment": 10,
+        "data_storage_version": version,
+        "has_eager_remappable_index": False,
+    }

@@ -1,0 +1,57 @@
+"""Some fragments of a version, as a value that can be sent to another process and worked on there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seiche.core.runtime import Runtime
+from seiche.store.base import Store
+from seiche.table.format.fragments import Fragments
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.format.manifest_pb2 import Manifest as Header
+from seiche.table.snapshot import Snapshot
+
+__all__ = ["Portion"]
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Fragments of one version and what is needed to read them, in the order of their ids.
+
+    It holds everything itself, so it does not matter whether the version is published, or still is the newest. Can be
+    pickled.
+    """
+
+    version: int
+    header: bytes
+    encoded: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, fragments: Sequence[DataFragment]) -> "Portion":
+        """These fragments of the snapshot."""
+        header = snapshot.manifest.copy_header()
+        header.ClearField("index_section")
+        if snapshot.published_version is not None:
+            # Native code opens a version with dictionaries only if there is a manifest of that number.
+            header.version = snapshot.published_version
+        return cls(snapshot.version, header.SerializeToString(), tuple(one.SerializeToString() for one in fragments))
+
+    @property
+    def fragments(self) -> tuple[DataFragment, ...]:
+        return tuple(map(DataFragment.FromString, self.encoded))
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(one.id for one in self.fragments)
+
+    def snapshot(self, store: Store, runtime: Runtime) -> Snapshot:
+        """As a version of the table at `store` that has nothing but these fragments, and no indices."""
+        manifest = Manifest(Header.FromString(self.header), Fragments(self.fragments))
+        return Snapshot(store, manifest, runtime, staged=True)
+
+    def is_in(self, manifest: Manifest) -> bool:
+        """Whether a version has all these fragments, each of them exactly as it is here."""
+        return all(manifest.fragments.get(one.id) == one for one in self.fragments)
+
+    def __repr__(self) -> str:
+        return f"<fragments {', '.join(map(str, self.ids))} of version {self.version}>"

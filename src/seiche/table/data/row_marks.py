@@ -1,0 +1,65 @@
+"""Row ids and versions of rows that are about to stand in another order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.format.row_ids import RowIds, RowVersions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["RowMarks"]
+
+# Rows of a fragment that does not say when they were made count as there from the beginning.
+_UNKNOWN_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RowMarks:
+    """For each row its address, its stable id, and the versions that made and last changed it."""
+
+    addresses: "NDArray[np.uint64]"
+    ids: "NDArray[np.uint64]"
+    created: "NDArray[np.uint64]"
+    updated: "NDArray[np.uint64]"
+
+    @classmethod
+    def of(cls, fragments: Sequence[DataFragment]) -> "RowMarks":
+        """Of all rows of the fragments, by ascending address; deleted ones have marks too."""
+        addresses, ids, created, updated = [], [], [], []
+        for one in fragments:
+            rows = one.physical_rows
+            addresses.append((np.uint64(one.id) << np.uint64(32)) + np.arange(rows, dtype=np.uint64))
+            ids.append(RowIds.decode(one.inline_row_ids, rows=rows).to_array())
+            created.append(_versions(one.inline_created, rows))
+            updated.append(_versions(one.inline_last_updated, rows))
+        return cls(*map(np.concatenate, (addresses, ids, created, updated)))
+
+    def at(self, addresses: "NDArray[np.uint64]") -> "RowMarks":
+        """Those of the rows at these addresses, in this order."""
+        where = np.searchsorted(self.addresses, addresses)
+        return RowMarks(addresses, self.ids[where], self.created[where], self.updated[where])
+
+    def stamped(self, fragments: Sequence[DataFragment]) -> tuple[DataFragment, ...]:
+        """The fragments, which hold exactly these rows in this order, with the marks."""
+        made = []
+        start = 0
+        for fragment in fragments:
+            end = start + fragment.physical_rows
+            copy = DataFragment()
+            copy.CopyFrom(fragment)
+            copy.inline_row_ids = RowIds(self.ids[start:end]).encode()
+            copy.inline_created = RowVersions.of(self.created[start:end]).encode()
+            copy.inline_last_updated = RowVersions.of(self.updated[start:end]).encode()
+            made.append(copy)
+            start = end
+        return tuple(made)
+
+
+def _versions(encoded: bytes, rows: int) -> "NDArray[np.uint64]":
+    stored = RowVersions.decode(encoded, rows=rows) if encoded else RowVersions.run(_UNKNOWN_VERSION, rows)
+    return stored.to_array()

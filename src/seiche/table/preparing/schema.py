@@ -1,0 +1,120 @@
+"""Dropping and renaming columns: another schema over the same files."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from seiche.errors import InvalidInput
+from seiche.table.change import Change
+from seiche.table.format.fields import children, path_of
+from seiche.table.format.manifest_pb2 import Field
+from seiche.table.operations import Project
+from seiche.table.preparing.fields import named
+from seiche.table.snapshot import Snapshot
+
+__all__ = ["Dropping", "Renaming", "check_name", "renamed"]
+
+
+class Dropping:
+    """Prepares a schema without some columns or fields; their values stay in the files until these are rewritten."""
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self._columns = (columns,) if isinstance(columns, str) else tuple(columns)
+
+    def __call__(self, snapshot: Snapshot) -> Change | None:
+        fields = snapshot.manifest.header.fields
+        gone = {named(fields, column).id for column in self._columns}
+        if not gone:
+            return None
+        for field in fields:  # parents come first, so this reaches any depth
+            if field.parent_id in gone:
+                gone.add(field.id)
+        kept = tuple(field for field in fields if field.id not in gone)
+        _check_rest(fields, kept)
+        # Nothing became mandatory, so what others append meanwhile still fits.
+        return Change(Project(kept, preserves_nullability=True), notes={"dropped": ", ".join(self._columns)})
+
+
+class Renaming:
+    """Prepares a schema in which columns have other names; they keep their ids, and so their values and indices."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        given: object = names
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"a mapping of old names to new ones is needed, not {names!r}")
+        for new in names.values():
+            check_name(new)
+        self._names = dict(names)
+
+    def __call__(self, snapshot: Snapshot) -> Change | None:
+        fields = snapshot.manifest.header.fields
+        new_names = {named(fields, old).id: new for old, new in self._names.items()}
+        made = renamed(fields, new_names)
+        if list(made) == list(fields):
+            return None
+        return Change(Project(made, preserves_nullability=True), notes={"renamed": len(new_names)})
+
+
+def renamed(fields: Sequence[Field], names: Mapping[int, str]) -> tuple[Field, ...]:
+    """The fields, some under other names; `InvalidInput` if a name is taken, or belongs to the type and not to us."""
+    made = []
+    for field in fields:
+        new = names.get(field.id, field.name)
+        if new != field.name:
+            _check_in_struct(fields, field, "renamed")
+            copy = Field()
+            copy.CopyFrom(field)
+            copy.name = new
+            made.append(copy)
+        else:
+            made.append(field)
+    seen: set[tuple[int, str]] = set()
+    for field in made:
+        if (field.parent_id, field.name) in seen:
+            raise InvalidInput(
+                f"two columns would be named {path_of(made, field.id)!r}",
+                remedy="Choose a name that is not taken.",
+                column=field.name,
+            )
+        seen.add((field.parent_id, field.name))
+    return tuple(made)
+
+
+def check_name(name: str) -> str:
+    """`InvalidInput` for what cannot be the name of a column."""
+    given: object = name
+    if not isinstance(given, str) or not given.strip() or "." in given or "`" in given:
+        raise InvalidInput(
+            f"{name!r} cannot be the name of a column",
+            remedy="Use a name without dots and backticks, and not an empty one.",
+            column=name,
+        )
+    return name
+
+
+def _check_rest(fields: Sequence[Field], kept: Sequence[Field]) -> None:
+    """What is left must still make sense to readers."""
+    if not any(field.parent_id == -1 for field in kept):
+        raise InvalidInput("a table cannot be without columns", remedy="Keep at least one.")
+    left = {field.id for field in kept}
+    for field in fields:
+        if field.id in left or field.parent_id not in left:
+            continue
+        _check_in_struct(fields, field, "dropped")
+        if not children(kept, field.parent_id):
+            outer = path_of(fields, field.parent_id)
+            raise InvalidInput(
+                f"{path_of(fields, field.id)!r} is the last field of {outer!r}, which cannot be without any",
+                remedy=f"Drop {outer!r} as a whole.",
+                column=path_of(fields, field.id),
+            )
+
+
+def _check_in_struct(fields: Sequence[Field], field: Field, what: str) -> None:
+    """Columns and fields of structs are the user's own; items of lists, keys and values of maps are not."""
+    outer = next((one for one in fields if one.id == field.parent_id), None)
+    around = None if outer is None else next((one for one in fields if one.id == outer.parent_id), None)
+    if outer is not None and (outer.logical_type != "struct" or (around is not None and around.logical_type == "map")):
+        raise InvalidInput(
+            f"{path_of(fields, field.id)!r} is part of the type {outer.logical_type} and cannot be {what}",
+            remedy="Only columns and fields of structs can.",
+            column=path_of(fields, field.id),
+        )
