@@ -13,7 +13,7 @@ from seiche.lake.objects.rows import ObjectNameRow, TableRow, TrashRow
 from seiche.lake.state import State, as_relation
 from seiche.lake.work import Folded, Work
 from seiche.store.prefix import below
-from seiche.table.format.deletions import DeletionFiles
+from seiche.table.bases import deletion_files
 from seiche.table.operations import Overwrite
 
 __all__ = ["AGAIN", "Planned", "TableEdit"]
@@ -122,7 +122,7 @@ class TableEdit:
     def _made(self, state: State, now: TableRow, uuid: str, runtime: Runtime, *, durable: bool) -> Made:
         if self.work is None or not self.worked:
             return Made(now)
-        folded = self.work.folded(DeletionFiles(below(state.store, now.location), runtime))
+        folded = self.work.folded(deletion_files(self.work.base, below(state.store, now.location), runtime))
         self._check_content(state, now, folded)
         return make_versions(
             self.work, folded, now, state.store, uuid=uuid, runtime=runtime, table=self.name, durable=durable

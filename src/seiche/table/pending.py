@@ -7,8 +7,8 @@ from pyroaring import BitMap
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound
+from seiche.table.bases import deletion_files
 from seiche.table.build import build, settled
-from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.rebase import Committed, TransactionRebase
@@ -42,7 +42,7 @@ class Pending:
         self._runtime = runtime
         self._table = table or versions.store.uri
         self._manifests = {base.version: base}
-        self._deletions = DeletionFiles(versions.store, runtime)
+        self._deletions = deletion_files(base, versions.store, runtime)
         self._rebase = TransactionRebase.begin(
             transaction, read_manifest=self._read_manifest, affected_rows=affected_rows, table=self._table
         )

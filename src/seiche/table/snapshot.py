@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from seiche.core.runtime import Runtime
 from seiche.store.base import Store
+from seiche.table.bases import deletion_files
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.manifest import Manifest
 
@@ -69,4 +70,4 @@ class Snapshot:
     @cached_property
     def deletions(self) -> DeletionFiles:
         """The table's deletion vectors."""
-        return DeletionFiles(self.store, self.runtime)
+        return deletion_files(self.manifest, self.store, self.runtime)

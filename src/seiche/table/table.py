@@ -11,6 +11,7 @@ from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, NotFound, RetryableConflict
 from seiche.store.base import Store
+from seiche.table import affected
 from seiche.table.build import empty
 from seiche.table.change import Change, Prepare, Result
 from seiche.table.commit import Committer
@@ -198,6 +199,8 @@ class Table(TableVerbs):
             extra[_COMMIT_MESSAGE] = message
         if isinstance(operation, bytes):
             given = Transaction.decode(operation, path="the given transaction")
+            if affected_rows is None:
+                affected_rows = self._packed_rows(given)
             transaction = replace(
                 given,
                 read_version=given.read_version if read_version is None else read_version,
@@ -212,6 +215,30 @@ class Table(TableVerbs):
         rows = None if affected_rows is None else {one: BitMap(offsets) for one, offsets in affected_rows.items()}
         self._commit(transaction, rows, _patience(Patience(), attempts, timeout))
         return self
+
+    def pack(
+        self,
+        operation: Operation,
+        *,
+        read_version: int | None = None,
+        affected_rows: Mapping[int, Iterable[int]] | None = None,
+    ) -> bytes:
+        """The operation as bytes that any process can hand to `commit`, with the rows that it touches.
+
+        Many rows go into a file beside the table; the bytes then name it.
+        """
+        known = self._manifest.version if read_version is None else read_version
+        transaction = Transaction(known, str(self._runtime.uuid()), operation)
+        if affected_rows is not None:
+            packed = affected.pack(affected.as_rows(affected_rows), uuid=transaction.uuid)
+            self.store.put_many(packed.files)
+            transaction = replace(transaction, properties=packed.properties)
+        return transaction.encode()
+
+    def _packed_rows(self, transaction: Transaction) -> Mapping[int, BitMap] | None:
+        path = transaction.properties.get(affected.FILE_PROPERTY)
+        files = {} if path is None else {path: self.store.get(path)}
+        return affected.unpack(transaction.properties, files)
 
     def to_lance(self) -> "lance.LanceDataset":
         """A pylance dataset at this version, for reading with everything that pylance has."""

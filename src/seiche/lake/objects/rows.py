@@ -259,7 +259,7 @@ def kind_of(value: bytes) -> type[Row]:
 
 def decode(value: bytes, expected: type[R]) -> R:
     """The row in `value`; `Corrupt` if it is another kind than `expected` or cannot be read by this release."""
-    return cast(R, _decoded(value, expected))
+    return cast(R, _decoded(value, cast(Any, expected)))
 
 
 @lru_cache(maxsize=4096)

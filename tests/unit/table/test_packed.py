@@ -1,0 +1,33 @@
+"""An operation prepared here and committed elsewhere, rows included."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche.table import affected
+from seiche.table.operations import Delete
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 1])
+def test_another_process_can_finish_a_delete_and_rebase_it(
+    tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows travel in a property, or in a file if they are many; with them, the delete merges with another one."""
+    monkeypatch.setattr(affected, "_LARGEST_PROPERTY", limit)
+    monkeypatch.setattr(affected.pack, "__kwdefaults__", {"largest_property": limit})
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]))
+    table.append([{"id": number} for number in range(5)])
+    fragment = table.to_lance().get_fragments()[0]
+    from seiche.table.data.fragments import fragment_from_lance
+
+    removed = fragment_from_lance(fragment.delete("id = 1"))
+    packed = table.pack(Delete((removed,), (), "id = 1"), affected_rows={0: [1]})
+    assert bool(list((tmp_path / "t" / "_transactions").glob("*.rows"))) == (limit == 1)
+    seiche.Table.open(str(tmp_path / "t")).delete("id = 3")
+    elsewhere = seiche.Table.open(str(tmp_path / "t"))
+    elsewhere.commit(packed)
+    assert sorted(elsewhere.to_arrow()["id"].to_pylist()) == [0, 2, 4]
+    elsewhere.to_lance().validate()
+    assert affected.ROWS_PROPERTY not in elsewhere.transactions()[-1][1].properties
