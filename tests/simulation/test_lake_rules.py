@@ -184,7 +184,7 @@ def test_rule_5_absent_is_not_no(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_module, "publish", hasty)
     # Here the retry takes the same name before the late put arrives; had another writer come in between, it would have
     # been a second commit. What shows is that the transaction is run again.
-    calls = []
+    calls: list[Any] = []
     monkeypatch.setattr(Intent, "plan", spy(Intent.plan, calls))
     put_that_arrives_late(monkeypatch, 1)
     assert len(calls) > 2, "without the rule the transaction is run again although it may have happened"

@@ -1,8 +1,8 @@
 """Directories other than the table's own in which files of the table lie."""
 
 from seiche.core.runtime import Runtime
-from seiche.store import open_store
 from seiche.store.base import Store
+from seiche.store.beside import open_beside
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.manifest import Manifest
 
@@ -10,9 +10,8 @@ __all__ = ["base_stores", "deletion_files"]
 
 
 def base_stores(manifest: Manifest, store: Store, runtime: Runtime) -> dict[int, Store]:
-    """The base paths of a version by their ids, as stores; reached with the credentials of the table's own store."""
-    options = dict(store.native_options)
-    return {base.id: open_store(base.path, runtime=runtime, **options) for base in manifest.header.base_paths}
+    """The base paths of a version by their ids, as stores, reached as the table's own store is."""
+    return {base.id: open_beside(store, base.path, runtime=runtime) for base in manifest.header.base_paths}
 
 
 def deletion_files(manifest: Manifest, store: Store, runtime: Runtime) -> DeletionFiles:

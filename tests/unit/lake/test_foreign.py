@@ -50,7 +50,7 @@ def test_a_foreign_commit_is_found_before_anything_is_lost_and_brought_in(lake: 
     lake.table("shop.a").append(rows(5))
     assert ids(lake, "shop.a") == [1, 2, 3, 4, 5]
     plain = lance.dataset(lake.table("shop.a").uri)
-    plain.validate()
+    plain.validate()  # type: ignore[no-untyped-call]
     assert sorted(plain.to_table()["id"].to_pylist()) == [1, 2, 3, 4, 5]
     assert len(plain.versions()) == plain.version
     with pytest.raises(OSError, match="cannot be written"):

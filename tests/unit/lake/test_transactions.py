@@ -90,7 +90,7 @@ def test_statements_are_rebased_as_a_chain(lake: Lake, stable_row_ids: bool) -> 
     found = lake.table("shop.c").to_arrow().sort_by("id").to_pydict()
     assert found == {"id": [2, 10, 12, 20], "n": [1, 0, 1, 0]}
     plain = lance.dataset(lake.table("shop.c").uri)
-    plain.validate()
+    plain.validate()  # type: ignore[no-untyped-call]
     numbers = plain.to_table(with_row_id=True)["_rowid"].to_pylist()
     assert len(set(numbers)) == 4
     lake.table("shop.c").append(rows(30))
