@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import RetryableConflict, SeicheError
+from seiche.errors import ConflictError, RetryableConflict, SeicheError
 from seiche.lake.edits import Planned
 from seiche.lake.intent import Intent
 from seiche.lake.making import Made
@@ -25,6 +25,9 @@ from seiche.lake.tree.transactions import TransactionRecord
 __all__ = ["Answer", "Committer"]
 
 log = logging.getLogger("seiche.lake")
+
+# How many versions are looked through, at most, for the one that was in the way.
+_BLAMED = 100
 
 Message = tuple[bytes, bytes | None, str]
 
@@ -120,8 +123,20 @@ class Committer:
                 planned = list(intent.plan(state, self.runtime))
                 answer = self._join(intent, planned, group)
         except SeicheError as error:
+            if isinstance(error, ConflictError):
+                self._name_winner(error, intent, group.base)
             answer = Answer(error=error)
         group.answers[intent.id] = answer
+
+    def _name_winner(self, error: ConflictError, intent: Intent, base: State) -> None:
+        """Say in the error which transaction was in the way: the latest one since that wrote what this one wants to."""
+        keys = intent.keys
+        for version in range(base.version, max(intent.base, base.version - _BLAMED), -1):
+            for record in self.states.at(version).root.transactions:
+                if keys.intersection(record.keys or ()):
+                    error.message += f" That was transaction {record.id} in version {version} of the lake."
+                    error.details |= {"winner": record.id, "winner_version": version}
+                    return
 
     def _join(self, intent: Intent, planned: list[Planned], group: _Group) -> Answer:
         state = group.state

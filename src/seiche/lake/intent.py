@@ -41,6 +41,13 @@ class Intent:
     # Files that it names and that must be flushed to disk before the root that does.
     unflushed: tuple[str, ...] = ()
 
+    @property
+    def keys(self) -> frozenset[bytes]:
+        """The keys of the tree that it wrote or read."""
+        found = {key for edit in self.edits.values() for key in (edit.key, edit.found_key) if key is not None}
+        read = {key for keys in (self.reads.keys, self.reads.structural_keys) for key, _ in keys}
+        return frozenset(found | read | self.rows.keys())
+
     def plan(self, state: State, runtime: Runtime) -> Iterator[Planned]:
         """What to write on top of `state`. Raises the conflict if what others did there leaves no room for it."""
         self._check_fence(state)
