@@ -44,10 +44,19 @@ class Portion:
     def ids(self) -> tuple[int, ...]:
         return tuple(one.id for one in self.fragments)
 
+    @property
+    def rows(self) -> int:
+        """How many rows there are, without the deleted ones."""
+        return sum(one.physical_rows - one.deletion_file.num_deleted_rows for one in self.fragments)
+
+    @property
+    def manifest(self) -> Manifest:
+        """A version that has nothing but these fragments, and no indices."""
+        return Manifest(Header.FromString(self.header), Fragments(self.fragments))
+
     def snapshot(self, store: Store, runtime: Runtime) -> Snapshot:
-        """As a version of the table at `store` that has nothing but these fragments, and no indices."""
-        manifest = Manifest(Header.FromString(self.header), Fragments(self.fragments))
-        return Snapshot(store, manifest, runtime, staged=True)
+        """That version, of the table at `store`."""
+        return Snapshot(store, self.manifest, runtime, staged=True)
 
     def is_in(self, manifest: Manifest) -> bool:
         """Whether a version has all these fragments, each of them exactly as it is here."""

@@ -35,7 +35,7 @@ class RewriteTask:
     @property
     def rows(self) -> int:
         """How many rows are to be read."""
-        return sum(_live(one) for one in self.portion.fragments)
+        return self.portion.rows
 
     def __repr__(self) -> str:
         return f"<{'compact' if self.order is None else 'reorder'} {self.portion!r}>"
@@ -117,7 +117,3 @@ def execute_all(
             if progress is not None:
                 progress(done, len(tasks))
     return [future.result() for future in running]
-
-
-def _live(fragment: DataFragment) -> int:
-    return fragment.physical_rows - fragment.deletion_file.num_deleted_rows

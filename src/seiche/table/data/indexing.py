@@ -1,0 +1,205 @@
+"""Creating, dropping and optimising indices as changes of the table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyroaring import BitMap
+
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict, Unavailable
+from seiche.table.change import Change
+from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
+from seiche.table.data.portion import Portion
+from seiche.table.data.scanning import native_message
+from seiche.table.data.shadow import shadow
+from seiche.table.format.index_details import SINGLETONS
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
+from seiche.table.operations import CreateIndex
+from seiche.table.operations.coverage import covered, is_system, with_coverage
+from seiche.table.operations.fields import check_same_meaning, related
+from seiche.table.operations.files import changed_fields
+from seiche.table.preparing.fields import named
+from seiche.table.snapshot import Snapshot
+
+__all__ = ["DroppingIndex", "IndexPlan", "Indexing", "Optimizing"]
+
+_ALIASES = {"FTS": "INVERTED"}
+
+
+class IndexPlan:
+    """What index is wanted: on which column, of which kind, under which name."""
+
+    def __init__(
+        self, column: str, index_type: str, name: str | None, options: Mapping[str, Any], *, replace: bool
+    ) -> None:
+        given: object = index_type
+        kind = given.upper() if isinstance(given, str) else ""
+        self.index_type = _ALIASES.get(kind, kind)
+        if self.index_type not in (*SCALAR, *VECTOR):
+            known = ", ".join((*SCALAR, *VECTOR))
+            raise InvalidInput(f"there is no index of type {index_type!r}", remedy=f"Use one of {known}.")
+        self.column = column
+        self.name = f"{column}_idx" if name is None else name
+        if not self.name or self.name in SINGLETONS:
+            raise InvalidInput(f"an index cannot be named {self.name!r}", index=self.name)
+        self.options = dict(options)
+        self.replace = replace
+
+    def check(self, manifest: Manifest) -> tuple[IndexMetadata, ...]:
+        """The segments that it takes the place of; `InvalidInput` or `AlreadyExists` if it cannot be made."""
+        named(manifest.header.fields, self.column)
+        before = tuple(one for one in manifest.indices if one.name == self.name)
+        if before and not self.replace:
+            raise AlreadyExists(
+                f"there is an index {self.name!r} already",
+                remedy="Use `replace=True` to build it anew, or another name.",
+                index=self.name,
+            )
+        return before
+
+    def task(self, snapshot: Snapshot, fragments: Sequence[DataFragment]) -> IndexTask:
+        """The work of building the segment for these fragments."""
+        portion = Portion.of(snapshot, fragments)
+        return IndexTask(portion, self.column, self.index_type, self.name, self.options)
+
+
+class Indexing:
+    """Prepares a CreateIndex. Segments are kept: after a conflict only what they do not cover any more is built."""
+
+    def __init__(self, plan: IndexPlan, segments: Sequence[Segment] | None = None) -> None:
+        """With `segments`, these are what is committed, and nothing is built."""
+        self._plan = plan
+        self._segments = [] if segments is None else list(segments)
+        self._complete = segments is not None
+        for segment in self._segments:
+            if segment.index.name != plan.name:
+                raise InvalidInput(f"{segment!r} is not one of index {plan.name!r}", index=plan.name)
+
+    def __call__(self, snapshot: Snapshot) -> Change:
+        before = self._plan.check(snapshot.manifest)
+        if not self._complete:
+            self._build(snapshot)
+        reach = [(one, _coverage(one, snapshot.manifest)) for one in self._segments]
+        held = [one for one, fragments in reach if fragments or not one.portion.ids]
+        if not held:
+            raise self._stale()
+        standing = BitMap.union(*(fragments for _, fragments in reach))
+        entries = [
+            with_coverage(entry, (covered(entry) or BitMap()) & standing)
+            for entry in joined(held, snapshot.dataset, snapshot.store)
+        ]
+        rows = sum(_live(one) for one in snapshot.manifest.fragments if one.id in standing)
+        sizes = [file.size_bytes for entry in entries for file in entry.files]
+        notes = {"name": self._plan.name, "segments": len(entries)}
+        operation = CreateIndex(tuple(entries), before)
+        return Change(operation, rows=rows, files=len(sizes), bytes=sum(sizes), notes=notes)
+
+    def _build(self, snapshot: Snapshot) -> None:
+        """One more segment for whatever the ones so far do not cover.
+
+        Not for vectors: of few rows nothing can be learned, so they are left to be scanned until `optimize_indices`.
+        """
+        if self._segments and self._plan.index_type in VECTOR:
+            return
+        known = BitMap.union(BitMap(), *(_coverage(one, snapshot.manifest) for one in self._segments))
+        missing = [one for one in snapshot.manifest.fragments if one.id not in known]
+        if missing or not self._segments:
+            task = self._plan.task(snapshot, missing)
+            self._segments.append(build_segment(task, snapshot.store, snapshot.runtime))
+
+    def _stale(self) -> RetryableConflict:
+        return RetryableConflict(
+            f"none of the rows that index {self._plan.name!r} was built over are as they were",
+            remedy="Nothing was written. Build the segments again.",
+            index=self._plan.name,
+        )
+
+
+class DroppingIndex:
+    """Prepares the removal of an index."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, snapshot: Snapshot) -> Change:
+        gone = tuple(one for one in snapshot.manifest.indices if one.name == self._name and not is_system(one))
+        if not gone:
+            raise _unknown(self._name, snapshot.manifest)
+        return Change(CreateIndex(removed_indices=gone), notes={"segments": len(gone)})
+
+
+class Optimizing:
+    """Prepares indices that know all rows: native code adds the new ones in a shadow, and we commit what it made."""
+
+    def __init__(self, names: Sequence[str] | None, merge: int | None, *, retrain: bool) -> None:
+        given: object = merge
+        if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 0):
+            raise InvalidInput(f"the number of segments to merge must be 0 or more, not {merge!r}")
+        self._names = None if names is None else [names] if isinstance(names, str) else list(names)
+        self._options: dict[str, Any] = {} if merge is None else {"num_indices_to_merge": merge}
+        if retrain:
+            self._options["retrain"] = True
+
+    def __call__(self, snapshot: Snapshot) -> Change | None:
+        ours = {one.uuid.uuid: one for one in snapshot.manifest.indices}
+        existing = {one.name for one in ours.values() if not is_system(one)}
+        names = sorted(existing) if self._names is None else self._names
+        for name in names:
+            if name not in existing:
+                raise _unknown(name, snapshot.manifest)
+        if not names:
+            return None
+        with shadow(snapshot) as table:
+            try:
+                table.dataset.optimize.optimize_indices(index_names=names, **self._options)
+            except (OSError, ValueError) as error:
+                message = f"{snapshot.store.uri}: indices could not be optimised: {native_message(error)}"
+                raise Unavailable(message, table=snapshot.store.uri) from error
+            after = table.newest()[0].indices
+            new = [one for one in after if one.uuid.uuid not in ours]
+            files = table.take_over(new)
+        kept = {one.uuid.uuid for one in after}
+        removed = tuple(one for uuid, one in ours.items() if uuid not in kept)
+        if not new and not removed:
+            return None
+        entries = tuple(_ours(one, snapshot.manifest) for one in new)
+        sizes = sum(file.size_bytes for one in entries for file in one.files)
+        notes = {"indices": sorted({one.name for one in entries})}
+        return Change(CreateIndex(entries, removed), files=files, bytes=sizes, notes=notes)
+
+
+def _coverage(segment: Segment, manifest: Manifest) -> BitMap:
+    """The fragments of a segment in which the indexed values are still those that were read."""
+    then = segment.portion.manifest
+    index = segment.index
+    used = {*index.fields, *index.covering_fields}
+    check_same_meaning(used, then.header.fields, manifest.header.fields, values=False)
+    fields = related(then.header.fields, used)
+    same = BitMap()
+    for one in segment.portion.fragments:
+        now = manifest.fragments.get(one.id)
+        if now is not None and fields.isdisjoint(changed_fields(one, now)):
+            same.add(one.id)
+    return same
+
+
+def _ours(index: IndexMetadata, manifest: Manifest) -> IndexMetadata:
+    """An entry of the shadow as one of the table: its files are here, and it covers fragments that there are."""
+    made = IndexMetadata()
+    made.CopyFrom(index)
+    made.ClearField("base_id")
+    own = covered(index)
+    if is_system(index) or own is None:
+        return made
+    return with_coverage(made, own & BitMap(manifest.fragments.ids()))
+
+
+def _live(fragment: DataFragment) -> int:
+    return fragment.physical_rows - fragment.deletion_file.num_deleted_rows
+
+
+def _unknown(name: str, manifest: Manifest) -> NotFound:
+    known = sorted({one.name for one in manifest.indices if not is_system(one)})
+    return NotFound(
+        f"there is no index {name!r}", remedy=f"The table has {', '.join(known) or 'none'}.", index=name, known=known
+    )
