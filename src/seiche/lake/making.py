@@ -14,7 +14,6 @@ from seiche.lake.versions import LakeVersions, staged_path
 from seiche.lake.work import Folded, Work
 from seiche.store.base import Store
 from seiche.store.paths import join
-from seiche.table.build import build
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.pending import Pending
@@ -44,37 +43,33 @@ def make_versions(
     whose manifests must then be published together with these.
     """
     versions = LakeVersions(lake, now)
-    operations = [] if folded.content is None else [folded.content]
-    operations += folded.followers
+    operations = list(folded.followers) if folded.content is None else [folded.content, *folded.followers]
     made: list[tuple[Transaction, Manifest]] = []
     for number, operation in enumerate(operations):
         unique = uuid if number == 0 else str(runtime.derived_uuid(UUID(uuid), str(number)))
-        if made:
-            transaction = Transaction(made[-1][1].version, unique, operation)
-            made.append((transaction, build(made[-1][1], transaction, runtime=runtime)))
-            continue
-        rows = folded.affected_rows if folded.content is not None else None
+        # Each was prepared on the base, so each is checked against everything that others committed since.
         transaction = Transaction(work.base.version, unique, operation)
+        rows = folded.affected_rows if operation is folded.content else None
         pending = Pending(transaction, work.base, versions, runtime, affected_rows=rows, table=table)
-        made.append(_first(pending, now, work, runtime))
-        if folded.content is not None:
+        made.append(_next(pending, now, made[-1][1] if made else None))
+        if operation is folded.content:
             latest, moved = renumbered(made[0][1], folded, work, versions.store)
             made[0] = made[0][0], latest
             operations[1:] = trimmed(operations[1:], moved)
     return _staged(now, made, runtime, content=folded.content is not None, durable=durable)
 
 
-def _first(pending: Pending, now: TableRow, work: Work, runtime: Runtime) -> tuple[Transaction, Manifest]:
-    """What the statements were built on may be old: check and rebase over everything that came since."""
+def _next(pending: Pending, now: TableRow, latest: Manifest | None) -> tuple[Transaction, Manifest]:
+    """The version after `latest`, or after the table's newest one if this is the first of the transaction."""
     if now.table_version == 0:
-        return pending.transaction, build(work.base, pending.transaction, runtime=runtime)
+        return pending.build(latest, managed=True)
     if pending.check_against(now.table_version) is not None:
         raise AlreadyExists(
             f"transaction {pending.transaction.uuid} of this table has been applied already",
             remedy="Ask for the status of the lake's transaction instead of running it again.",
             transaction_id=pending.transaction.uuid,
         )
-    return pending.build(managed=True)
+    return pending.build(latest, managed=True)
 
 
 def _staged(

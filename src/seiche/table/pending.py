@@ -61,9 +61,13 @@ class Pending:
         self.checked = newest
         return None
 
-    def build(self, *, managed: bool = False) -> tuple[Transaction, Manifest]:
-        """The transaction as rebased over everything checked, and the version that it makes after that."""
-        latest = self._load(self.checked)
+    def build(self, latest: Manifest | None = None, *, managed: bool = False) -> tuple[Transaction, Manifest]:
+        """The transaction as rebased over everything checked, and the version that it makes after that.
+
+        `latest` is what it is built on, if that is not the last version checked but one that is not committed yet.
+        """
+        if latest is None:
+            latest = self._load(self.checked)
         ready = settled(latest, self._rebase.finish(latest, self._deletions))
         made = build(
             latest, ready, runtime=self._runtime, load=self._load, read_schema=self._read_schema, managed=managed

@@ -416,3 +416,46 @@ def test_plain_lance_reads_and_is_refused_as_a_writer(lake: Lake) -> None:
     with pytest.raises(OSError, match="cannot be written"):
         plain.delete("id = 1")
     assert ids(lake, "shop.a") == [1]
+
+
+def test_a_compaction_in_a_transaction_does_not_bring_back_what_others_deleted(lake: Lake) -> None:
+    """What follows the change of content is checked against others' commits as well as that change itself."""
+    for number in range(4):
+        lake.table("shop.a").append(rows(number))
+    tx = lake.transaction()
+    tx.table("shop.a").append(rows(10))
+    tx.table("shop.a").compact()
+    lake.table("shop.a").delete("id = 2")
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+    assert ids(lake, "shop.a") == [0, 1, 3]
+
+
+def test_compaction_and_content_in_one_transaction(lake: Lake) -> None:
+    for number in range(4):
+        lake.table("shop.a").append(rows(number))
+    with lake.transaction() as tx:
+        tx.table("shop.a").compact()
+        tx.table("shop.a").delete("id = 2")
+        tx.table("shop.a").append(rows(10))
+        assert sorted(tx.table("shop.a").to_arrow()["id"].to_pylist()) == [0, 1, 3, 10]
+    assert ids(lake, "shop.a") == [0, 1, 3, 10]
+    with lake.transaction() as tx:
+        tx.table("shop.a").append(rows(11))
+        tx.table("shop.a").compact()
+    assert ids(lake, "shop.a") == [0, 1, 3, 10, 11]
+    lance.dataset(lake.table("shop.a").uri).validate()  # type: ignore[no-untyped-call]
+
+
+def test_an_index_built_in_a_transaction_answers_rightly_when_others_commit_first(lake: Lake) -> None:
+    """Rule 8: own fragments get other numbers, and an index must not be asked about the old ones."""
+    lake.table("shop.a").append(rows(*range(100)))
+    tx = lake.transaction()
+    tx.table("shop.a").append(rows(*range(100, 200)))
+    tx.table("shop.a").create_index("id", "BTREE")
+    lake.table("shop.a").append(rows(*range(1000, 1100)))
+    tx.commit()
+    plain = lance.dataset(lake.table("shop.a").uri)
+    for wanted in (5, 150, 1050):
+        assert plain.to_table(filter=f"id = {wanted}")["id"].to_pylist() == [wanted]
+    assert sorted(ids(lake, "shop.a")) == [*range(200), *range(1000, 1100)]
