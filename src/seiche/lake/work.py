@@ -1,6 +1,6 @@
 """What one transaction does to one table: its statements, and the single change of content that they add up to."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from seiche.errors import InvalidInput
@@ -14,6 +14,7 @@ from seiche.table.operations import (
     REWRITE_ROWS,
     Append,
     Clone,
+    CreateIndex,
     DataReplacement,
     Delete,
     KeyExistenceFilter,
@@ -104,20 +105,35 @@ class Work:
     def folded(self, deletions: DeletionFiles) -> Folded:
         """The statements as one change. Reads deletion vectors if several statements removed rows."""
         operations = [change.operation for change in self.content]
+        followers = tuple(self._followers())
         if not operations:
-            return Folded(None, None, self.followers)
+            return Folded(None, None, followers)
         # Whose numbers may change matters to what follows; looking for them means looking at every fragment.
-        added = self._added() if self.followers else ()
+        added = self._added() if followers else ()
         if len(operations) == 1 and not self.compacted:
-            return Folded(operations[0], self.content[0].affected_rows, self.followers, added)
+            return Folded(operations[0], self.content[0].affected_rows, followers, added)
         if all(isinstance(one, Append) for one in operations) and not self.compacted:
             appended = tuple(
                 _bare(fragment) for one in operations if isinstance(one, Append) for fragment in one.fragments
             )
-            return Folded(Append(appended), None, self.followers, added)
+            return Folded(Append(appended), None, followers, added)
         added = self._added()
         content, rows, exclusive = self._one_change(operations, tuple(map(_bare, added)), deletions)
-        return Folded(content, rows, self.followers, added, bare=True, exclusive=exclusive or self.compacted)
+        return Folded(content, rows, followers, added, bare=True, exclusive=exclusive or self.compacted)
+
+    def _followers(self) -> Iterator[Operation]:
+        """What follows the change of content, as it stands after it.
+
+        An index that was built before values changed covers less than it did when it was built, or is gone.
+        """
+        left = {index.uuid.uuid: index for index in self.running.indices}
+        for one in self.followers:
+            if isinstance(one, CreateIndex):
+                built = tuple(left[index.uuid.uuid] for index in one.new_indices if index.uuid.uuid in left)
+                if built or one.removed_indices:
+                    yield replace(one, new_indices=built)
+            else:
+                yield one
 
     def _one_change(
         self, operations: Sequence[Operation], bare: tuple[DataFragment, ...], deletions: DeletionFiles

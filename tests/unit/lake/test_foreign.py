@@ -7,6 +7,7 @@ from pathlib import Path
 import lance
 import pytest
 
+import seiche
 from seiche import Corrupt, Lake, RetryableConflict
 from seiche.core.runtime import SYSTEM
 from seiche.lake import publish as publish_module
@@ -56,6 +57,14 @@ def test_a_foreign_commit_is_found_before_anything_is_lost_and_brought_in(lake: 
     with pytest.raises(OSError, match="cannot be written"):
         lance.write_dataset(rows(9), lake.table("shop.a").uri, mode="append")
     assert lake.adopt("shop.a") == []
+
+
+def test_readers_of_the_lake_do_not_mind_a_foreign_commit(lake: Lake) -> None:
+    foreign_append(lake, 2, 3)
+    lake.table("shop.a").append(rows(4))
+    again = seiche.open(lake.store)
+    assert ids(again, "shop.a") == [4]
+    assert again.table("shop.a").to_arrow(filter="id > 4").num_rows == 0
 
 
 def test_a_foreign_commit_that_the_lake_has_not_overtaken_is_brought_in(lake: Lake) -> None:

@@ -459,3 +459,18 @@ def test_an_index_built_in_a_transaction_answers_rightly_when_others_commit_firs
     for wanted in (5, 150, 1050):
         assert plain.to_table(filter=f"id = {wanted}")["id"].to_pylist() == [wanted]
     assert sorted(ids(lake, "shop.a")) == [*range(200), *range(1000, 1100)]
+
+
+def test_an_index_built_before_values_change_in_the_same_transaction_does_not_answer_with_old_ones(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(*range(100)))
+    with lake.transaction() as tx:
+        tx.table("shop.a").create_index("n", "BTREE")
+        tx.table("shop.a").update({"n": "id + 1000"}, mode="columns")
+    plain = lance.dataset(lake.table("shop.a").uri)
+    assert plain.to_table(filter="n = 1007")["id"].to_pylist() == [7]
+    assert plain.to_table(filter="n = 0")["id"].to_pylist() == []
+    with lake.transaction() as tx:
+        tx.table("shop.a").create_index("id", "BTREE")
+        tx.table("shop.a").overwrite(rows(1, 2))
+    assert lance.dataset(lake.table("shop.a").uri).to_table(filter="id = 50").num_rows == 0
+    assert ids(lake, "shop.a") == [1, 2]
