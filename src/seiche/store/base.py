@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from seiche.errors import NotFound
 
-__all__ = ["Buffer", "Data", "Done", "Item", "ObjectInfo", "Store"]
+__all__ = ["Buffer", "Chunks", "Data", "Done", "Item", "ObjectInfo", "Store"]
 
 # Requests under way at once, for all stores of a process. Starting threads anew for each batch costs more than the
 # batch itself where storage is quick.
@@ -26,6 +26,11 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 # What can be written: one buffer, or several that are written one behind the other without being joined first.
 Data: TypeAlias = Buffer | Sequence[Buffer]
+
+# A file that is made while it is written, piece by piece; called again if the writing has to begin anew.
+Chunks: TypeAlias = Callable[[], Iterator[Buffer]]
+
+_CHUNK = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,31 @@ class Store(ABC):
     def lists_in_one_request(self) -> bool:
         """Whether listing a directory costs about as much as one read, however many files it has."""
         return False
+
+    def put_stream(self, path: str, chunks: Chunks) -> None:
+        """Write or overwrite, atomically, what comes in pieces; most stores hold only a few of them in memory."""
+        self.put(path, list(chunks()))
+
+    def copy_from(self, source: "Store", path: str, target: str) -> None:
+        """Copy a file of another store, overwriting; past this process where both allow it, else in pieces.
+
+        Doing it twice is the same as once.
+        """
+        origin, inside = source.origin(path)
+        if origin is self:
+            self.copy(inside, target)
+        else:
+            self.put_stream(target, lambda: origin.chunks(inside))
+
+    def origin(self, path: str) -> "tuple[Store, str]":
+        """The store that really holds the file, and what it is called there."""
+        return self, path
+
+    def chunks(self, path: str, size: int = _CHUNK) -> Iterator[bytes]:
+        """The whole file in pieces."""
+        length = self.head(path).size
+        for start in range(0, length, size):
+            yield self.get_range(path, start, min(size, length - start))
 
     def exists(self, path: str) -> bool:
         """Whether the file is there now."""

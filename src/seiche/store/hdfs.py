@@ -12,7 +12,7 @@ from pyarrow import fs
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, SeicheError, Unavailable
-from seiche.store.base import Data, ObjectInfo, Store
+from seiche.store.base import Buffer, Chunks, Data, ObjectInfo, Store
 from seiche.store.files import buffers
 from seiche.store.os_errors import translate
 from seiche.store.paths import TEMPORARY, as_uri_path, check, check_directory, check_start_after, join, parent, valid
@@ -89,9 +89,13 @@ class HdfsStore(Store):
         with self._asking(path, writing=True), self._staged(path, data) as temporary:
             self._rename(temporary, path)
 
+    def put_stream(self, path: str, chunks: Chunks) -> None:
+        with self._asking(path, writing=True), self._staged(path, chunks()) as temporary:
+            self._fs.move(temporary, self._base + path)
+
     def copy(self, source: str, target: str) -> None:
         check(target)
-        self.put(target, self.get(source))
+        self.put_stream(target, lambda: self.chunks(source))
 
     def copy_if_absent(self, source: str, target: str) -> None:
         check(target)
@@ -142,7 +146,7 @@ class HdfsStore(Store):
             raise translate(error, path, took_effect=writing and error.errno is None) from error
 
     @contextmanager
-    def _staged(self, path: str, data: Data) -> Iterator[str]:
+    def _staged(self, path: str, data: Data | Iterator[Buffer]) -> Iterator[str]:
         """A temporary file with the content, beside its final place; removed in the end if it is still there."""
         target = self._base + check(path)
         if self._fs.get_file_info(target).type == fs.FileType.Directory:
@@ -152,7 +156,7 @@ class HdfsStore(Store):
         self._fs.create_dir(parent(target), recursive=True)
         try:
             with self._fs.open_output_stream(temporary) as stream:
-                for buffer in buffers(data):
+                for buffer in data if isinstance(data, Iterator) else buffers(data):
                     stream.write(memoryview(buffer).cast("B"))
             yield temporary
         finally:

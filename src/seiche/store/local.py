@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError, Unavailable
-from seiche.store.base import Data, Done, Item, ObjectInfo, Store
+from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
 from seiche.store.files import copy_all, fsync_directory, read_all, write_all
 from seiche.store.os_errors import translate
 from seiche.store.paths import TEMPORARY, as_uri_path, check, check_directory, check_start_after, join, valid
@@ -115,6 +115,21 @@ class LocalStore(Store):
 
     def copy(self, source: str, target: str) -> None:
         with self._opened(source) as (old, _):
+            self._replace(target, lambda fd: copy_all(old, fd), self._fsync)
+
+    def put_stream(self, path: str, chunks: Chunks) -> None:
+        def fill(fd: int) -> None:
+            for chunk in chunks():
+                write_all(fd, chunk)
+
+        self._replace(path, fill, self._fsync)
+
+    def copy_from(self, source: Store, path: str, target: str) -> None:
+        origin, inside = source.origin(path)
+        if not isinstance(origin, LocalStore):
+            super().copy_from(origin, inside, target)
+            return
+        with origin._opened(inside) as (old, _):
             self._replace(target, lambda fd: copy_all(old, fd), self._fsync)
 
     def copy_if_absent(self, source: str, target: str) -> None:

@@ -12,7 +12,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, InvalidInput, SeicheError, Unavailable
-from seiche.store.base import Data, ObjectInfo, Store
+from seiche.store.base import Chunks, Data, ObjectInfo, Store
 from seiche.store.files import joined
 from seiche.store.object_errors import FAILURES, Purpose, no_bucket, status_of, translate
 from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, join, parent, valid
@@ -36,6 +36,10 @@ _ONCE = {"max_retries": 0}
 
 # How long to go on with a conditional request that the server keeps calling off because of others (status 409).
 _CONFLICTS = Patience(attempts=10, timeout=30.0, first_delay=0.02, longest_delay=1.0)
+
+
+# What S3 copies in one request.
+_LARGEST_COPY = 5 * 1024**3
 
 
 class _NativeThreads:
@@ -142,15 +146,20 @@ class ObjectStore(Store):
             self._create(path, lambda key: self._client_once.put(key, content, mode="create"))
 
     def copy(self, source: str, target: str) -> None:
-        if source == target:
-            self.head(source)
-            return  # nothing to do, and S3 calls it a mistake
-        try:
-            self._client.copy(self._key(source), self._key(target), overwrite=True)
-        except FAILURES as error:
-            if isinstance(error, FileNotFoundError):
-                raise translate(error, source, self._uri, "read") from error
-            raise translate(error, target, self._uri, "write") from error
+        self._copy(self._key(source), source, target)
+
+    def copy_from(self, source: Store, path: str, target: str) -> None:
+        origin, inside = source.origin(path)
+        same = isinstance(origin, ObjectStore) and origin._uri == self._uri and origin._options == self._options
+        if isinstance(origin, ObjectStore) and same and origin.head(inside).size <= _LARGEST_COPY:
+            self._copy(origin._key(inside), inside, target)
+        else:
+            super().copy_from(origin, inside, target)
+
+    def put_stream(self, path: str, chunks: Chunks) -> None:
+        key = self._key(path)
+        with self._asking(path, "write"):
+            self._client.put(key, chunks(), mode="overwrite", use_multipart=True)
 
     def copy_if_absent(self, source: str, target: str) -> None:
         # Through this process, because the conditional put is the only request that every server decides correctly. The
@@ -184,6 +193,18 @@ class ObjectStore(Store):
         etag = meta["e_tag"]
         path = meta["path"][len(self._base) :]
         return ObjectInfo(path, meta["size"], meta["last_modified"], etag and etag.strip('"'))
+
+    def _copy(self, source_key: str, source: str, target: str) -> None:
+        """Copy within the bucket; nothing to do onto itself, which S3 calls a mistake."""
+        try:
+            if source_key == self._key(target):
+                self._client.head(source_key)
+            else:
+                self._client.copy(source_key, self._key(target), overwrite=True)
+        except FAILURES as error:
+            if isinstance(error, FileNotFoundError):
+                raise translate(error, source, self._uri, "read") from error
+            raise translate(error, target, self._uri, "write") from error
 
     def _range_of_known_size(self, path: str, start: int, length: int) -> bytes:
         size = self.head(path).size

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from seiche.store import paths
-from seiche.store.base import Data, Done, Item, ObjectInfo, Store
+from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
 
 __all__ = ["LateFlush", "PrefixStore", "below"]
 
@@ -54,6 +54,15 @@ class PrefixStore(Store):
 
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         self.inner.put_if_absent(self._full(path), data, durable=durable)
+
+    def put_stream(self, path: str, chunks: Chunks) -> None:
+        self.inner.put_stream(self._full(path), chunks)
+
+    def copy_from(self, source: Store, path: str, target: str) -> None:
+        self.inner.copy_from(source, path, self._full(target))
+
+    def origin(self, path: str) -> tuple[Store, str]:
+        return self.inner.origin(self._full(path))
 
     def copy(self, source: str, target: str) -> None:
         self.inner.copy(self._full(source), self._full(target))

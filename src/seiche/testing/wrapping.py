@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from seiche.store.base import Data, Done, Item, ObjectInfo, Store
+from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
 from seiche.store.files import buffers
 
 __all__ = ["CONDITIONAL", "READS", "WRITES", "Call", "WrappingStore"]
@@ -91,6 +91,16 @@ class WrappingStore(Store):
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         call = Call("put_if_absent", path, size=_size(data))
         self._call(call, lambda: self._inner.put_if_absent(path, data, durable=durable))
+
+    def put_stream(self, path: str, chunks: Chunks) -> None:
+        self.put(path, list(chunks()))
+
+    def copy_from(self, source: Store, path: str, target: str) -> None:
+        origin, inside = source.origin(path)
+        if origin is self:
+            self.copy(inside, target)
+        else:
+            self._call(Call("copy", target, inside), lambda: self._inner.copy_from(origin, inside, target))
 
     def copy(self, source: str, target: str) -> None:
         self._call(Call("copy", target, source), lambda: self._inner.copy(source, target))
