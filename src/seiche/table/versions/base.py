@@ -48,6 +48,14 @@ class Versions(ABC):
     def announce(self, version: int) -> None:
         """Tell others that `version` exists, where that helps them to find it. Best effort: never raises."""
 
+    def forget(self, version: int) -> None:
+        """Remove what is remembered of a version besides its manifest, which is about to be cleaned up."""
+        return
+
+    def forget_all(self) -> None:
+        """The same for every version: the table or branch is given up."""
+        return
+
     def read(self, version: int) -> ManifestFile:
         """The manifest of `version`; `NotFound` if it is not kept."""
         path = self.path(version)

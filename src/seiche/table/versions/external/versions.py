@@ -154,6 +154,12 @@ class ExternalVersions(Versions):
         self.manifest_store.delete(self.base_uri, version)
         self._finalised.discard(version)
 
+    def forget_all(self) -> None:
+        """Remove every record: the table or branch is given up, and another one may be made under its name."""
+        while (latest := self.manifest_store.get_latest(self.base_uri)) is not None:
+            self.manifest_store.delete(self.base_uri, latest.version)
+        self._finalised.clear()
+
     def _settle(self, version: int) -> None:
         """Make sure that `version`, on which the next is built, is under its final name."""
         if version in self._finalised or version == 0:

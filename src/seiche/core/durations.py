@@ -1,0 +1,45 @@
+"""Lengths of time as users write them."""
+
+import math
+import re
+from datetime import timedelta
+from typing import TypeAlias
+
+from seiche.errors import InvalidInput
+
+__all__ = ["Duration", "duration"]
+
+# A timedelta, a number of seconds, or a number with a unit such as "7d", "36h", "90s".
+Duration: TypeAlias = timedelta | int | float | str
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", re.ASCII)
+
+
+def duration(value: Duration, name: str) -> timedelta:
+    """The length of time that `value` stands for; `InvalidInput`, which calls it `name`, if it stands for none."""
+    try:
+        if isinstance(value, str):
+            number, unit = _parts(value)
+            length = timedelta(**{_UNITS[unit]: number})
+        elif isinstance(value, timedelta):
+            length = value
+        elif isinstance(value, bool) or not math.isfinite(value):
+            raise ValueError
+        else:
+            length = timedelta(seconds=value)
+        if length < timedelta(0):
+            raise ValueError
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidInput(
+            f"{name} cannot be {value!r}",
+            remedy='Give a timedelta, a number of seconds, or a text such as "7d", "36h", "90m" or "30s".',
+        ) from error
+    return length
+
+
+def _parts(text: str) -> tuple[float, str]:
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return float(found[1]), found[2]
