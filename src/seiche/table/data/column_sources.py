@@ -1,0 +1,276 @@
+"""Where the values of new columns come from."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from seiche.errors import IncompatibleConflict, InvalidInput
+from seiche.table.data.matching import KeyIndex, key_values
+from seiche.table.data.new_files import Part
+from seiche.table.data.removal import live_rows
+from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, batches, quoted, scanner
+from seiche.table.data.source import Rows, Source
+from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.snapshot import Snapshot
+
+__all__ = ["ColumnSource", "Computed", "Expressions", "InOrder", "Joined", "column_source", "offsets_of"]
+
+Function = Callable[[pa.RecordBatch], Any]
+
+
+class ColumnSource(Protocol):
+    """Gives the columns, then their values fragment by fragment."""
+
+    # Whether several fragments may be asked for at the same time.
+    parallel: bool
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        """The new columns; `InvalidInput` if they cannot be had. Called once for each version that is tried."""
+        ...
+
+    def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
+        """The values in one fragment, in the order of its rows."""
+        ...
+
+    def key(self, fragment: DataFragment) -> bytes:
+        """What the values in the fragment depend on: the same again means that they need not be asked for again."""
+        ...
+
+
+def column_source(
+    given: Any, *, on: str | Sequence[str] | None, read_columns: Sequence[str] | None, schema: pa.Schema | None
+) -> ColumnSource:
+    """What a caller gives: SQL by column name, a function of batches, or rows."""
+    if isinstance(given, Mapping) and given and all(isinstance(one, str) for one in given.values()):
+        return Expressions(given)
+    if callable(given):
+        return Computed(given, read_columns, schema)
+    if read_columns is not None or schema is not None:
+        raise InvalidInput("`read_columns` and `schema` are for a function that computes columns")
+    return InOrder(given) if on is None else Joined(given, (on,) if isinstance(on, str) else tuple(on))
+
+
+class Expressions:
+    """SQL over the columns that are there."""
+
+    parallel = True
+
+    def __init__(self, expressions: Mapping[str, str]) -> None:
+        self._expressions = dict(expressions)
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        return pa.schema([self._field(snapshot, name) for name in self._expressions])
+
+    def _field(self, snapshot: Snapshot, name: str) -> pa.Field:
+        expression = self._expressions[name]
+        what = f"the expression {expression!r} for column {name!r}"
+        if not expression.strip():
+            raise InvalidInput(f"{what} is empty", column=name)
+        # With the address beside it also a constant can be planned: a scan needs some column.
+        plan = scanner(snapshot.dataset, columns={name: expression, ADDRESS: ADDRESS}, what=what)
+        return pa.field(name, plan.projected_schema.field(name).type)
+
+    def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
+        return scanned(snapshot, fragment, self._expressions, "the expressions")
+
+    def key(self, fragment: DataFragment) -> bytes:
+        return _files(fragment)
+
+
+class Computed:
+    """A Python function of batches, called once for each, in the order of the rows."""
+
+    parallel = False
+
+    def __init__(self, function: Function, read_columns: Sequence[str] | None, schema: pa.Schema | None) -> None:
+        self._function = function
+        self._read_columns = read_columns
+        self._given = schema
+        self._schema = schema
+        # What came of the first batch, which had to be computed to know the columns.
+        self._begun: tuple[int, Iterator[Part]] | None = None
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        unknown = [one for one in self._read_columns or () if one not in snapshot.schema.names]
+        if unknown:
+            raise InvalidInput(f"the table has no column {unknown[0]!r} to compute from", column=unknown[0])
+        if self._given is not None:
+            return self._given
+        first = next(iter(snapshot.manifest.fragments), None)
+        if self._schema is None and first is not None:
+            parts = self._parts(snapshot, first)
+            part = next(parts, None)
+            self._begun = None if part is None else (first.id, chain([part], parts))
+        if self._schema is None:
+            nothing = pa.RecordBatch.from_pylist([], self._input(snapshot.schema))
+            self._schema = self._applied(nothing).schema
+        return self._schema
+
+    def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
+        begun, self._begun = self._begun, None
+        return begun[1] if begun is not None and begun[0] == fragment.id else self._parts(snapshot, fragment)
+
+    def key(self, fragment: DataFragment) -> bytes:
+        return _files(fragment)
+
+    def _parts(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
+        schema = self._input(snapshot.schema)
+        columns = {name: quoted(name) for name in schema.names}
+        for offsets, values in scanned(snapshot, fragment, columns, "the function's columns"):
+            made = self._applied(pa.RecordBatch.from_arrays(list(values), names=schema.names))
+            yield offsets, made.columns
+
+    def _input(self, schema: pa.Schema) -> pa.Schema:
+        return schema if self._read_columns is None else pa.schema([schema.field(one) for one in self._read_columns])
+
+    def _applied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What the function makes of a batch: as many rows, under one schema."""
+        opened = Source(self._function(batch)).open(self._schema)
+        made = pa.Table.from_batches(list(opened.batches), opened.schema).combine_chunks()
+        if made.num_rows != batch.num_rows:
+            raise InvalidInput(
+                f"the function made {made.num_rows} rows of {batch.num_rows}",
+                remedy="It must give a row for each row, in the same order.",
+            )
+        if self._schema is None:
+            self._schema = made.schema.remove_metadata()
+        if made.schema.names != self._schema.names:
+            raise InvalidInput(
+                f"the function gave the columns {made.schema.names}, expected {self._schema.names}",
+                remedy="It must give the same columns each time.",
+            )
+        try:
+            made = made.cast(self._schema)
+        except (pa.ArrowException, ValueError) as error:
+            raise InvalidInput(
+                f"what the function gave does not fit its columns: {error}",
+                remedy="Say with `schema=` of which types the columns are.",
+            ) from error
+        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in made.columns], schema=self._schema)
+
+
+class InOrder:
+    """Rows that come in the order of the table's rows, one for each that is not deleted.
+
+    They are for the version that was read first. A fragment's rows never change their places, so they stay right for
+    it whatever others do; but fragments that came or went meanwhile have nothing to do with them.
+    """
+
+    parallel = False
+
+    def __init__(self, rows: Rows) -> None:
+        self._source = Source(rows)
+        self._schema: pa.Schema | None = None
+        self._feed: Iterator[pa.RecordBatch] = iter(())
+        self._rest: pa.RecordBatch | None = None
+        self._fragments: tuple[int, ...] = ()
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        fragments = tuple(snapshot.manifest.fragments.ids())
+        if self._schema is None:
+            opened = self._source.open()
+            self._schema, self._feed, self._fragments = opened.schema.remove_metadata(), opened.batches, fragments
+            if not fragments and self._next(1) is not None:
+                raise self._count("there are rows, and the table has none")
+        elif fragments != self._fragments:
+            raise IncompatibleConflict(
+                "rows were added or moved by others, and the given ones are in the order of those before.",
+                remedy="Nothing was written. Read the table again, and give rows in its order; or give them by key.",
+                fragments=sorted(set(fragments) ^ set(self._fragments)),
+            )
+        return self._schema
+
+    def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
+        offsets = offsets_of(snapshot, fragment)
+        start = 0
+        while start < len(offsets):
+            batch = self._next(len(offsets) - start)
+            if batch is None:
+                raise self._count(f"there are fewer rows than the table has: none is left for fragment {fragment.id}")
+            yield offsets[start : start + batch.num_rows], batch.columns
+            start += batch.num_rows
+        if fragment.id == self._fragments[-1] and self._next(1) is not None:
+            raise self._count("there are more rows than the table has")
+
+    def key(self, fragment: DataFragment) -> bytes:
+        return b""
+
+    def _next(self, most: int) -> pa.RecordBatch | None:
+        batch = next(self._feed, None) if self._rest is None else self._rest
+        if batch is None:
+            return None
+        self._rest = batch.slice(most) if batch.num_rows > most else None
+        return batch.slice(0, most)
+
+    def _count(self, what: str) -> InvalidInput:
+        return InvalidInput(what, remedy="Give one row for each row of the table, in its order; or give them by key.")
+
+
+class Joined:
+    """Rows that are found by key. Where the table has a key that they have not, the new columns are null."""
+
+    parallel = True
+
+    def __init__(self, rows: Rows, on: Sequence[str]) -> None:
+        self._source = Source(rows)
+        self._on = on
+        self._table: pa.Table | None = None
+        self._index: KeyIndex | None = None
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        if self._table is None:
+            opened = self._source.open(snapshot.schema)
+            self._table = pa.Table.from_batches(list(opened.batches), opened.schema).combine_chunks()
+        for name in self._on:
+            for where, names in (("the table has", snapshot.schema.names), ("the rows have", self._table.schema.names)):
+                if name not in names:
+                    raise InvalidInput(f"{where} no column {name!r} to join on", column=name)
+        if self._index is None:
+            keys = [_whole(self._table[name]).cast(snapshot.schema.field(name).type) for name in self._on]
+            self._index = KeyIndex([key_values(key, name) for key, name in zip(keys, self._on, strict=True)], self._on)
+        return pa.schema([one.with_nullable(True) for one in self._table.schema if one.name not in self._on])
+
+    def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
+        if self._table is None or self._index is None:
+            raise InvalidInput("the rows to join were not looked at")
+        columns = [_whole(self._table[name]) for name in self._table.schema.names if name not in self._on]
+        for offsets, keys in scanned(snapshot, fragment, {name: quoted(name) for name in self._on}, "the join"):
+            found = self._index.find([key_values(key, name) for key, name in zip(keys, self._on, strict=True)])
+            places = pa.array(found, mask=found < 0)
+            yield offsets, [column.take(places) for column in columns]
+
+    def key(self, fragment: DataFragment) -> bytes:
+        return _files(fragment)
+
+
+def scanned(snapshot: Snapshot, fragment: DataFragment, columns: Mapping[str, str], what: str) -> Iterator[Part]:
+    """Expressions over one fragment, in the order of its rows."""
+    scan = scanner(
+        snapshot.dataset,
+        columns={**columns, ADDRESS: ADDRESS},
+        what=what,
+        fragments=[snapshot.dataset.get_fragment(fragment.id)],
+        batch_size=BATCH_ROWS,
+        blob_handling="all_binary",
+    )
+    for batch in batches(scan, what=what):
+        offsets = (batch.column(ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+        yield offsets, [batch.column(name) for name in columns]
+
+
+def offsets_of(snapshot: Snapshot, fragment: DataFragment) -> "np.ndarray[tuple[int], np.dtype[np.uint32]]":
+    """The places in a fragment that have rows, ascending."""
+    return np.frombuffer(live_rows(snapshot, fragment).to_array(), dtype=np.uint32)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    one = column.combine_chunks()
+    return one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one
+
+
+def _files(fragment: DataFragment) -> bytes:
+    """The data files of a fragment: new ones mean other values."""
+    return b"".join(file.SerializeToString(deterministic=True) for file in fragment.files)
