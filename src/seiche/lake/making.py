@@ -9,13 +9,14 @@ from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.renumber import renumbered, trimmed
+from seiche.lake.renumber import renumbered, reserved, trimmed
 from seiche.lake.versions import LakeVersions, staged_path
 from seiche.lake.work import Folded, Work
 from seiche.store.base import Store
 from seiche.store.paths import join
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
+from seiche.table.operations import ReserveFragments
 from seiche.table.pending import Pending
 from seiche.table.transaction import Transaction
 
@@ -56,6 +57,9 @@ def make_versions(
             latest, moved = renumbered(made[0][1], folded, work, versions.store)
             made[0] = made[0][0], latest
             operations[1:] = trimmed(operations[1:], moved)
+        elif isinstance(operation, ReserveFragments):
+            later = number + 1
+            operations[later:] = reserved(operations[later:], made[-1][1], operation.num_fragments)
     return _staged(now, made, runtime, content=folded.content is not None, durable=durable)
 
 

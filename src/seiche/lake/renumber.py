@@ -13,9 +13,9 @@ from seiche.table.format import deletions, roaring
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.row_ids import RowIds, RowVersions
-from seiche.table.operations import CreateIndex, Operation, Rewrite
+from seiche.table.operations import CreateIndex, Operation, Rewrite, RewriteGroup
 
-__all__ = ["renumbered", "trimmed"]
+__all__ = ["renumbered", "reserved", "trimmed"]
 
 
 def renumbered(built: Manifest, folded: Folded, work: Work, store: Store) -> tuple[Manifest, dict[int, int]]:
@@ -60,6 +60,38 @@ def trimmed(followers: Sequence[Operation], moved: Mapping[int, int]) -> list[Op
     again.
     """
     return [_trimmed(one, moved) for one in followers]
+
+
+def reserved(followers: Sequence[Operation], made: Manifest, count: int) -> list[Operation]:
+    """What follows a reservation of `count` fragment ids, under the ids that version `made` really set aside.
+
+    Others may have been given those that the transaction counted on. A Rewrite takes the new ones, unless they stand in
+    the files of indices already: then the transaction has to be run again.
+    """
+    following = list(followers)
+    at = next((number for number, one in enumerate(following) if isinstance(one, Rewrite)), None)
+    rewrite = None if at is None else following[at]
+    if at is None or not isinstance(rewrite, Rewrite):
+        return following
+    counted_on = [one.id for group in rewrite.groups for one in group.new_fragments]
+    shift = made.max_fragment_id - count + 1 - min(counted_on, default=0)
+    if not counted_on or not shift:
+        return following
+    if rewrite.rewritten_indices or rewrite.frag_reuse_index is not None:
+        raise RetryableConflict(
+            "others were given the fragment ids that indices have been written anew for.",
+            remedy="Nothing was written. Run the transaction again; compact in one of its own to avoid this.",
+            fragments=counted_on,
+        )
+    groups = []
+    for group in rewrite.groups:
+        copy = RewriteGroup()
+        copy.CopyFrom(group)
+        for fragment in copy.new_fragments:
+            fragment.id += shift
+        groups.append(copy)
+    moved = {one: one + shift for one in counted_on}
+    return [*following[:at], replace(rewrite, groups=tuple(groups)), *trimmed(following[at + 1 :], moved)]
 
 
 def _trimmed(operation: Operation, moved: Mapping[int, int]) -> Operation:

@@ -16,6 +16,8 @@ from seiche.table.snapshot import Snapshot
 
 __all__ = ["Rewriting", "Work"]
 
+_PATIENT_TRIES = 3
+
 # Finds out what to rewrite in a version, and does it.
 Work: TypeAlias = Callable[[Snapshot], Sequence[RewriteResult]]
 
@@ -32,9 +34,11 @@ class Rewriting:
         self._work = work
         self._index = index
         self._results = [one for one in results if one.changed]
+        self._tries = 0
         self.left_out = 0
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
+        self._tries += 1
         good = self._good(snapshot)
         if not good and self._work is not None:
             self._results = [one for one in self._work(snapshot) if one.changed]
@@ -58,7 +62,9 @@ class Rewriting:
     def _rewrite(self, snapshot: Snapshot, good: Sequence[RewriteResult], first_id: int) -> Change:
         groups = _numbered(good, first_id)
         in_order = all(one.in_order for one in good)
-        led = lead_on(snapshot, groups, self._index, in_order=in_order, first_id=first_id)
+        # To write indices anew takes time in which others may come first. Rather than lose every time, leave them.
+        mode = self._index if self._tries <= _PATIENT_TRIES else "drop"
+        led = lead_on(snapshot, groups, mode, in_order=in_order, first_id=first_id)
         operation = Rewrite(groups, led.rewritten, led.reuse)
         new = [one for group in groups for one in group.new_fragments]
         self.left_out = len(self._results) - len(good)
