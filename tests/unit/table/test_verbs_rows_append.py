@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from seiche.errors import InvalidInput, RetryableConflict, Unavailable
 from seiche.store.local import LocalStore
+from seiche.table.data.append import Appending
 from seiche.table.data.fitting import fits
+from seiche.table.data.write import Limits
 from seiche.table.operations import Append, Overwrite
 from seiche.table.table import Table
 from tests.row_table import SCHEMA, RowTable, in_order, pylance_table, row, rows_of, some_rows
@@ -151,12 +153,14 @@ def test_an_error_of_the_caller_comes_out_as_it_is(table: RowTable) -> None:
     class Mine(Exception):
         pass
 
-    def failing() -> Iterator[pa.RecordBatch]:
-        yield from rows_of(30).to_batches()
+    def failing(after: int) -> Iterator[pa.RecordBatch]:
+        for number in range(after):
+            yield from rows_of(30 + number).to_batches()
         raise Mine("halfway")
 
-    with pytest.raises(Mine, match="halfway"):
-        table.append(failing())
+    for after in (0, 1, 5):
+        with pytest.raises(Mine, match="halfway"):
+            table.append(failing(after))
     assert table.table.version == 1
 
 
@@ -165,8 +169,10 @@ def test_trouble_of_the_storage_is_not_the_callers_fault(table: RowTable, monkey
         raise OSError("no space left on device")
 
     monkeypatch.setattr("seiche.table.data.write.write_fragments", fail)
-    with pytest.raises(Unavailable, match="no space left"):
-        table.append(rows_of(30))
+    monkeypatch.setattr("seiche.table.data.write.write_single", fail)
+    for data in (rows_of(30), rows_of(30).select(["id"])):
+        with pytest.raises(Unavailable, match="no space left"):
+            table.append(data)
 
 
 @pytest.mark.parametrize(
@@ -363,6 +369,24 @@ def test_the_same_files_are_committed_after_a_conflict(table: RowTable) -> None:
     assert made.version == 3
     assert len(set(table.files()) - before) == 2  # one of ours, one of the other's
     assert [one["id"] for one in table.rows()] == [*range(20), *range(100, 104), 200]
+
+
+def test_a_preparation_that_is_asked_again_offers_the_same_files(table: RowTable) -> None:
+    """As after a commit that was outrun. What others did to the schema does not matter if the rows still fit."""
+    prepare = Appending(some_rows(4, 100).to_reader(max_chunksize=1), Limits.of())
+    first = prepare(table.snapshot())
+    table.lance().add_columns({"more": "small + 1"})
+    lance.write_dataset(rows_of(300), str(table.path), mode="append")
+    before = table.files()
+    assert prepare(table.snapshot()) == first
+    assert table.files() == before
+    assert first is not None
+    table.table.commit(first.operation)
+    assert [(one["id"], one["more"]) for one in table.rows()][19:] == [
+        (19, 20),
+        *((n, None) for n in range(100, 104)),
+        (300, 1),
+    ]
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -45,7 +45,9 @@ class Appending:
             return Written()  # an empty list, or a stream that ends before its first batch
         made = conform(opened.schema, snapshot.schema)
         batches = made.batches(opened.batches)
-        return write_rows(snapshot.store, snapshot.manifest.header, made.schema, batches, self._limits, snapshot.runtime)
+        return write_rows(
+            snapshot.store, snapshot.manifest.header, made.schema, batches, self._limits, snapshot.runtime
+        )
 
 
 class Overwriting:
@@ -83,7 +85,8 @@ class Overwriting:
         made = conform(opened.schema, schema) if opened.schema.names else None
         if made is None:
             return Written(), fields, schema
-        written = write_rows(snapshot.store, header, made.schema, made.batches(opened.batches), self._limits)
+        batches = made.batches(opened.batches)
+        written = write_rows(snapshot.store, header, made.schema, batches, self._limits, snapshot.runtime)
         return written, fields, schema
 
 

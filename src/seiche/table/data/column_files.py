@@ -86,7 +86,7 @@ def _rewrite(
         old = _read(snapshot, fragment_id, schema, {name: quoted(name) for name in schema.names}, form=stored_form)
     parts = patched(fragment.physical_rows, new if old is None else old, iter(()) if old is None else new)
     rows = (pa.RecordBatch.from_arrays(list(values), schema=schema) for values in parts)
-    written = write_rows(snapshot.store, snapshot.manifest.header, schema, rows, UNLIMITED)
+    written = write_rows(snapshot.store, snapshot.manifest.header, schema, rows, UNLIMITED, snapshot.runtime)
     if len(written.fragments) != 1 or written.rows != fragment.physical_rows:
         raise Corrupt(
             f"{written.rows} rows in {written.files} files were written for the {fragment.physical_rows} rows of"

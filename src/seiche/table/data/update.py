@@ -47,7 +47,7 @@ class Updating:
         manifest = snapshot.manifest
         moved = Moved(manifest.has_stable_row_ids)
         new_rows = self._new_rows(snapshot, moved, few=guess.few)
-        written = write_rows(snapshot.store, manifest.header, snapshot.schema, new_rows, self._limits)
+        written = write_rows(snapshot.store, manifest.header, snapshot.schema, new_rows, self._limits, snapshot.runtime)
         if not written.fragments:
             return None
         removal = remove_rows(snapshot, by_fragment(moved.places.addresses))

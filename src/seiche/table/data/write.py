@@ -89,12 +89,19 @@ def write_rows(
     ids = [field.id for field in fields_of(header, schema.names)]
     second = next(batches, None)
     if second is None and first.num_rows <= limits.rows and fits(store, header, schema, first):
-        written = Written((write_single(store, ids, first, runtime),))
+        written = Written((_written_directly(store, ids, first, runtime),))
     else:
         rows = _Watched(chain([first], () if second is None else [second], batches))
         written = _written_natively(store, header, schema, rows, limits, ids)
     store.flush(f"data/{file.path}" for fragment in written.fragments for file in fragment.files)
     return written
+
+
+def _written_directly(store: Store, ids: list[int], batch: pa.RecordBatch, runtime: Runtime) -> DataFragment:
+    try:
+        return write_single(store, ids, batch, runtime)
+    except (OSError, ValueError) as error:
+        raise _unwritten(store, error) from error
 
 
 def _written_natively(
@@ -114,9 +121,12 @@ def _written_natively(
     except Exception as error:
         if rows.failure is not None:
             raise rows.failure from None
-        message = f"{store.uri}: data files could not be written: {native_message(error)}"
-        raise Unavailable(message, table=store.uri) from error
+        raise _unwritten(store, error) from error
     return Written(tuple(_renumbered(fragment_from_lance(one), ids) for one in made))
+
+
+def _unwritten(store: Store, error: Exception) -> Unavailable:
+    return Unavailable(f"{store.uri}: data files could not be written: {native_message(error)}", table=store.uri)
 
 
 def _nothing(store: Store, header: Header) -> "lance.LanceDataset":
