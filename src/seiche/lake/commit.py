@@ -56,6 +56,7 @@ class _Group:
     planned: list[Planned] = field(default_factory=list)
     records: list[TransactionRecord] = field(default_factory=list)
     unflushed: list[str] = field(default_factory=list)
+    rollback_to: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,8 @@ class Committer:
                 group.files |= one.made.files
         group.planned += planned
         group.unflushed += intent.unflushed
+        if intent.rollback_to is not None:
+            group.rollback_to = intent.rollback_to
         group.messages += messages
         group.state = state.after(state.tree.apply(messages, self.runtime).tree, group.files)
         return Answer(version)
@@ -189,6 +192,7 @@ class Committer:
             transactions_file=side_file,
             now=self.runtime.clock.now(),
             storage_time=self.states.storage_time(base),
+            rollback_to=group.rollback_to,
         )
         outcome = publish(
             base.store,
@@ -212,6 +216,8 @@ class Committer:
             value = base.get(key)
             if value is not None and rows.kind_of(value) is rows.TableRow:
                 self.publisher.publish(rows.decode(value, rows.TableRow))
+        for row in planned.standing:
+            self.publisher.publish(row)
 
     def _publish_after(self, planned: Sequence[Planned]) -> None:
         """The commit is done; whoever comes next finishes what this leaves undone."""

@@ -16,7 +16,7 @@ from seiche.store.prefix import below
 from seiche.table.bases import deletion_files
 from seiche.table.operations import Overwrite
 
-__all__ = ["AGAIN", "Planned", "TableEdit"]
+__all__ = ["AGAIN", "Planned", "TableEdit", "trashed"]
 
 AGAIN = "Nothing was written. Run the transaction again on the latest version; lake.run(fn) does so for you."
 
@@ -27,6 +27,8 @@ class Planned:
 
     rows: Mapping[bytes, bytes | None]
     made: Made | None = None
+    # Tables whose versions must be published before the root is put, although no table stands under those keys now.
+    standing: tuple[TableRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +112,7 @@ class TableEdit:
     def _dropped(self, state: State, now: TableRow, key: bytes, runtime: Runtime) -> Planned:
         if self.found is not None and now.logical_version != self.found.logical_version:
             raise self._conflict(state, "its content was changed meanwhile, and this transaction would drop it")
-        trash = TrashRow(
-            location=now.location,
-            dropped_in_version=state.version + 1,
-            dropped_at_millis=int(runtime.clock.now().timestamp() * 1000),
-            key=key,
-            row=rows.encode(now),
-        )
-        return Planned({key: None, id_key(now.id): None, trash_key(now.id): rows.encode(trash)})
+        return trashed(now, key, state, runtime)
 
     def _made(self, state: State, now: TableRow, uuid: str, runtime: Runtime, *, durable: bool) -> Made:
         if self.work is None or not self.worked:
@@ -155,3 +150,15 @@ class TableEdit:
             table=self.name,
             version=state.version,
         )
+
+
+def trashed(row: TableRow, key: bytes, state: State, runtime: Runtime) -> Planned:
+    """What it takes to drop a table: it is not there any more, but remembered as long as its files may be needed."""
+    trash = TrashRow(
+        location=row.location,
+        dropped_in_version=state.version + 1,
+        dropped_at_millis=int(runtime.clock.now().timestamp() * 1000),
+        key=key,
+        row=rows.encode(row),
+    )
+    return Planned({key: None, id_key(row.id): None, trash_key(row.id): rows.encode(trash)})

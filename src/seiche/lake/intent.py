@@ -40,6 +40,8 @@ class Intent:
     properties: Mapping[str, str] = field(default_factory=dict)
     # Files that it names and that must be flushed to disk before the root that does.
     unflushed: tuple[str, ...] = ()
+    # The version whose objects the lake has again when this is committed, if it rolls the whole lake back.
+    rollback_to: int | None = None
 
     @property
     def keys(self) -> frozenset[bytes]:

@@ -13,11 +13,14 @@ from seiche.lake import saved
 from seiche.lake.adopt import Adopted, adopt
 from seiche.lake.commit import Committer
 from seiche.lake.handles import LakeTable
+from seiche.lake.history_verbs import HistoryVerbs
+from seiche.lake.intent import Intent
 from seiche.lake.objects.names import Name, parts
 from seiche.lake.publish import Publisher
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.streams import StreamClaim
+from seiche.lake.tags import version_of
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.create import create_lake
 from seiche.lake.tree.root import millis
@@ -46,7 +49,7 @@ class Status:
     version: int | None = None
 
 
-class Lake:
+class Lake(HistoryVerbs):
     """A lake: any number of tables that change together.
 
     Opened without a version it is live: every call and every transaction starts from the latest version. Opened at a
@@ -68,6 +71,11 @@ class Lake:
     def store(self) -> Store:
         """The storage of the lake, rooted at it."""
         return self._states.store
+
+    @property
+    def states(self) -> States:
+        """All versions of the lake, to look things up in."""
+        return self._states
 
     @property
     def version(self) -> int:
@@ -213,6 +221,15 @@ class Lake:
         self._committer.abort(transaction_id)
         return self.status(transaction_id)
 
+    def decide(self, intent: Intent) -> int:
+        """Commit what was put together by other means than a transaction; returns the version that it made."""
+        if self._pinned is not None:
+            raise InvalidInput(
+                f"the lake was opened at version {self._pinned.version} and is read-only",
+                remedy="Open it without a version to change it.",
+            )
+        return self._committer.commit(intent).version or 0
+
     def adopt(self, name: str) -> list[Adopted]:
         """Bring in what somebody committed to a table's directory past the lake; see `seiche.lake.adopt`."""
         return adopt(self, name)
@@ -239,21 +256,16 @@ def open_lake(
     runtime: Runtime = SYSTEM,
     **options: Any,
 ) -> Lake:
-    """The lake at `uri`: live, or pinned and read-only at a version or at the time `as_of`."""
+    """The lake at `uri`: live, or pinned and read-only at a version (a number, a tag or an export) or at the time
+    `as_of`.
+    """
     store = uri if isinstance(uri, Store) else open_store(uri, runtime=runtime, **options)
     states = States(store, runtime)
-    latest = states.latest()
-    if version is None and as_of is None:
-        return Lake(states)
+    states.latest()
     if version is not None and as_of is not None:
         raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
-    if as_of is not None:
-        if as_of.tzinfo is None:
-            raise InvalidInput(f"{as_of} has no time zone", remedy="Give an aware datetime, such as one in UTC.")
-        return Lake(states, pinned=states.as_of(as_of))
-    if isinstance(version, str):
-        raise InvalidInput(f"there is no tag {version!r}", remedy="Give a version number.")
-    return Lake(states, pinned=states.at(latest.version if version is None else version))
+    point = version if as_of is None else as_of
+    return Lake(states, pinned=None if point is None else states.at(version_of(states, point)))
 
 
 def _trusted(uri: str | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:

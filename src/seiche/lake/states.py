@@ -37,18 +37,18 @@ class States:
     def latest(self) -> State:
         """The newest version there is."""
         if self._known is None:
-            self._known = self._state(latest_root(self.store))
+            self._known = self.of(latest_root(self.store))
             return self._known
         root = newer_root(self.store, self._known.root)
         if root is not self._known.root:
-            self._known = self._state(root)
+            self._known = self.of(root)
         return self._known
 
     def at(self, version: int) -> State:
         """A version that is still kept."""
         if self._known is not None and self._known.version == version:
             return self._known
-        return self._state(read_root(self.store, version).live())
+        return self.of(read_root(self.store, version).live())
 
     def as_of(self, moment: datetime) -> State:
         """The version that was the newest at a time."""
@@ -56,7 +56,7 @@ class States:
 
     def advance(self, root: Root) -> State:
         """Go on from a root that was just published here."""
-        self._known = self._state(root)
+        self._known = self.of(root)
         return self._known
 
     def storage_time(self, state: State) -> datetime:
@@ -67,7 +67,8 @@ class States:
             self._storage_times = {state.version: known}
         return known
 
-    def _state(self, root: Root) -> State:
+    def of(self, root: Root) -> State:
+        """The version that a root stands for."""
         found = self._definitions.get(root.definition)
         if found is None:
             found = self._definitions[root.definition] = definition.load(self.store, root.definition)

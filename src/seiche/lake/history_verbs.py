@@ -1,0 +1,101 @@
+"""What a lake can do about its own past."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal, overload
+
+from seiche.lake.diff import Diff, diff
+from seiche.lake.history import Log, history
+from seiche.lake.intent import Intent
+from seiche.lake.rollback import roll_back
+from seiche.lake.state import State
+from seiche.lake.states import States
+from seiche.lake.tags import Point, Tag, Tagging, Untagging, check_tag_name, tags, version_of
+
+__all__ = ["HistoryVerbs"]
+
+
+class HistoryVerbs(ABC):
+    """`log`, `diff`, `tag`, `untag`, `tags` and `rollback`. Versions are given by number, tag or time."""
+
+    @property
+    @abstractmethod
+    def states(self) -> States:
+        """All versions of the lake, to look things up in."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """The version this handle is at."""
+
+    @abstractmethod
+    def decide(self, intent: Intent) -> int:
+        """Commit what was put together by other means than a transaction; returns the version that it made."""
+
+    def log(self, limit: int | None = None, *, since: Point | None = None) -> Log:
+        """The versions up to this handle's, newest first: at most `limit`, and only those made after `since`.
+
+        Roots are read as the result is gone through, not before.
+        """
+        return history(self.states, self.state().version, limit=limit, since=since)
+
+    def diff(self, before: Point, after: Point | None = None) -> Diff:
+        """What leads from one version to another, by default to this handle's: objects, and in tables operations, rows,
+        files and columns. Either may be the later one.
+        """
+        later = self.state() if after is None else self.states.at(version_of(self.states, after))
+        return diff(self.states.at(version_of(self.states, before)), later)
+
+    def tag(self, name: str, version: Point | None = None) -> int:
+        """Give a version a name, by default the newest, and return its number. It does not expire while it has one.
+
+        `AlreadyExists` if the name is taken, `NotFound` if the version has expired or does so meanwhile.
+        """
+        check_tag_name(name)
+        latest = self.states.latest().version
+        number = latest if version is None else version_of(self.states, version)
+        self.decide(Tagging(str(self.states.runtime.uuid()), latest, name=name, version=number))
+        return number
+
+    def untag(self, name: str) -> None:
+        """Take a name away again; `NotFound` if there is no such tag."""
+        self.decide(Untagging(str(self.states.runtime.uuid()), self.states.latest().version, name=name))
+
+    def tags(self) -> dict[str, Tag]:
+        """The names that versions have now, whatever version this handle is at."""
+        return tags(self.states.latest())
+
+    @overload
+    def rollback(
+        self,
+        to: Point,
+        *,
+        expected_version: int | None = None,
+        dry_run: Literal[False] = False,
+        tables: Sequence[str | Sequence[str]] | None = None,
+    ) -> int: ...
+
+    @overload
+    def rollback(
+        self,
+        to: Point,
+        *,
+        expected_version: int | None = None,
+        dry_run: Literal[True],
+        tables: Sequence[str | Sequence[str]] | None = None,
+    ) -> Diff: ...
+
+    def rollback(
+        self,
+        to: Point,
+        *,
+        expected_version: int | None = None,
+        dry_run: bool = False,
+        tables: Sequence[str | Sequence[str]] | None = None,
+    ) -> int | Diff:
+        """Make the lake, or only some `tables`, what it was at a version; see `seiche.lake.rollback`.
+
+        Returns the version that does so. It undoes whatever was committed after `to`, also by others until it is
+        decided; with `expected_version` it is an `IncompatibleConflict` if the lake is not at that version any more.
+        A `dry_run` returns what would happen, and does nothing.
+        """
+        return roll_back(self, to, expected_version=expected_version, dry_run=dry_run, tables=tables)

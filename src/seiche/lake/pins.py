@@ -1,0 +1,55 @@
+"""Versions that the lake itself needs, and whether a version may still be built upon.
+
+Expiry, and everything that makes an old version needed again, meet in the tree. An expiry first commits a root that
+raises `min_base`. From then on only versions at or above it, and those that a tag or an export in the same tree names,
+may be made needed again. So a version below `min_base` that nothing names can be given up for good: no commit after
+that root will come to rest on it.
+"""
+
+from seiche.errors import NotFound
+from seiche.lake.objects import rows
+from seiche.lake.objects.keys import EXPORT, TAG, TRASH, KeyRange
+from seiche.lake.objects.rows import ExportRow, TagRow
+from seiche.lake.state import State
+from seiche.lake.tree.latest import read_root
+
+__all__ = ["EXPORTS", "TAGS", "check_kept", "pins"]
+
+TAGS = KeyRange(TAG, EXPORT)
+EXPORTS = KeyRange(EXPORT, TRASH)
+
+
+def pins(state: State) -> dict[int, tuple[str, ...]]:
+    """The versions that must not expire as long as the tree of `state` is the newest, and who needs each.
+
+    A full export has copies of everything; all others share files with the version that they were made from.
+    """
+    found: dict[int, tuple[str, ...]] = {}
+    for key, value in state.scan(TAGS):
+        version = rows.decode(value, TagRow).version
+        found[version] = (*found.get(version, ()), f"tag {_name(key)}")
+    for key, value in state.scan(EXPORTS):
+        row = rows.decode(value, ExportRow)
+        if row.mode != "full":
+            found[row.version] = (*found.get(row.version, ()), f"export {_name(key)}")
+    return found
+
+
+def check_kept(state: State, version: int) -> None:
+    """`NotFound` if a commit on top of `state` must not make `version` needed: it has expired, or is about to.
+
+    Whether its root still stands is not enough: an expiry whose fence is in `state` may not have come to it yet.
+    """
+    if version == state.version:
+        return
+    read_root(state.store, version).live()
+    if version < state.root.min_base and version not in pins(state):
+        raise NotFound(
+            f"version {version} of the lake is being given up: versions below {state.root.min_base} have expired",
+            remedy="Take a later version; `seiche log` lists those that are kept.",
+            version=version,
+        )
+
+
+def _name(key: bytes) -> str:
+    return key[len(TAG) :].decode()
