@@ -49,6 +49,19 @@ def test_read_skew_is_forbidden_at_both_levels_and_a_lost_update_where_lists_are
         assert "G-single" in kinds(writer, skewed, after, level=level)
 
 
+def test_read_skew_over_several_writers_is_found_at_both_levels() -> None:
+    """What the reader missed and what it saw were written by different transactions, one after the other."""
+    one = Txn("a", (Appended("x", 1), Appended("y", 3)))
+    other = Txn("b", (Appended("x", 2), Appended("y", 4)))
+    skewed = Txn("r", (Read("x", ()), Read("y", (3, 4))))
+    for level in ("snapshot", "serializable"):
+        assert "G-single" in kinds(one, other, skewed, FINAL, level=level)
+    # It may well append behind what it did not see.
+    blind = Txn("r", (Read("x", ()), Read("y", ()), Appended("y", 4)))
+    late = Txn("b", (Appended("x", 2),))
+    assert kinds(one, late, blind, FINAL, level="snapshot") == set()
+
+
 def test_write_skew_is_allowed_under_snapshot_only() -> None:
     one = Txn("a", (Read("x", ()), Read("y", ()), Appended("x", 1)))
     other = Txn("b", (Read("x", ()), Read("y", ()), Appended("y", 3)))

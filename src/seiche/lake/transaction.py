@@ -9,6 +9,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import (
     AlreadyExists,
     CommitUnknown,
+    Corrupt,
     InvalidInput,
     NotFound,
     PermissionDenied,
@@ -339,10 +340,13 @@ class Transaction(Statements):
             self.edits[table_id] = replace(edit, read=True)
 
     def publish(self, row: TableRow) -> bool:
-        """See to it that the table's version has its plain name; `False` if that was not possible."""
+        """See to it that the table's version has its plain name; `False` if that was not possible.
+
+        For reading it does not matter: not to those who may only read, nor if something foreign has taken the name.
+        """
         try:
             self._committer.publisher.publish(row)
-        except (PermissionDenied, Unavailable):
+        except (Corrupt, PermissionDenied, Unavailable):
             return False
         return True
 

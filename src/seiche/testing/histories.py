@@ -12,8 +12,9 @@ execution can have; the kinds of its edges say which anomaly it is:
     G2        two or more rw: write skew
 
 Serializability allows none of them. Under snapshot isolation two transactions may both read a list and append to it,
-for rows are written independently of each other: so there a single rw counts only if the rest of the cycle is wr,
-which is a read of half a transaction. Two rw edges that follow each other are write skew, which it allows.
+for rows are written independently of each other: so there a single rw counts only if its transaction has read, not
+just written, after the one that it did not see: it read half of what was committed by then. Two rw edges that follow
+each other are write skew, which it allows.
 """
 
 from collections import defaultdict
@@ -90,12 +91,21 @@ class _Graph:
 
 _WW: frozenset[Kind] = frozenset({"ww"})
 _WW_WR: frozenset[Kind] = frozenset({"ww", "wr"})
-_WR_RW: frozenset[Kind] = frozenset({"wr", "rw"})
 _ALL: frozenset[Kind] = frozenset({"ww", "wr", "rw"})
-# Cycles of these kinds, with at most so many rw edges.
-_FORBIDDEN: Mapping[Level, Sequence[tuple[frozenset[Kind], int]]] = {
-    "snapshot": ((_WW, 0), (_WW_WR, 0), (_WR_RW, 1)),
-    "serializable": ((_WW, 0), (_WW_WR, 0), (_ALL, 1), (_ALL, 1 << 30)),
+
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """Cycles of edges of these kinds with at most so many rw; `half_read`: which leave by rw from where wr leads."""
+
+    kinds: frozenset[Kind]
+    most_rw: int = 0
+    half_read: bool = False
+
+
+_FORBIDDEN: Mapping[Level, Sequence[_Cycle]] = {
+    "snapshot": (_Cycle(_WW), _Cycle(_WW_WR), _Cycle(_ALL, 1, half_read=True)),
+    "serializable": (_Cycle(_WW), _Cycle(_WW_WR), _Cycle(_ALL, 1), _Cycle(_ALL, 1 << 30)),
 }
 
 
@@ -170,18 +180,18 @@ def _graph(transactions: Sequence[Txn], orders: Mapping[str, tuple[int, ...]], w
     return graph
 
 
-def _cycles(graph: _Graph, forbidden: Sequence[tuple[frozenset[Kind], int]]) -> Iterator[Anomaly]:
-    """Shortest cycles of edges of the given kinds with at most so many rw among them, each once."""
+def _cycles(graph: _Graph, forbidden: Sequence[_Cycle]) -> Iterator[Anomaly]:
+    """A shortest cycle of each forbidden sort through each transaction, each once."""
     seen: set[frozenset[str]] = set()
-    for allowed, most_rw in forbidden:
+    for sort in forbidden:
         for start in list(graph.edges):
-            cycle = _shortest(graph, start, allowed, most_rw)
+            cycle = _shortest(graph, start, sort)
             if cycle is not None and frozenset(name for name, _ in cycle) not in seen:
                 seen.add(frozenset(name for name, _ in cycle))
                 yield Anomaly(_name([kind for _, kind in cycle]), _story(graph, cycle))
 
 
-def _shortest(graph: _Graph, start: str, allowed: frozenset[Kind], most_rw: int) -> list[tuple[str, Kind]] | None:
+def _shortest(graph: _Graph, start: str, sort: _Cycle) -> list[tuple[str, Kind]] | None:
     """A shortest way from `start` back to it: each transaction with the kind of the edge that leaves it."""
     front: list[tuple[list[tuple[str, Kind]], str, int]] = [([], start, 0)]
     seen: set[tuple[str, int]] = set()
@@ -190,12 +200,12 @@ def _shortest(graph: _Graph, start: str, allowed: frozenset[Kind], most_rw: int)
         for path, here, used in front:
             for target, kind in graph.edges.get(here, {}):
                 rw = used + (kind == "rw")
-                if kind not in allowed or rw > most_rw:
+                if kind not in sort.kinds or rw > sort.most_rw or (sort.half_read and not path and not rw):
                     continue
                 way = [*path, (here, kind)]
-                if target == start:
+                if target == start and (kind == "wr" or not sort.half_read):
                     return way
-                if (target, min(rw, 2)) not in seen:
+                if target != start and (target, min(rw, 2)) not in seen:
                     seen.add((target, min(rw, 2)))
                     following.append((way, target, rw))
         front = following
