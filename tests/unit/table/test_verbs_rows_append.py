@@ -385,7 +385,7 @@ def test_a_preparation_that_is_asked_again_offers_the_same_files(table: RowTable
     assert [(one["id"], one["more"]) for one in table.rows()][19:] == [
         (19, 20),
         *((n, None) for n in range(100, 104)),
-        (300, 1),
+        (300, None),
     ]
 
 
