@@ -12,19 +12,21 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, NotFound, RetryableConflict
 from seiche.store.base import Store
 from seiche.table import affected
+from seiche.table.branches import finished
 from seiche.table.build import empty
 from seiche.table.change import Change, Prepare, Result
 from seiche.table.commit import Committer
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.refs import branch_root
+from seiche.table.format.refs import MAIN
 from seiche.table.operations import Operation, Overwrite
-from seiche.table.refs import find_tag
+from seiche.table.refs import References
 from seiche.table.snapshot import Snapshot
 from seiche.table.transaction import Transaction
+from seiche.table.verbs.care import CareVerbs
 from seiche.table.verbs.table import TableVerbs
 from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming, check_version
-from seiche.table.versions.opening import open_versions, within
+from seiche.table.versions.opening import open_versions
 
 if TYPE_CHECKING:
     import lance
@@ -48,7 +50,7 @@ class Version:
     operation: str
 
 
-class Table(TableVerbs):
+class Table(TableVerbs, CareVerbs):
     """One Lance table.
 
     A table opened without a version is live: every call starts from the latest version, and commits advance it. One
@@ -112,8 +114,8 @@ class Table(TableVerbs):
     ) -> "Table":
         """The table at `uri`: live, or pinned at a version number, a tag, or the time `as_of`."""
         versions = open_versions(uri, manifest_store=manifest_store, runtime=runtime, options=options)
-        if branch is not None:
-            versions = within(versions, branch_root(branch), runtime)
+        if branch is not None and branch != MAIN:
+            versions = finished(References(versions, runtime=runtime), branch)
         return Table._at(versions, version, as_of, runtime)
 
     @property
@@ -163,15 +165,20 @@ class Table(TableVerbs):
     ) -> "Table":
         """Another handle on the same table: pinned at a version, tag or time, or live on a branch."""
         if branch is not None:
-            versions = within(self._versions, branch_root(branch), self._runtime)
+            references = self._references
+            versions = references.line(None) if branch == MAIN else finished(references, branch)
             return Table._at(versions, version, as_of, self._runtime)
         if (version is None) == (as_of is None):
             raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
+        line, number = self._versions, 0
         if as_of is not None:
             number = self._version_at(as_of)
+        elif isinstance(version, str):
+            tag = self._references.find_tag(version)
+            line, number = self._references.line(tag.branch), tag.version
         else:
-            number = find_tag(self.store, version) if isinstance(version, str) else check_version(version or 0)
-        return Table(self._versions, self._versions.read(number).manifest, pinned=True, runtime=self._runtime)
+            number = check_version(version or 0)
+        return Table(line, line.read(number).manifest, pinned=True, runtime=self._runtime)
 
     def commit(
         self,

@@ -11,6 +11,7 @@ from seiche.errors import Corrupt, InvalidInput
 
 __all__ = [
     "BRANCHES",
+    "MAIN",
     "TAGS",
     "Branch",
     "Tag",

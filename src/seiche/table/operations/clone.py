@@ -64,7 +64,9 @@ class Clone(Values):
         if not self.ref_path:
             raise InvalidInput("a shallow clone needs the path of the table that its files stay in")
         base_id = unused_base_id(header.base_paths) if header.base_paths else 0
-        header.base_paths.add(id=base_id, is_dataset_root=True, path=self.ref_path)
+        taken = {base.name for base in header.base_paths if base.HasField("name")}
+        name = None if self.ref_name in taken else self.ref_name
+        header.base_paths.add(id=base_id, name=name, is_dataset_root=True, path=self.ref_path)
         return base_id
 
     def to_proto(self) -> pb.Clone:

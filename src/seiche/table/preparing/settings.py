@@ -18,7 +18,7 @@ from seiche.table.operations import (
     UpdateMemWalState,
 )
 from seiche.table.preparing.fields import named
-from seiche.table.refs import find_tag
+from seiche.table.refs import branch_of, find_tag
 from seiche.table.snapshot import Snapshot
 from seiche.table.versions.naming import check_version
 
@@ -101,8 +101,9 @@ class Restoring:
         self._version = version if isinstance(version, str) else check_version(version)
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
-        version = self._version
-        number = find_tag(snapshot.store, version) if isinstance(version, str) else version
+        number = self._version
+        if isinstance(number, str):
+            number = find_tag(snapshot.store, number, branch_of(snapshot.manifest.header))
         return None if number == snapshot.version else Change(Restore(number), notes={"restored": number})
 
 

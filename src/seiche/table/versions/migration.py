@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 
-from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, NotFound, RetryableConflict
 from seiche.store.base import Store
 from seiche.table.versions import hint
@@ -14,12 +13,12 @@ __all__ = ["migrate_to_v2"]
 BARRIER = b"seiche: this table is being migrated to V2 names; finish with Table.migrate_naming"
 
 
-def migrate_to_v2(store: Store, *, runtime: Runtime = SYSTEM) -> int:
+def migrate_to_v2(store: Store) -> int:
     """Rename every manifest of the table at `store` to its V2 name; returns how many were renamed now.
 
-    First the name of the next V1 version is taken by a marker, so that writers, who must claim exactly that name, refuse
-    from then on; then the manifests are renamed, oldest first; at last the marker goes. Run again after a crash, it goes
-    on where it stopped. A table with V2 names is left as it is.
+    First the name of the next V1 version is taken by a marker, so that writers, who must claim exactly that name,
+    refuse from then on; then the manifests are renamed, oldest first; at last the marker goes. Run again after a
+    crash, it goes on where it stopped. A table with V2 names is left as it is.
     """
     v1 = _versions(store, Naming.V1)
     if not v1:
