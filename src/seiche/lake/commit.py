@@ -57,6 +57,7 @@ class _Group:
     records: list[TransactionRecord] = field(default_factory=list)
     unflushed: list[str] = field(default_factory=list)
     rollback_to: int | None = None
+    min_base: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ class Committer:
         group.unflushed += intent.unflushed
         if intent.rollback_to is not None:
             group.rollback_to = intent.rollback_to
+        group.min_base = max(group.min_base, intent.min_base)
         group.messages += messages
         group.state = state.after(state.tree.apply(messages, self.runtime).tree, group.files)
         return Answer(version)
@@ -193,6 +195,7 @@ class Committer:
             now=self.runtime.clock.now(),
             storage_time=self.states.storage_time(base),
             rollback_to=group.rollback_to,
+            min_base=max(base.root.min_base, group.min_base),
         )
         outcome = publish(
             base.store,

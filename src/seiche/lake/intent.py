@@ -42,6 +42,9 @@ class Intent:
     unflushed: tuple[str, ...] = ()
     # The version whose objects the lake has again when this is committed, if it rolls the whole lake back.
     rollback_to: int | None = None
+    # The fence that it raises, if it is part of an expiry or clean-up: who began below this version cannot commit any
+    # more once this is committed.
+    min_base: int = 0
 
     @property
     def keys(self) -> frozenset[bytes]:
