@@ -1,12 +1,13 @@
 """Versions that the lake itself needs, and whether a version may still be built upon.
 
 Expiry, and everything that makes an old version needed again, meet in the tree. An expiry first commits a root that
-raises `min_base`. From then on only versions at or above it, and those that a tag or an export in the same tree names,
-may be made needed again. So a version below `min_base` that nothing names can be given up for good: no commit after
-that root will come to rest on it.
+names the versions which it gives up, and of those that a tag or an export in the same tree needs it takes none. From
+then on they must not be made needed again. So they can be cleared away: no commit after that root will come to rest on
+one of them. (The fence, `min_base`, is no measure for this: a clean-up raises it too, and gives up no version.)
 """
 
 from seiche.errors import NotFound
+from seiche.lake.care.given_up import GivenUp
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import EXPORT, TAG, TRASH, KeyRange
 from seiche.lake.objects.rows import ExportRow, TagRow
@@ -38,14 +39,14 @@ def pins(state: State) -> dict[int, tuple[str, ...]]:
 def check_kept(state: State, version: int) -> None:
     """`NotFound` if a commit on top of `state` must not make `version` needed: it has expired, or is about to.
 
-    Whether its root still stands is not enough: an expiry whose fence is in `state` may not have come to it yet.
+    Whether its root still stands is not enough: an expiry whose decision is in `state` may not have come to it yet.
     """
     if version == state.version:
         return
     read_root(state.store, version).live()
-    if version < state.root.min_base and version not in pins(state):
+    if version in GivenUp.of(state).versions:
         raise NotFound(
-            f"version {version} of the lake is being given up: versions below {state.root.min_base} have expired",
+            f"version {version} of the lake has expired: it is being given up",
             remedy="Take a later version; `seiche log` lists those that are kept.",
             version=version,
         )
