@@ -98,6 +98,8 @@ class Restoring:
     """Prepares the return to an earlier version."""
 
     def __init__(self, version: int | str) -> None:
+        if not isinstance(version, str) and not _is_number(version):
+            raise InvalidInput(f"{version!r} is neither a version nor a tag", version=version)
         self._version = version if isinstance(version, str) else check_version(version)
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
