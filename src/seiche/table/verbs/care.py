@@ -1,14 +1,22 @@
 """The verbs about a table as a whole: copies of it, what is kept of it, what its files are called."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
+from seiche.core.durations import Duration
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
+from seiche.store.beside import open_beside
+from seiche.table.cleanup import Cleaner
+from seiche.table.cleanup_plan import Cleanup, Policy
+from seiche.table.cleanup_survey import Protection
 from seiche.table.clone import ProgressCallback, clone
 from seiche.table.format.refs import MAIN
+from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
+from seiche.table.format.transactions import decode
 from seiche.table.refs import References
+from seiche.table.transaction import Transaction
 from seiche.table.verbs.references import ReferenceVerbs
 from seiche.table.versions.base import Versions
 from seiche.table.versions.migration import migrate_to_v2
@@ -19,11 +27,16 @@ if TYPE_CHECKING:
     from seiche.table.table import Table
     from seiche.table.versions.external import ManifestStore
 
-__all__ = ["CareVerbs"]
+__all__ = ["CareVerbs", "Protected"]
+
+# What clean-up can be asked to leave alone: a version, a transaction or its bytes, a shallow clone or its address.
+Protected: TypeAlias = Union[int, bytes, Transaction, str, Store, "CareVerbs"]
 
 
 class CareVerbs(ReferenceVerbs):
-    """`clone` and `migrate_naming`: of tables that belong to no lake."""
+    """`clone`, `cleanup` and `migrate_naming`: of tables that belong to no lake."""
+
+    _pinned: bool
 
     def clone(
         self,
@@ -57,6 +70,42 @@ class CareVerbs(ReferenceVerbs):
         clone(source, number, made, shallow=shallow, protect=protect, progress=progress)
         return Table._at(made, None, None, self._runtime)
 
+    def cleanup(
+        self,
+        older_than: Duration | None = None,
+        retain: int | None = None,
+        *,
+        dry_run: bool = True,
+        grace: Duration = "7d",
+        gaps: bool = False,
+        protect: "Iterable[Protected]" = (),
+    ) -> Cleanup:
+        """Find what nobody needs any more of this line of versions, and unless it is a dry run, remove it.
+
+        A version goes when it ceased to be the latest more than `older_than` ago (7 days, if nothing is said) and is
+        not among the newest `retain`: so whoever opened the table since then can go on reading. What goes is always the
+        beginning of the line. A version that has a tag stays, and so does every one after it; with `gaps` those after
+        it can go. Do that only if nobody writes from old versions: pylance does not check against versions that are
+        missing. Other branches keep the files that they need.
+
+        Files that no version names are leftovers of writers that died, or belong to a commit that is under way: they go
+        when they are older than `grace`, by the storage's own clock. No version goes within two minutes, either,
+        because writers may count on its number being taken. With `grace=0` you say that nobody else is at work.
+
+        `protect` is for what cannot be seen from here: numbers of versions, transactions that wait to be committed, and
+        addresses of shallow clones that others made (those of `clone` are known by their tags). Raises `InvalidInput`
+        for a table with features that are not understood, and for one that is managed by a lake.
+        """
+        policy = Policy.of(older_than, retain, grace, gaps=gaps)
+        protection = self._protection(protect)
+        if self._pinned:
+            raise InvalidInput(
+                f"{self._versions.store.uri} was opened at version {self._manifest.version} and is read-only",
+                remedy="Open the table without a version to clean it up.",
+            )
+        cleaner = Cleaner(self._references, policy, protection)
+        return cleaner.plan() if dry_run else cleaner.run()
+
     @staticmethod
     def migrate_naming(uri: str | Store, *, runtime: Runtime = SYSTEM, **options: Any) -> int:
         """Give the manifests of the table at `uri` their new names (V2), under which the latest is found at once.
@@ -65,6 +114,31 @@ class CareVerbs(ReferenceVerbs):
         interrupted the table cannot be opened until this is called again, which goes on where it stopped.
         """
         return migrate_to_v2(open_versions(uri, runtime=runtime, options=options).store)
+
+    def _protection(self, protect: "Iterable[Protected]") -> Protection:
+        versions: set[int] = set()
+        transactions: list[TransactionMessage] = []
+        clones: list[Store] = []
+        for one in (protect,) if isinstance(protect, str | bytes) else protect:
+            match one:
+                case int() if type(one) is int:
+                    versions.add(one)
+                case bytes():
+                    transactions.append(decode(one, path="a transaction in `protect`"))
+                case Transaction():
+                    transactions.append(one.to_proto())
+                case str():
+                    clones.append(open_beside(self._versions.store, one, runtime=self._runtime))
+                case Store():
+                    clones.append(one)
+                case CareVerbs():
+                    clones.append(one._versions.store)
+                case _:
+                    raise InvalidInput(
+                        f"{one!r} cannot be protected",
+                        remedy="Give numbers of versions, transactions, or addresses of shallow clones.",
+                    )
+        return Protection(frozenset(versions), tuple(transactions), tuple(clones))
 
     def _source(self, version: int | None, tag: str | None, branch: str | None) -> tuple[References, int]:
         """The version that is to be cloned, and the line that it is on."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import NotFound, SeicheError
 from seiche.store.base import Data, Store
+from seiche.table.format.side_files import put_new
 from seiche.table.versions import hint
 from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming, detect, parse
@@ -14,7 +15,7 @@ __all__ = ["PutVersions", "RenameVersions", "StoredVersions"]
 
 # How long what we know about the newest version is built upon without looking at the whole directory again. Clean-up of
 # versions younger than this, while writers are at work, could open a gap that a stale writer would fill.
-_FRESH_SECONDS = 60.0
+FRESH_SECONDS = 60.0
 
 
 class StoredVersions(Versions):
@@ -54,11 +55,11 @@ class StoredVersions(Versions):
             if self.store.exists(self.path(hinted)):
                 return self._gallop(hinted)
         newest = self.all()[-1]
-        self._fresh_until = now + _FRESH_SECONDS
+        self._fresh_until = now + FRESH_SECONDS
         return newest
 
     def announce(self, version: int) -> None:
-        self._fresh_until = self._runtime.clock.monotonic() + _FRESH_SECONDS
+        self._fresh_until = self._runtime.clock.monotonic() + FRESH_SECONDS
         # Stores with ordered listings find the latest in one request anyway, and pylance leaves no hint there either.
         if self.store.lists_in_one_request or self.naming is Naming.V1:
             hint.write(self.store, version)
@@ -129,6 +130,6 @@ class RenameVersions(StoredVersions):
     def claim(self, version: int, data: Data) -> None:
         path = self.path(version)
         staged = f"{path}-{self._runtime.uuid()}"
-        self.store.put_if_absent(staged, data)
+        put_new(self.store, staged, data, self._runtime)
         # A loser's staged file stays, for the clean-up: after an unclear answer it might be the winner's only copy.
         self.store.rename_if_absent(staged, path)

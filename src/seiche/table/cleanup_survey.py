@@ -1,0 +1,170 @@
+"""What there is of a table, who refers to its versions, and which files are needed: the reading half of a clean-up."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import TypeVar
+
+from seiche.errors import Corrupt, NotFound, SeicheError
+from seiche.store.base import ObjectInfo, Store
+from seiche.table.branches import is_inside
+from seiche.table.clone import CLONE_PROPERTY
+from seiche.table.format import file, refs, transactions
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.refs import Branch, Tag
+from seiche.table.format.transaction_pb2 import Transaction
+from seiche.table.reachable import Reach
+from seiche.table.refs import References
+from seiche.table.version_folder import VersionFolder
+
+__all__ = ["FOLDERS", "Names", "Needs", "Protection", "in_batches", "listed", "look_at_names"]
+
+# The directories in which every file belongs to some version, and what files there are called in a plan. Whatever lies
+# elsewhere is not touched: a newer writer may keep there what we know nothing of.
+FOLDERS = {"data": "data file", "_deletions": "deletion file", "_indices": "index file", "_transactions": "transaction"}
+
+# Manifests that are in memory at a time.
+_BATCH = 32
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """What a user wants to be left alone, and what cannot be seen from the table: versions by number, transactions that
+    wait to be committed, and the roots of shallow clones.
+    """
+
+    versions: frozenset[int] = frozenset()
+    transactions: tuple[Transaction, ...] = ()
+    clones: tuple[Store, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The tags and branches of a table, at one moment."""
+
+    tags: Mapping[str, Tag]
+    branches: Mapping[str, Branch]
+
+    def roots(self) -> list[str]:
+        """The directories of all branches."""
+        return [refs.branch_root(name) for name in self.branches]
+
+    def protected(self, here: References) -> dict[int, str]:
+        """The versions of this line that are referred to by number, and by what."""
+        found: dict[int, str] = {}
+        for name, tag in self.tags.items():
+            if tag.branch == here.branch:
+                clone = tag.metadata.get(CLONE_PROPERTY)
+                found[tag.version] = f"needed by the clone at {clone} (tag {name!r})" if clone else f"tag {name!r}"
+        for name, branch in self.branches.items():
+            # A branch needs files, not the version that it began at; until it has a version of its own.
+            if branch.parent_branch == here.branch and not VersionFolder.of(here.open_line(name).store).manifests:
+                found[branch.parent_version] = f"the branch {name!r} is about to begin there"
+        return found
+
+
+def look_at_names(here: References) -> Names:
+    """All tags and branches that there are now."""
+    return Names(here.tags(), here.branches())
+
+
+def listed(store: Store) -> list[ObjectInfo]:
+    """The files of a table that belong, or once belonged, to some version."""
+    return [info for folder in FOLDERS for info in store.list(folder)]
+
+
+@dataclass(slots=True)
+class Needs:
+    """Which files are needed. Grows only: what was looked at before is not read again."""
+
+    here: References
+    reach: Reach = field(default_factory=Reach)
+    _seen: set[tuple[str | None, int]] = field(default_factory=set)
+    _pending: set[str] = field(default_factory=set)
+
+    def add_own(self, folder: VersionFolder, going: Iterable[int]) -> None:
+        """The versions of this line but for those that are going, detached ones too."""
+        self._add_folder(self.here.branch, self.here.versions.store, folder, frozenset(going))
+
+    def add_others(self, names: Names) -> None:
+        """All versions of all other lines: none of those goes."""
+        for branch in (None, *names.branches):
+            if branch != self.here.branch:
+                line = self.here.open_line(branch)
+                with suppress(NotFound):  # a branch that is just being made
+                    line.newest()  # where a manifest store decides, this brings the latest into the directory
+                self._add_folder(branch, line.store, VersionFolder.of(line.store), frozenset())
+
+    def add_pending(self, files: Iterable[ObjectInfo], since: datetime) -> None:
+        """Transactions that no version came from yet: their writers may be just about to commit."""
+        for info in files:
+            if (
+                is_inside(info.path, "_transactions")
+                and info.path.endswith(".txn")
+                and info.path not in self._pending
+                and info.modified > since
+                and not self.reach.holds(info.path)
+            ):
+                self._pending.add(info.path)
+                with suppress(NotFound, Corrupt):
+                    data = self.here.versions.store.get(info.path)
+                    self.reach.add_transaction(transactions.decode(data, path=info.path))
+
+    def add_protection(self, protection: Protection) -> None:
+        """What the user says."""
+        for transaction in protection.transactions:
+            self.reach.add_transaction(transaction)
+        for clone in protection.clones:
+            folder = VersionFolder.of(clone)
+            if not folder.manifests:
+                raise NotFound(
+                    f"there is no table at {clone.uri}, whose files were to be kept",
+                    remedy="Check the address in `protect`.",
+                    table=clone.uri,
+                )
+            self._add_all(clone, [info.path for info in (*folder.manifests.values(), *folder.detached.values())])
+
+    def _add_folder(self, branch: str | None, store: Store, folder: VersionFolder, going: frozenset[int]) -> None:
+        new = {
+            number: info.path
+            for number, info in (*folder.manifests.items(), *folder.detached.items())
+            if number not in going and (branch, number) not in self._seen
+        }
+        self._add_all(store, new.values())
+        self._seen.update((branch, number) for number in new)
+
+    def _add_all(self, store: Store, paths: Iterable[str]) -> None:
+        for batch in in_batches(paths, _BATCH):
+            for manifest in store.in_parallel(lambda path: _read(store, path), batch):
+                if manifest is not None:
+                    self.reach.add_manifest(manifest)
+
+
+def expired(store: Store, paths: Iterable[str]) -> Reach:
+    """What versions that are going needed. One that cannot be read says nothing: its files are left until they are
+    old.
+    """
+    reach = Reach()
+    for path in paths:
+        with suppress(SeicheError):
+            if (manifest := _read(store, path)) is not None:
+                reach.add_manifest(manifest)
+    return reach
+
+
+def in_batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """The items in order, in lists of at most `size`."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _read(store: Store, path: str) -> Manifest | None:
+    """A manifest, `None` if somebody else has just removed it."""
+    try:
+        return file.decode(store.get(path), path=path).manifest
+    except NotFound:
+        return None
