@@ -7,17 +7,16 @@ from seiche.lake.care.given_up import GIVEN_UP, GivenUp
 from seiche.lake.care.ranges import Ranges
 from seiche.lake.intent import Intent, RowEdit
 from seiche.lake.objects import rows
-from seiche.lake.objects.rows import Row
-from seiche.lake.pins import pins
+from seiche.lake.objects.rows import RetentionRow, Row
 from seiche.lake.tree.latest import read_root
 
 
-def raise_fence(lake: Lake, version: int) -> None:
-    """The first step: a root that says that versions below are being given up."""
-    base = lake.states.latest()
-    gone = Ranges.of(one for one in range(version) if one not in pins(base))
-    edit = RowEdit(base.get(GIVEN_UP), GivenUp(gone).row()[GIVEN_UP])
-    lake.decide(Intent(str(lake.states.runtime.uuid()), base.version, rows={GIVEN_UP: edit}, min_base=version))
+def give_up(lake: Lake, *versions: int) -> None:
+    """The first step: a root that says that these versions are not to be needed again."""
+    decided = GivenUp.of(lake.states.latest())
+    made = GivenUp(decided.versions | Ranges.of(versions), decided.tombstones).row()
+    row = rows.decode(made[GIVEN_UP], RetentionRow)
+    put_row(lake, GIVEN_UP, row, min_base=max(versions) + 1)
 
 
 def bury(lake: Lake, *versions: int) -> None:
