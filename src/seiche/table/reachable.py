@@ -5,6 +5,7 @@ written in many ways or be another place by now. So too much is taken for needed
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 from uuid import UUID
 
 from google.protobuf.message import Message
@@ -16,7 +17,7 @@ from seiche.table.format.manifest_pb2 import DataFile, DataFragment, EncodedFrag
 from seiche.table.format.transaction_pb2 import Rewrite, Transaction
 from seiche.table.format.unknown import unknown_fields
 
-__all__ = ["Reach", "index_folder", "side_folder"]
+__all__ = ["Names", "Reach", "index_folder", "side_folder"]
 
 _EXTERNAL = ("external_row_ids", "external_last_updated", "external_created")
 
@@ -31,12 +32,21 @@ def side_folder(data_path: str) -> str:
     return data_path.removesuffix(".lance")
 
 
+class Names(Protocol):
+    """Where names are collected."""
+
+    def add(self, name: str, /) -> None: ...
+
+    def __contains__(self, name: object, /) -> bool: ...
+
+
 class Reach:
     """Everything that some versions and transactions need, as paths relative to the root that the files lie under."""
 
-    def __init__(self) -> None:
-        self._files: set[str] = set()
-        self._folders: set[str] = set()
+    def __init__(self, files: Names | None = None, folders: Names | None = None) -> None:
+        """Files, and folders whose files are all needed, are collected in sets unless others are given."""
+        self._files: Names = set() if files is None else files
+        self._folders: Names = set() if folders is None else folders
         # Most fragments of a version are those of the one before: each is looked at once.
         self._known: set[bytes] = set()
 
