@@ -43,14 +43,16 @@ class KeyIndex:
 
     def __init__(self, columns: Sequence[pa.Array], names: Sequence[str]) -> None:
         """`columns` are those of the key, as `key_values` gives them; two equal keys are `InvalidInput`."""
-        # Each column numbers its values; a pair of numbers, that of the columns before and its own, gets a new one.
+        # Each column numbers its values. A pair of numbers, that of the columns before and its own, is made one, which
+        # is numbered again: so they stay below the number of rows, and nothing overflows.
         self._steps: list[tuple[_Lookup, _Lookup | None]] = []
         codes: NDArray[np.int64] = np.empty(0, np.int64)
         for column in columns:
             step, own = _numbered(column)
             pairs = None
             if self._steps:
-                pairs, own = _numbered(_pairs(codes, own, step.size))
+                both = pa.array(codes * max(1, step.size) + own, mask=(codes < 0) | (own < 0))
+                pairs, own = _numbered(both)
             codes = own
             self._steps.append((step, pairs))
         present = np.flatnonzero(codes >= 0)
@@ -59,15 +61,21 @@ class KeyIndex:
             _refuse_twins(codes[present], present, columns, names)
             self._row_of[codes[present]] = present
 
-    def find(self, columns: Sequence[pa.Array]) -> "NDArray[np.int64]":
-        """For each key the row of the data that has it, -1 where there is none."""
-        codes: NDArray[np.int64] = np.empty(0, np.int64)
-        for column, (step, pairs) in zip(columns, self._steps, strict=True):
-            own = step.find(column)
-            codes = own if pairs is None else pairs.find(_pairs(codes, own, step.size))
-        if not len(self._row_of):
-            return codes
-        return np.where(codes >= 0, self._row_of[codes], -1)
+    @property
+    def dear(self) -> bool:
+        """Whether looking up a few keys costs nearly as much as looking up many."""
+        return any(isinstance(step, _Values) for step, _ in self._steps)
+
+    def find(self, columns: Sequence[pa.Array]) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+        """Which of the keys the data has, by position, and the numbers of the rows that have them."""
+        (step, _), *others = self._steps
+        at, codes = step.find(columns[0])
+        for column, (step, pairs) in zip(columns[1:], others, strict=True):
+            assert pairs is not None  # noqa: S101 - only the first column has no others before it
+            own_at, own = step.find(column.take(pa.array(at)))
+            pair_at, codes = pairs.find(pa.array(codes[own_at] * max(1, step.size) + own))
+            at = at[own_at][pair_at]
+        return at, self._row_of[codes]
 
 
 class _Lookup(Protocol):
@@ -75,21 +83,23 @@ class _Lookup(Protocol):
 
     size: int
 
-    def find(self, column: pa.Array) -> "NDArray[np.int64]":
-        """The numbers of these values, -1 for what is null or not among them."""
+    def find(self, column: pa.Array) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+        """The positions of values that are among them, ascending, and their numbers. Nulls are not."""
 
 
 def _numbered(column: pa.Array) -> tuple[_Lookup, "NDArray[np.int64]"]:
-    """The distinct values of a column, and the number of each of its rows."""
+    """The distinct values of a column, and the number of each of its rows, -1 for a null."""
+    codes = np.full(len(column), -1, np.int64)
     if not kinds.is_integer(column.type) or column.null_count == len(column):
         lookup = _Values(pc.unique(column.drop_null()))
-        return lookup, lookup.find(column)
+        at, numbers = lookup.find(column)
+        codes[at] = numbers
+        return lookup, codes
     present = np.flatnonzero(pc.is_valid(column).to_numpy(zero_copy_only=False))
-    numbers = _integers(column.drop_null())
-    order = np.argsort(numbers, kind="stable")
-    ascending = numbers[order]
+    values = _integers(column.drop_null())
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
     first = np.concatenate(([True], ascending[1:] != ascending[:-1]))
-    codes = np.full(len(column), -1, np.int64)
     codes[present[order]] = np.cumsum(first) - 1
     return _WholeNumbers(ascending[first]), codes
 
@@ -101,10 +111,10 @@ class _Values:
         self._values = values
         self.size = len(values)
 
-    def find(self, column: pa.Array) -> "NDArray[np.int64]":
-        found = pc.fill_null(pc.index_in(column, value_set=self._values, skip_nulls=True), -1)
-        numbers: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
-        return numbers
+    def find(self, column: pa.Array) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+        found = pc.index_in(column, value_set=self._values, skip_nulls=True)
+        at = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
+        return at, found.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 class _WholeNumbers:
@@ -122,22 +132,20 @@ class _WholeNumbers:
         self._seen = np.zeros(1 << bits, np.bool_)
         self._seen[self._hash(ascending)] = True
 
-    def find(self, column: pa.Array) -> "NDArray[np.int64]":
-        found = np.full(len(column), -1, np.int64)
+    def find(self, column: pa.Array) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
         if column.null_count:
             present = np.flatnonzero(pc.is_valid(column).to_numpy(zero_copy_only=False))
-            found[present] = self.find(column.drop_null())
-            return found
-        numbers = _integers(column)
-        candidates = np.flatnonzero(self._seen[self._hash(numbers)])
-        wanted = numbers[candidates]
-        at = np.minimum(np.searchsorted(self._sorted, wanted), self.size - 1)
-        hit = self._sorted[at] == wanted
-        found[candidates[hit]] = at[hit]
-        return found
+            at, numbers = self.find(column.drop_null())
+            return present[at], numbers
+        values = _integers(column)
+        candidates = np.flatnonzero(self._seen[self._hash(values)])
+        wanted = values[candidates]
+        place = np.minimum(np.searchsorted(self._sorted, wanted), self.size - 1)
+        hit = self._sorted[place] == wanted
+        return candidates[hit], place[hit]
 
-    def _hash(self, numbers: "NDArray[np.int64]") -> "NDArray[np.uint64]":
-        hashes: NDArray[np.uint64] = (numbers.view(np.uint64) * _MULTIPLIER) >> self._shift
+    def _hash(self, values: "NDArray[np.int64]") -> "NDArray[np.uint64]":
+        hashes: NDArray[np.uint64] = (values.view(np.uint64) * _MULTIPLIER) >> self._shift
         return hashes
 
 
@@ -146,11 +154,6 @@ def _integers(column: pa.Array) -> "NDArray[np.int64]":
     numbers = column.to_numpy(zero_copy_only=False)
     wide: NDArray[np.int64] = numbers.astype(np.uint64).view(np.int64) if numbers.dtype.kind == "u" else numbers
     return wide.astype(np.int64, copy=False)
-
-
-def _pairs(codes: "NDArray[np.int64]", own: "NDArray[np.int64]", size: int) -> pa.Array:
-    """One number for each pair of numbers, null where one is missing. Both are numbers of rows: nothing overflows."""
-    return pa.array(codes * max(1, size) + own, mask=(codes < 0) | (own < 0))
 
 
 def _refuse_twins(

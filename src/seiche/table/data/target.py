@@ -57,17 +57,20 @@ def find_matches(snapshot: Snapshot, on: Sequence[str], source: MergeSource, *, 
         batch_size=WIDE_BATCH_ROWS,
     )
     found, rows, rest = [], [np.empty(0, np.int64)], []
-    for batch in _together(batches(scan, what="the merge"), _PROBE_ROWS):
-        of_data = source.index.find([key_values(batch.column(name), name) for name in on])
-        places, hit = Places.of(batch), of_data >= 0
-        found.append(places.at(hit))
-        rows.append(of_data[hit])
+    for batch in _together(batches(scan, what="the merge"), _PROBE_ROWS if source.index.dear else 1):
+        places = Places.of(batch)
+        at, of_data = source.index.find([key_values(batch.column(name), name) for name in on])
+        found.append(places.at(at))
+        rows.append(of_data)
         if others:
-            rest.append(places.at(~hit))
+            left = np.ones(len(places), np.bool_)
+            left[at] = False
+            rest.append(places.at(left))
     matched = Places.joined(found, stable_row_ids=stable)
-    left = Places.joined(rest, stable_row_ids=stable)
+    lonely = Places.joined(rest, stable_row_ids=stable)
     order = np.argsort(matched.addresses, kind="stable")
-    return Matches(matched.at(order), np.concatenate(rows)[order], left.at(np.argsort(left.addresses, kind="stable")))
+    ascending = np.argsort(lonely.addresses, kind="stable")
+    return Matches(matched.at(order), np.concatenate(rows)[order], lonely.at(ascending))
 
 
 def _together(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -76,7 +79,7 @@ def _together(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
     for batch in batches:
         waiting.append(batch)
         if sum(one.num_rows for one in waiting) >= rows:
-            yield pa.concat_batches(waiting)
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
             waiting = []
     if waiting:
         yield pa.concat_batches(waiting)

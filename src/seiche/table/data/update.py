@@ -46,7 +46,7 @@ class Updating:
         """Write the matching rows into new fragments, and take them out of their old ones."""
         manifest = snapshot.manifest
         moved = Moved(manifest.has_stable_row_ids)
-        new_rows = self._new_rows(snapshot, moved, few=guess.few)
+        new_rows = self._new_rows(snapshot, moved, guess)
         written = write_rows(snapshot.store, manifest.header, snapshot.schema, new_rows, self._limits, snapshot.runtime)
         if not written.fragments:
             return None
@@ -70,17 +70,18 @@ class Updating:
             notes={"mode": "rows"},
         )
 
-    def _new_rows(self, snapshot: Snapshot, moved: Moved, *, few: bool) -> Iterator[pa.RecordBatch]:
+    def _new_rows(self, snapshot: Snapshot, moved: Moved, guess: Estimate) -> Iterator[pa.RecordBatch]:
         columns = {name: self._set.get(name) or quoted(name) for name in snapshot.schema.names}
         scan = scanner(
             snapshot.dataset,
             columns=columns | moved.system_columns,
             where=self._where,
             what="the update",
-            batch_size=BATCH_ROWS,
+            # Of batches in which little matches, little is left.
+            batch_size=BATCH_ROWS if guess.share > 0.5 else 4 * BATCH_ROWS,
             blob_handling="all_binary",
             # Where few rows match, the condition is looked at first and the other columns only where it holds.
-            late_materialization=True if few else None,
+            late_materialization=True if guess.few else None,
         )
         for batch in batches(scan, what="the update"):
             moved.note(Places.of(batch))
