@@ -7,8 +7,9 @@ from uuid import UUID
 from seiche.core.runtime import Runtime
 from seiche.errors import RetryableConflict
 from seiche.lake.edits import AGAIN, Planned, TableEdit
+from seiche.lake.objects.keys import TABLE
 from seiche.lake.reads import ReadSet, what_it_is
-from seiche.lake.state import State
+from seiche.lake.state import State, as_relation
 from seiche.lake.streams import StreamClaim
 from seiche.lake.tree.transactions import Isolation
 
@@ -62,6 +63,9 @@ class Intent:
                 raise self._conflict(state, what_it_is(key), "was changed by another transaction")
             yield Planned({key: edit.wanted})
         freed = {table.found_key: table_id for table_id, table in self.edits.items() if table.renamed}
+        for key, edit in self.rows.items():
+            if key.startswith(TABLE) and edit.found is not None and edit.wanted is None:
+                freed[key] = as_relation(edit.found).id
         for table_id, table in self.edits.items():
             yield table.plan(state, str(runtime.derived_uuid(UUID(self.id), table_id)), runtime, freed)
 

@@ -237,6 +237,18 @@ def test_ddl_and_data_together(lake: Lake) -> None:
     assert lance.dataset(lake.table("deep.er.u").uri).version == 1
 
 
+def test_a_name_can_go_from_a_view_to_a_table_and_back_in_one_transaction(lake: Lake) -> None:
+    lake.run(lambda tx: tx.create_view("shop.v", "SELECT 1"))
+    with lake.transaction() as tx:
+        tx.drop_view("shop.v")
+        tx.create_table("shop.v", SCHEMA).append(rows(1))
+        tx.drop_table("shop.a")
+        tx.create_view("shop.a", "SELECT 2")
+    assert ids(lake, "shop.v") == [1]
+    with pytest.raises(NotFound, match="is a view"):
+        lake.table("shop.a")
+
+
 def test_a_concurrent_rename_survives(lake: Lake) -> None:
     tx = lake.transaction()
     tx.table("shop.a").append(rows(1))
