@@ -100,6 +100,7 @@ class Updating:
             updated_fragments=made.fragments,
             fields_modified=tuple(field.id for field in fields_of(snapshot.manifest.header, list(self._set))),
             update_mode=REWRITE_COLUMNS,
-            updated_offsets=made.offsets if snapshot.manifest.has_stable_row_ids else {},
+            # Needed for the versions of rows where those are kept, and for telling which rows changed everywhere.
+            updated_offsets=made.offsets,
         )
         return Change(operation, rows=made.rows, files=made.files, bytes=made.size, notes={"mode": "columns"})

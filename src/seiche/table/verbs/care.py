@@ -1,6 +1,6 @@
 """The verbs about a table as a whole: copies of it, what is kept of it, what its files are called."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from seiche.core.durations import Duration
@@ -15,7 +15,7 @@ from seiche.table.clone import ProgressCallback, clone
 from seiche.table.format.refs import MAIN
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
 from seiche.table.format.transactions import decode
-from seiche.table.refs import References
+from seiche.table.refs import References, find_tag
 from seiche.table.transaction import Transaction
 from seiche.table.verbs.references import ReferenceVerbs
 from seiche.table.versions.base import Versions
@@ -24,6 +24,7 @@ from seiche.table.versions.naming import Naming, check_version
 from seiche.table.versions.opening import open_versions
 
 if TYPE_CHECKING:
+    from seiche.table.data.changes import Changes
     from seiche.table.table import Table
     from seiche.table.versions.external import ManifestStore
 
@@ -34,7 +35,7 @@ Protected: TypeAlias = Union[int, bytes, Transaction, str, Store, "CareVerbs"]
 
 
 class CareVerbs(ReferenceVerbs):
-    """`clone`, `cleanup` and `migrate_naming`: of tables that belong to no lake."""
+    """`clone`, `changes`, `cleanup` and `migrate_naming`: of tables that belong to no lake."""
 
     _pinned: bool
 
@@ -69,6 +70,28 @@ class CareVerbs(ReferenceVerbs):
         made = self._target(target, manifest_store, options)
         clone(source, number, made, shallow=shallow, protect=protect, progress=progress)
         return Table._at(made, None, None, self._runtime)
+
+    def changes(
+        self, from_version: int | str, to_version: int | str | None = None, *, columns: Sequence[str] | None = None
+    ) -> "Changes":
+        """The rows that were inserted, updated and deleted after `from_version`, up to and with `to_version` (that of
+        this handle, if not given), with the version that did it. Tags are taken for versions, too; 0 is before all.
+
+        Every version is looked at by itself: a row that was inserted and then updated shows twice. Compaction and
+        everything else that leaves rows as they were shows nothing; columns that were added, cast or replaced are
+        updates of the rows that have values in them. With stable row ids, a row that an update wrote elsewhere is an
+        update; without, it is a delete and an insert, because nothing says that it is the same row.
+
+        Iterate over the result for record batches. `NotFound` if a version in between has been cleaned up.
+        """
+        from seiche.table.data.changes import find_changes
+        from seiche.table.data.native import open_version
+
+        first, last = self._number(from_version, may_be_zero=True), self._number(to_version)
+        store = self._versions.store
+        return find_changes(
+            self._versions, lambda number: open_version(store, number), first, last, columns, self._runtime
+        )
 
     def cleanup(
         self,
@@ -114,6 +137,14 @@ class CareVerbs(ReferenceVerbs):
         interrupted the table cannot be opened until this is called again, which goes on where it stopped.
         """
         return migrate_to_v2(open_versions(uri, runtime=runtime, options=options).store)
+
+    def _number(self, version: int | str | None, *, may_be_zero: bool = False) -> int:
+        """The number of a version of this line."""
+        if isinstance(version, str):
+            return find_tag(self._versions.store, version, self._references.branch)
+        if version is None:
+            return self.version
+        return 0 if may_be_zero and version == 0 else check_version(version)
 
     def _protection(self, protect: "Iterable[Protected]") -> Protection:
         versions: set[int] = set()

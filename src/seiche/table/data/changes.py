@@ -1,0 +1,280 @@
+"""The rows that were inserted, updated and deleted between two versions, read when they are asked for."""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from seiche.core.runtime import Runtime
+from seiche.errors import InvalidInput, NotFound
+from seiche.table.bases import deletion_files
+from seiche.table.build import empty
+from seiche.table.data.removal import by_fragment
+from seiche.table.data.scanning import BATCH_ROWS, batches, scanner
+from seiche.table.format import roaring
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import Field
+from seiche.table.operations import Overwrite, Restore
+from seiche.table.row_changes import Rows, VersionChanges, changes_of
+from seiche.table.transaction import Transaction
+from seiche.table.versions.base import Versions
+
+if TYPE_CHECKING:
+    import lance
+
+__all__ = ["CHANGE_TYPE", "COMMIT_VERSION", "Changes", "find_changes"]
+
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+
+_WHAT = "the read of changes"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One version: which rows changed, and which column of it, and of the one before, is which of those asked for."""
+
+    changes: VersionChanges
+    # Column asked for to the name it has; columns that do not exist yet are left out.
+    names_before: Mapping[str, str]
+    names_after: Mapping[str, str]
+
+
+class Changes:
+    """What happened to the rows of a table after version `from_version`, up to and with `to_version`.
+
+    Iterating gives record batches, version by version: first what was deleted, then what was updated, then what was
+    inserted. Each row has its values, as they were before it was deleted or as the version made them, and two columns
+    more: `_change_type` (`delete`, `update` or `insert`) and `_commit_version`. Columns are those of `to_version`; one
+    that a row did not have yet is null. Memory does not grow with the number of rows. Can be read more than once.
+    """
+
+    def __init__(
+        self, from_version: int, to_version: int, steps: Sequence[_Step], schema: pa.Schema, open_: "_Open"
+    ) -> None:
+        """Use `changes` of a table."""
+        self.from_version = from_version
+        self.to_version = to_version
+        self._steps = steps
+        self._columns = schema
+        self._open = open_
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every batch."""
+        fields = [*self._columns, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_VERSION, pa.uint64())]
+        return pa.schema(fields, self._columns.metadata)
+
+    @property
+    def counts(self) -> dict[int, dict[str, int]]:
+        """By version how many rows were deleted, updated and inserted, without reading any; versions without are left
+        out.
+        """
+        found = {}
+        for step in self._steps:
+            kinds = {kind: len(rows) for kind, rows in _kinds(step.changes) if rows}
+            if kinds:
+                found[step.changes.version] = kinds
+        return found
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for step in self._steps:
+            version = step.changes.version
+            for kind, rows in _kinds(step.changes):
+                if rows:
+                    at, names = (version - 1, step.names_before) if kind == "delete" else (version, step.names_after)
+                    for batch in self._read(at, names, rows):
+                        yield self._marked(batch, names, kind, version)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """All batches, for whoever takes a reader."""
+        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
+
+    def to_arrow(self) -> pa.Table:
+        """All changes at once."""
+        return pa.Table.from_batches(list(self), self.schema)
+
+    def __repr__(self) -> str:
+        totals: dict[str, int] = {}
+        for kinds in self.counts.values():
+            for kind, rows in kinds.items():
+                totals[kind] = totals.get(kind, 0) + rows
+        parts = ", ".join(f"{kind} {rows}" for kind, rows in totals.items()) or "none"
+        return f"<changes after version {self.from_version} up to {self.to_version}: {parts}>"
+
+    def _read(self, version: int, names: Mapping[str, str], rows: Rows) -> Iterator[pa.RecordBatch]:
+        dataset: Any = self._open(version)
+        scan = scanner(
+            dataset,
+            columns=list(names.values()),
+            what=_WHAT,
+            fragments=[dataset.get_fragment(fragment_id) for fragment_id in rows.offsets],
+            row_addr_allowlist=_allowlist(rows),
+            batch_size=BATCH_ROWS,
+            blob_handling="all_binary",
+            # At least one column, even if none of those asked for existed yet.
+            with_row_address=not names,
+        )
+        return batches(scan, what=_WHAT)
+
+    def _marked(self, batch: pa.RecordBatch, names: Mapping[str, str], kind: str, version: int) -> pa.RecordBatch:
+        columns = [self._column(batch, field, names.get(field.name), version) for field in self._columns]
+        columns.append(pa.repeat(pa.scalar(kind, pa.string()), batch.num_rows))
+        columns.append(pa.repeat(pa.scalar(version, pa.uint64()), batch.num_rows))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _column(self, batch: pa.RecordBatch, field: pa.Field, name: str | None, version: int) -> pa.Array:
+        if name is None:
+            return pa.nulls(batch.num_rows, field.type)
+        column = batch.column(name)
+        if column.type == field.type:
+            return column
+        try:
+            return column.cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise InvalidInput(
+                f"column {field.name!r} was {column.type} in version {version} and is {field.type} in version"
+                f" {self.to_version}; a value cannot be shown as that: {error}",
+                remedy="Ask for the changes before and after that version one by one, or without the column.",
+                column=field.name,
+            ) from error
+
+
+_Open = Callable[[int], "lance.LanceDataset"]
+
+
+def find_changes(
+    versions: Versions,
+    open_version: _Open,
+    from_version: int,
+    to_version: int,
+    columns: Sequence[str] | None,
+    runtime: Runtime,
+) -> Changes:
+    """Find which rows changed; they are read when the result is iterated over.
+
+    Every version in between must be kept: `NotFound` if one is not. `from_version` 0 is before the table was made.
+    """
+    if from_version > to_version:
+        raise InvalidInput(
+            f"version {from_version} comes after version {to_version}",
+            remedy="Give the earlier version first.",
+        )
+    history = _History(versions, from_version, to_version, runtime)
+    found = [history.changes(version) for version in range(from_version + 1, to_version + 1)]
+    dataset: Any = open_version(to_version) if to_version else None
+    wanted = _checked(columns, dataset) if dataset is not None else []
+    names = history.names(wanted)
+    steps = [_Step(one, names[one.version - 1], names[one.version]) for one in found]
+    return Changes(from_version, to_version, steps, _schema(dataset, wanted), open_version)
+
+
+class _History:
+    """The manifests of a range of versions, two at a time, and what is left of them: schemas and operations."""
+
+    def __init__(self, versions: Versions, first: int, last: int, runtime: Runtime) -> None:
+        self._versions = versions
+        self._runtime = runtime
+        self._first, self._last = first, last
+        self._manifest = empty() if first == 0 else self._read(first)
+        self._fields: dict[int, tuple[Field, ...]] = {first: tuple(self._manifest.header.fields)}
+        self._anew: set[int] = set()
+
+    def changes(self, version: int) -> VersionChanges:
+        """Those of the next version; to be asked for in order."""
+        before, after = self._manifest, self._read(version)
+        transaction = self._transaction(version)
+        if isinstance(transaction.operation, Overwrite | Restore):
+            self._anew.add(version)
+        self._manifest = after
+        self._fields[version] = tuple(after.header.fields)
+        store = self._versions.store
+        return changes_of(
+            before,
+            after,
+            transaction,
+            deletion_files(before, store, self._runtime),
+            deletion_files(after, store, self._runtime),
+        )
+
+    def names(self, wanted: Sequence[str]) -> dict[int, dict[str, str]]:
+        """For each version how the columns are called in it that are called `wanted` in the last.
+
+        A column keeps its id when it is renamed. An Overwrite gives ids anew, and a Restore takes old ones back, so
+        across those only the name tells.
+        """
+        now = {name: name for name in wanted}
+        found = {self._last: now}
+        for version in range(self._last, self._first, -1):
+            later, earlier = _top(self._fields[version]), _top(self._fields[version - 1])
+            by_id = {} if version in self._anew else {field.id: name for name, field in earlier.items()}
+            now = {
+                column: before
+                for column, name in now.items()
+                if (before := by_id.get(later[name].id, name if name in earlier else None)) is not None
+            }
+            found[version - 1] = now
+        return found
+
+    def _read(self, version: int) -> Manifest:
+        try:
+            return self._versions.read(version).manifest
+        except NotFound as error:
+            raise self._gone(version) from error
+
+    def _transaction(self, version: int) -> Transaction:
+        try:
+            return self._versions.transaction(version)
+        except NotFound as error:
+            raise self._gone(version) from error
+
+    def _gone(self, version: int) -> NotFound:
+        return NotFound(
+            f"{self._versions.store.uri} has no version {version}, so the changes after {self._first} are not known",
+            remedy="It never existed or was cleaned up; `versions()` lists those that are kept.",
+            table=self._versions.store.uri,
+            version=version,
+        )
+
+
+def _top(fields: Sequence[Field]) -> dict[str, Field]:
+    return {field.name: field for field in fields if field.parent_id == -1}
+
+
+def _checked(columns: Sequence[str] | None, dataset: Any) -> list[str]:
+    existing = dataset.schema.names
+    if columns is None:
+        return list(existing)
+    unknown = [name for name in columns if name not in existing]
+    if unknown or len(set(columns)) != len(columns):
+        raise InvalidInput(
+            f"there is no column {unknown[0]!r}" if unknown else "a column is asked for twice",
+            remedy=f"The columns are {', '.join(existing)}.",
+            columns=list(columns),
+        )
+    return list(columns)
+
+
+def _schema(dataset: Any, columns: list[str]) -> pa.Schema:
+    """As a scan gives them; every one may be null, for rows from before it existed."""
+    if dataset is None:
+        return pa.schema([])
+    planned = scanner(dataset, columns=columns, what=_WHAT, blob_handling="all_binary").projected_schema
+    return pa.schema([field.with_nullable(True) for field in planned], planned.metadata)
+
+
+def _kinds(changes: VersionChanges) -> tuple[tuple[str, Rows], ...]:
+    return ("delete", changes.deleted), ("update", changes.updated), ("insert", changes.inserted)
+
+
+def _allowlist(rows: Rows) -> bytes:
+    """Rows as native scans take them: by ids where the table has stable ones, else by addresses."""
+    halves = dict(rows.offsets) if rows.row_ids is None else by_fragment(np.sort(rows.row_ids))
+    parts = [struct.pack("<I", len(halves))]
+    for upper, lower in sorted(halves.items()):
+        data = roaring.encode(lower)
+        parts += (struct.pack("<II", upper, len(data)), data)
+    return b"".join(parts)

@@ -1,0 +1,222 @@
+"""Which rows one version has, or has not, that the version before it had not, or had; told without reading any row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyroaring import BitMap
+
+from seiche.errors import InvalidInput
+from seiche.table.format import roaring
+from seiche.table.format.deletions import DeletionFiles
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.format.row_ids import RowIds, RowVersions
+from seiche.table.format.segments import Numbers
+from seiche.table.operations import Opaque, Rewrite, Update
+from seiche.table.operations.files import speaking
+from seiche.table.transaction import Transaction
+
+__all__ = ["Rows", "VersionChanges", "changes_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of one version: by fragment their offsets, and in a table with stable row ids their ids."""
+
+    offsets: Mapping[int, BitMap] = field(default_factory=dict)
+    row_ids: Numbers | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.offsets.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChanges:
+    """What happened to rows in one version.
+
+    `deleted` are rows of the version before; `updated` and `inserted` are rows of this one. Updated rows have other
+    values than before: those that stayed in their place, and with stable row ids also those that moved.
+    """
+
+    version: int
+    deleted: Rows = field(default_factory=Rows)
+    updated: Rows = field(default_factory=Rows)
+    inserted: Rows = field(default_factory=Rows)
+
+
+def changes_of(
+    before: Manifest,
+    after: Manifest,
+    transaction: Transaction,
+    old_deletions: DeletionFiles,
+    new_deletions: DeletionFiles,
+) -> VersionChanges:
+    """What `transaction` did to the rows of `before`, `after` being what it made.
+
+    A Rewrite puts rows elsewhere and changes none. Without stable row ids, rows that an update wrote anew cannot be
+    told from others that were deleted and inserted, and are shown as that.
+    """
+    operation = transaction.operation
+    if isinstance(operation, Opaque):
+        raise InvalidInput(
+            f"version {after.version} was made by an operation that is not understood here",
+            remedy="A newer writer made it: ask that for the changes.",
+            version=after.version,
+        )
+    if isinstance(operation, Rewrite) or before.fragments.pieces == after.fragments.pieces:
+        return VersionChanges(after.version)
+    difference = _Difference(after, operation if isinstance(operation, Update) else None, old_deletions, new_deletions)
+    for fragment in before.fragments:
+        difference.compare(fragment, after.fragments.get(fragment.id))
+    for fragment in after.fragments:
+        if before.fragments.get(fragment.id) is None:
+            difference.compare(None, fragment)
+    changes = difference.changes()
+    return _by_identity(changes, before, after) if after.has_stable_row_ids else changes
+
+
+class _Difference:
+    """Collects what differs, fragment by fragment."""
+
+    def __init__(
+        self, after: Manifest, update: Update | None, old_deletions: DeletionFiles, new_deletions: DeletionFiles
+    ) -> None:
+        self._version = after.version
+        self._schema = {field.id for field in after.header.fields}
+        self._rewritten = {} if update is None else update.updated_offsets
+        self._old, self._new = old_deletions, new_deletions
+        self._deleted: dict[int, BitMap] = {}
+        self._updated: dict[int, BitMap] = {}
+        self._inserted: dict[int, BitMap] = {}
+
+    def compare(self, before: DataFragment | None, after: DataFragment | None) -> None:
+        if before is None or after is None:
+            if before is not None:
+                _put(self._deleted, before.id, _all_rows(before, self._version) - self._old.read(before))
+            elif after is not None:
+                _put(self._inserted, after.id, _all_rows(after, self._version) - self._new.read(after))
+            return
+        if before == after:
+            return
+        gone = came_back = BitMap()
+        if before.deletion_file != after.deletion_file:
+            old, new = self._old.read(before), self._new.read(after)
+            gone, came_back = new - old, old - new
+            _put(self._deleted, after.id, gone)
+            _put(self._inserted, after.id, came_back)
+        if self._places(before) != self._places(after):
+            _put(self._updated, after.id, self._rows_rewritten(after) - self._new.read(after) - came_back)
+
+    def changes(self) -> VersionChanges:
+        return VersionChanges(self._version, Rows(self._deleted), Rows(self._updated), Rows(self._inserted))
+
+    def _places(self, fragment: DataFragment) -> dict[int, tuple[str, int]]:
+        """Where the values of the columns are that there still are."""
+        return {one: place for one, place in speaking(fragment).items() if one in self._schema}
+
+    def _rows_rewritten(self, fragment: DataFragment) -> BitMap:
+        """The rows whose columns were written anew: all of the fragment, unless the operation says which."""
+        offsets = self._rewritten.get(fragment.id)
+        if offsets is None:
+            return _all_rows(fragment, self._version)
+        return roaring.decode(offsets, what=f"the updated rows of fragment {fragment.id} in version {self._version}")
+
+
+def _by_identity(changes: VersionChanges, before: Manifest, after: Manifest) -> VersionChanges:
+    """The same told by row ids: a row that went from one place to another was not deleted and inserted, but updated.
+
+    Unless it was last updated in the same version as before: then it only moved, as a Restore moves rows back that were
+    compacted meanwhile.
+    """
+    gone = _Identified.of(changes.deleted, before)
+    came = _Identified.of(changes.inserted, after)
+    stayed = _Identified.of(changes.updated, after)
+    moved_from = np.isin(gone.ids, came.ids)
+    moved_to = np.isin(came.ids, gone.ids)
+    left, arrived = gone.where(moved_from).in_order(), came.where(moved_to).in_order()
+    other = (left.updated != arrived.updated) | (arrived.updated == _UNKNOWN)
+    return VersionChanges(
+        changes.version,
+        gone.where(~moved_from).rows(),
+        stayed.joined(arrived.where(other)).rows(),
+        came.where(~moved_to).rows(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Identified:
+    """Rows one by one: fragment, offset, id, and the version in which each was last updated."""
+
+    fragments: Numbers
+    offsets: Numbers
+    ids: Numbers
+    updated: Numbers
+
+    @classmethod
+    def of(cls, rows: Rows, manifest: Manifest) -> "_Identified":
+        fragments, offsets, ids, updated = [_NONE], [_NONE], [_NONE], [_NONE]
+        for fragment_id, chosen in rows.offsets.items():
+            positions = np.frombuffer(chosen.to_array(), dtype=np.uint32).astype(np.int64)
+            known_ids, known_updates = _sequences(manifest, fragment_id)
+            fragments.append(np.full(len(positions), fragment_id, np.uint64))
+            offsets.append(positions.astype(np.uint64))
+            ids.append(known_ids[positions])
+            updated.append(known_updates[positions])
+        return cls(*map(np.concatenate, (fragments, offsets, ids, updated)))
+
+    def where(self, mask: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> "_Identified":
+        return _Identified(self.fragments[mask], self.offsets[mask], self.ids[mask], self.updated[mask])
+
+    def in_order(self) -> "_Identified":
+        """By ascending id."""
+        order = np.argsort(self.ids)
+        return _Identified(self.fragments[order], self.offsets[order], self.ids[order], self.updated[order])
+
+    def joined(self, other: "_Identified") -> "_Identified":
+        return _Identified(
+            np.concatenate((self.fragments, other.fragments)),
+            np.concatenate((self.offsets, other.offsets)),
+            np.concatenate((self.ids, other.ids)),
+            np.concatenate((self.updated, other.updated)),
+        )
+
+    def rows(self) -> Rows:
+        found: dict[int, BitMap] = {}
+        for fragment_id in np.unique(self.fragments).tolist():
+            found[fragment_id] = BitMap(self.offsets[self.fragments == fragment_id].astype(np.uint32))
+        return Rows(found, self.ids)
+
+
+_NONE: Numbers = np.empty(0, np.uint64)
+_UNKNOWN = np.uint64(0)
+
+
+def _sequences(manifest: Manifest, fragment_id: int) -> tuple[Numbers, Numbers]:
+    """The row ids of a fragment, and the versions in which its rows were last updated, 0 where it does not say."""
+    fragment = manifest.fragments.get(fragment_id)
+    if fragment is None or not fragment.HasField("inline_row_ids"):
+        raise InvalidInput(
+            f"fragment {fragment_id} of version {manifest.version} keeps its row ids outside of the manifest",
+            remedy="Compact the table with the writer that made it.",
+            version=manifest.version,
+        )
+    ids = RowIds.decode(fragment.inline_row_ids, rows=fragment.physical_rows).to_array()
+    if not fragment.HasField("inline_last_updated"):
+        return ids, np.zeros(len(ids), np.uint64)
+    return ids, RowVersions.decode(fragment.inline_last_updated, rows=len(ids)).to_array()
+
+
+def _all_rows(fragment: DataFragment, version: int) -> BitMap:
+    if not fragment.physical_rows:
+        raise InvalidInput(
+            f"fragment {fragment.id} of version {version} does not say how many rows it has",
+            remedy="An old writer made it: compact the table first.",
+            version=version,
+        )
+    return BitMap(range(fragment.physical_rows))
+
+
+def _put(rows: dict[int, BitMap], fragment_id: int, offsets: BitMap) -> None:
+    if offsets:
+        rows[fragment_id] = offsets
