@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
 
@@ -18,6 +18,10 @@ from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
 
 __all__ = ["Commit", "Committer"]
+
+# How often one claim is put again while its outcome is unclear. Not the number of attempts that the caller allows:
+# those count lost races, and giving up here means to leave somebody in doubt.
+_SETTLING_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,17 @@ class Committer:
         raise self._outrun(transaction, pending.checked, attempt)
 
     def create(self, transaction: Transaction, empty: Manifest) -> Commit:
-        """Make version 1 of a table that does not exist; `AlreadyExists` if it does, or somebody else was faster."""
+        """Make the first version of a table that does not exist; `AlreadyExists` if it does, or somebody was faster.
+
+        That is version 1, built on a manifest that is `empty`; or it is that of a clone, built on its source.
+        """
         with suppress(NotFound):
             newest = self.versions.newest()
             raise self._taken(newest)
         manifest = build(empty, transaction, runtime=self.runtime)
         self._write_transaction(transaction)
-        if not self._claim(manifest, transaction) and not self._is_ours(1, transaction):
-            raise self._taken(1)
+        if not self._claim(manifest, transaction):
+            raise self._taken(manifest.version)
         self.versions.announce(manifest.version)
         return Commit(manifest, transaction, 1)
 
@@ -86,40 +93,56 @@ class Committer:
             self.versions.store.put_if_absent(path, transaction.encode(), durable=False)
 
     def _claim(self, manifest: Manifest, transaction: Transaction) -> bool:
-        """Try to make this manifest its version: `True` if it is, `False` if somebody has that version.
+        """Try to make this manifest its version: `True` if it is, `False` if somebody else has that version.
 
         After an unclear answer only a different manifest under the name says no. Absent does not: the put may still be
-        on its way, so the identical bytes are put again, and whichever copy lands is this commit.
+        on its way, so the identical bytes are put again, and whichever copy lands is this commit. Nor does "exists
+        already", which may speak of the first copy: to call that a loss would be to report a commit that happened as
+        one that did not. Raises `Unavailable` if nothing can have been written, `CommitUnknown` if something may have
+        been.
         """
         data: Data = file.encode(manifest, transaction.encode())
-        for _ in self.patience.tries(self.runtime):
+        doubt = False
+        failure: SeicheError | None = None
+        for _ in replace(self.patience, attempts=_SETTLING_ATTEMPTS).tries(self.runtime):
             try:
                 self.versions.claim(manifest.version, data)
-            except AlreadyExists:
-                # Should it be ours after all, the next look at newer versions finds our own transaction id.
-                return False
-            except CommitUnknown:
-                try:
-                    return self._is_ours(manifest.version, transaction)
-                except (NotFound, Unavailable):
-                    continue
-                except SeicheError as error:
-                    # Not that error itself: its remedy might be to do the work again, and it may have been done.
-                    raise self._unknown(manifest.version, transaction) from error
-            except Unavailable:
-                continue
-            else:
                 return True
-        raise self._unknown(manifest.version, transaction)
+            except AlreadyExists:
+                if not doubt:
+                    return False
+            except CommitUnknown as error:
+                doubt, failure = True, error
+            except Unavailable as error:
+                failure = error
+                continue
+            except SeicheError as error:
+                failure = error
+                break
+            try:
+                return self._settled(manifest.version, transaction)
+            except (NotFound, Unavailable) as error:
+                failure = error
+            except SeicheError as error:
+                failure = error
+                break
+        if not doubt and failure is not None:
+            raise failure
+        # Not that error itself: its remedy might be to do the work again, and it may have been done.
+        raise self._unknown(manifest.version, transaction) from failure
 
-    def _is_ours(self, version: int, transaction: Transaction) -> bool:
-        return self.versions.transaction(version).uuid == transaction.uuid
+    def _settled(self, version: int, transaction: Transaction) -> bool:
+        """Whether the version that exists is ours; if so it lasts, which the unclear answer may have been about."""
+        if self.versions.transaction(version).uuid != transaction.uuid:
+            return False
+        self.versions.store.flush([self.versions.path(version)])
+        return True
 
     def _outrun(self, transaction: Transaction, newest: int, attempts: int) -> RetryableConflict:
         table = self.versions.store.uri
         return RetryableConflict(
-            f"{table}: {transaction.operation.name} read version {transaction.read_version}; in {attempts} attempts other"
-            f" writers were faster each time, the latest version is now {newest}.",
+            f"{table}: {transaction.operation.name} read version {transaction.read_version}; in {attempts} attempts"
+            f" other writers were faster each time, the latest version is now {newest}.",
             table=table,
             operation=transaction.operation.name,
             read_version=transaction.read_version,

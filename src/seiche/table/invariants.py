@@ -55,10 +55,9 @@ def _unchecked(base: Manifest, made: Manifest) -> tuple[Sequence[DataFragment], 
 
 def _added(old: Fragments, new: Fragments) -> Sequence[DataFragment] | None:
     """What was put behind the old fragments, if that is all that happened."""
-    size = sum(map(len, old.pieces))
     if new.pieces[: len(old.pieces)] == old.pieces:
         tail = b"".join(new.pieces[len(old.pieces) :])
-    elif len(new.pieces) == 1:
+    elif (size := _length_if_first(old, new)) is not None:
         tail = bytes(new.pieces[0][size:])
     else:
         return None
@@ -67,6 +66,21 @@ def _added(old: Fragments, new: Fragments) -> Sequence[DataFragment] | None:
     except DecodeError:
         return None
     return added if len(added) == len(new) - len(old) else None
+
+
+def _length_if_first(old: Fragments, new: Fragments) -> int | None:
+    """How many bytes the old fragments have, if the new ones were joined to one piece and begin with exactly those.
+
+    That as many bytes as there were come first is not enough: fragments that a rewrite put among the others would pass
+    for old ones, and the last of the old ones for a new one.
+    """
+    whole = new.pieces[0] if len(new.pieces) == 1 else b""
+    at = 0
+    for piece in old.pieces:
+        if not isinstance(whole, bytes) or not whole.startswith(piece, at):
+            return None
+        at += len(piece)
+    return at
 
 
 def _check_fragments(fragments: tuple[Sequence[DataFragment], int], made: Manifest) -> None:
