@@ -1,5 +1,6 @@
 """Which way of updating writes less: found out on a sample, because looking at everything would cost as much."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,6 +24,8 @@ _ADVANTAGE = 2
 # A file of its own for each fragment is not worth it for less than this.
 _SMALLEST_FILE = 1 << 18
 _FEW = 0.01
+# To read so many bytes in a row takes less time than to fetch one row by itself.
+_CHEAP = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Estimate:
     rows_bytes: float
     columns_bytes: float
     fragments: int
+    row_bytes: float = 0
 
     @property
     def mode(self) -> Literal["rows", "columns"]:
@@ -42,29 +46,44 @@ class Estimate:
         return "columns" if self.columns_bytes * _ADVANTAGE < self.rows_bytes else "rows"
 
     @property
-    def few(self) -> bool:
-        """Whether so few rows match that their other columns are better fetched one by one."""
-        return self.share < _FEW
+    def late(self) -> bool | None:
+        """Whether the other columns are better fetched only for the rows that match; `None` leaves it to the scan."""
+        if self.share < _FEW:
+            return True
+        return False if self.row_bytes / self.share < _CHEAP else None
 
 
 def estimate(snapshot: Snapshot, columns: Sequence[str], where: str | None) -> Estimate:
-    """Look at three fragments. A wrong guess costs time, never rows."""
+    """Look at three fragments, or at all if an index says where the rows are. A wrong guess costs time, never rows."""
     fragments = snapshot.manifest.fragments
     picked = _picked(fragments)
     if not picked:
         return Estimate(0, 0, 0, 0)
     sample = open_staged(snapshot.store, Manifest(snapshot.manifest.copy_header(), Fragments(picked)))
-    matched, touched = _matches(sample, picked, where)
-    rows = sum(matched.values())
-    total = max(1, sum(map(_rows, picked)))
+    indexed = where is not None and _is_indexed(snapshot.manifest, where)
+    looked_at = list(fragments) if indexed else picked
+    matched = _matches(snapshot.dataset if indexed else sample, looked_at, where)
+    rows, total = sum(matched.values()), sum(map(_rows, looked_at))
+    if rows < total * _FEW:
+        return Estimate(rows / max(1, total), 0, 0, 0)
+    touched = sum(_rows(fragment) for fragment in looked_at if fragment.id in matched)
     sizes = {one.id: one.bytes_on_disk for one in _sizes(sample)}
+    scale = len(looked_at) / len(picked) / total
     ours = {field.id for field in fields_of(snapshot.manifest.header, columns)}
     return Estimate(
         share=rows / total,
-        rows_bytes=sum(sizes.values()) * rows / total,
-        columns_bytes=sum(size for one, size in sizes.items() if one in ours) * touched / total,
+        rows_bytes=sum(sizes.values()) * scale * rows,
+        columns_bytes=sum(size for one, size in sizes.items() if one in ours) * scale * touched,
         fragments=len(matched),
+        row_bytes=sum(sizes.values()) / max(1, sum(map(_rows, picked))),
     )
+
+
+def _is_indexed(manifest: Manifest, where: str) -> bool:
+    """Whether the condition seems to be about an indexed column."""
+    fields = {one for index in manifest.indices for one in index.fields}
+    names = [field.name for field in manifest.header.fields if field.id in fields]
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", where, re.IGNORECASE) for name in names)
 
 
 def _sizes(sample: LanceDataset) -> Sequence[Any]:
@@ -78,19 +97,18 @@ def _picked(fragments: Fragments) -> list[DataFragment]:
     return [fragments[at] for at in sorted({0, count // 2, count - 1})] if count else []
 
 
-def _matches(sample: LanceDataset, picked: Sequence[DataFragment], where: str | None) -> tuple[dict[int, int], int]:
-    """By fragment how many rows match, and how many rows those fragments have."""
+def _matches(dataset: LanceDataset, fragments: Sequence[DataFragment], where: str | None) -> dict[int, int]:
+    """By fragment how many of its rows match, where any does."""
     if where is None:
-        everything = {fragment.id: _rows(fragment) for fragment in picked}
-        return everything, sum(everything.values())
+        return {fragment.id: _rows(fragment) for fragment in fragments}
     what = f"the condition {where!r}"
-    scan = scanner(sample, columns=[], where=where, what=what, with_row_address=True, batch_size=WIDE_BATCH_ROWS)
+    scan = scanner(dataset, columns=[], where=where, what=what, with_row_address=True, batch_size=WIDE_BATCH_ROWS)
     matched: dict[int, int] = {}
     for batch in batches(scan, what=what):
         found, counts = np.unique(batch.column(ADDRESS).to_numpy() >> np.uint64(32), return_counts=True)
         for fragment_id, count in zip(found.tolist(), counts.tolist(), strict=True):
             matched[fragment_id] = matched.get(fragment_id, 0) + count
-    return matched, sum(_rows(fragment) for fragment in picked if fragment.id in matched)
+    return matched
 
 
 def _rows(fragment: DataFragment) -> int:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Removal", "by_fragment", "live_rows", "remove_all", "remove_rows"]
 
-# Starting threads costs more than writing this many small files one after the other.
-_FEW = 4
+# Starting threads costs more than writing this many small files one after the other, here and far away.
+_FEW_LOCAL = 32
+_FEW = 2
 _PARALLEL = 16
 
 
@@ -68,7 +69,7 @@ def remove_rows(snapshot: Snapshot, rows: Mapping[int, BitMap]) -> Removal:
     A deletion file holds all deletions of its fragment, the earlier ones too.
     """
     snapshot.manifest.fragments.get(0)  # decodes them once, before several threads would
-    if len(rows) < _FEW:
+    if len(rows) < (_FEW_LOCAL if snapshot.store.lists_in_one_request else _FEW):
         parts = [_remove(snapshot, fragment_id, offsets) for fragment_id, offsets in rows.items()]
     else:
         with ThreadPoolExecutor(min(_PARALLEL, len(rows)), "seiche-delete") as pool:

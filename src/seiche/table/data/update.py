@@ -80,8 +80,7 @@ class Updating:
             # Of batches in which little matches, little is left.
             batch_size=BATCH_ROWS if guess.share > 0.5 else 4 * BATCH_ROWS,
             blob_handling="all_binary",
-            # Where few rows match, the condition is looked at first and the other columns only where it holds.
-            late_materialization=True if guess.few else None,
+            late_materialization=guess.late,
         )
         for batch in batches(scan, what="the update"):
             moved.note(Places.of(batch))
