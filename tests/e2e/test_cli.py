@@ -210,6 +210,24 @@ def test_demo_has_one_winner_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_demo_tells_the_truth_about_a_lake(tmp_path: Path) -> None:
+    done = run("demo", "--keep", str(tmp_path / "lake"))
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = re.sub(r"[ ─]+", " ", done.stdout)
+    assert "version 1 -> 2" in shown
+    assert "inside the transaction: boats left [-1]" in shown
+    assert "outside, nothing happened: still version 2" in shown
+    assert "the quick one made version 3, the slow one 4" in shown
+    assert re.search(r"shop.stock: Update read version 2, but version 3 .* in version 5 of the lake.", shown)
+    table = shown[shown.index("6. Every version") :].splitlines()[3:9]
+    assert [line.strip() for line in table] == ["1 0 3 8", "2 1 2 8", "3 2 2 8", "4 3 2 8", "5 4 1 8", "6 5 0 8"]
+    lake = seiche.open(str(tmp_path / "lake"))
+    assert (lake.version, lake.table("shop.orders").to_arrow().num_rows) == (6, 5)
+    again = run("demo", "--keep", str(tmp_path / "lake"))
+    assert again.returncode == 2
+    assert "already holds a lake" in again.stderr
+
+
 def test_race_shows_a_store_that_lets_everybody_win() -> None:
     assert race(Careless("race", runtime=SYSTEM), "x", 3) == ["won"] * 3
 
