@@ -227,6 +227,60 @@ def test_row_ids_and_versions_are_those_that_pylance_gives(tmp_path: Path) -> No
         assert ours.rows() == in_order(theirs().to_table())
 
 
+TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "json": (pa.json_(), ['{"a":1}', None, "[]"]),
+    "uuid": (pa.uuid(), [b"0" * 16, None, b"1" * 16]),
+    "map": (pa.map_(pa.string(), pa.int64()), [[("a", 1)], None, []]),
+    "duration": (pa.duration("s"), [1, None, 3]),
+    "time": (pa.time32("ms"), [1, None, 3]),
+    "half float": (pa.float16(), [1.0, None, 3.0]),
+    "long decimal": (pa.decimal256(50, 5), [1, None, 3]),
+    "large list": (pa.large_list(pa.int32()), [[1], None, []]),
+    "large binary": (pa.large_binary(), [b"a", None, b""]),
+    "fixed binary": (pa.binary(3), [b"abc", None, b"xyz"]),
+    "short vector": (pa.list_(pa.int8(), 2), [[1, 2], None, [3, 4]]),
+    "date": (pa.date64(), [86_400_000, None, 0]),
+    "nanoseconds": (pa.timestamp("ns"), [1, None, 3]),
+    "unsigned": (pa.uint8(), [1, None, 255]),
+    "nested": (
+        pa.struct([("l", pa.list_(pa.struct([("x", pa.list_(pa.int64()))])))]),
+        [{"l": [{"x": [1, 2]}]}, None, {"l": None}],
+    ),
+    "dictionary of numbers": (pa.dictionary(pa.int8(), pa.int64()), [1, None, 2]),
+    "dictionary of large strings": (pa.dictionary(pa.uint16(), pa.large_string()), ["a", None, "b"]),
+    "only nulls": (pa.null(), [None, None, None]),
+    "strict struct": (pa.struct([pa.field("a", pa.int64(), nullable=False)]), [{"a": 1}, None, {"a": 2}]),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_columns_of_every_type_survive_every_verb(tmp_path: Path, name: str) -> None:
+    kind, values = TYPES[name]
+    plain = pa.array(values, kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
+    column = plain.cast(kind) if isinstance(kind, pa.BaseExtensionType) else plain
+    schema = pa.schema([("id", pa.int64()), ("c", kind), ("v", pa.int64())])
+
+    def rows(*ids: int) -> pa.Table:
+        return pa.table([pa.array(ids), column, pa.array([0, 0, 0])], schema=schema)
+
+    pylance_table(tmp_path / "t", rows(0, 1, 2), rows_per_file=2)
+    table = RowTable(tmp_path / "t")
+    table.append(rows(3, 4, 5))
+    table.append([{"id": 6, "c": values[0], "v": 0}])
+    for mode in ("rows", "columns"):
+        table.update({"v": "v + 1"}, "id in (0, 1, 3)", mode=mode)
+        table.update({"c": "c"}, "id in (1, 2, 4)", mode=mode)
+    table.merge(rows(0, 4, 9), "id").when_matched_update_all().when_not_matched_insert_all().execute()
+    table.merge(pa.table({"id": [5, 9], "v": [7, 7]}), "id").when_matched_update_all().execute()
+    table.merge(rows(0, 1, 2), "id").when_matched_update({"c": "source.c", "v": "9"}, "source.id > 0").execute()
+    table.merge(rows(0, 1, 2), "id").when_not_matched_by_source_update({"v": "100"}, "id = 3").execute()
+    one, two, three = column.to_pylist()
+    found = {row["id"]: (row["c"], row["v"]) for row in table.rows()}
+    assert found == {
+        0: (one, 0), 1: (two, 9), 2: (three, 9), 3: (one, 100), 4: (two, 0), 5: (three, 7), 6: (one, 0), 9: (three, 7)
+    }  # fmt: skip
+
+
 def keyed(tmp_path: Path) -> RowTable:
     """A table whose column `id` is its key, and says so: then pylance looks out for keys that others inserted."""
     key = pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})

@@ -117,9 +117,16 @@ def _read(
         fragments=[snapshot.dataset.get_fragment(fragment_id)],
         batch_size=BATCH_ROWS,
         blob_handling="all_binary",
+        # An index may give the rows in another order.
+        use_scalar_index=False,
+        scan_in_order=True,
     )
+    last = -1
     for batch in batches(scan, what="the update"):
         offsets = (batch.column(ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+        if int(offsets[0]) <= last or not bool((offsets[1:] > offsets[:-1]).all()):
+            raise Corrupt(f"the rows of fragment {fragment_id} were not read in their order")
+        last = int(offsets[-1])
         yield offsets, [form(batch.column(column.name), column) for column in schema]
 
 
