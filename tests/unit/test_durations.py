@@ -1,0 +1,37 @@
+"""Lengths of time as users write them."""
+
+from datetime import timedelta
+
+import pytest
+
+from seiche.core.durations import duration
+from seiche.errors import InvalidInput
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        (timedelta(hours=2), 7200),
+        (90, 90),
+        (1.5, 1.5),
+        (0, 0),
+        ("7d", 7 * 86400),
+        ("36h", 36 * 3600),
+        (" 90 m ", 5400),
+        ("30s", 30),
+        ("2w", 14 * 86400),
+        ("0.5h", 1800),
+    ],
+)
+def test_what_is_understood(given: timedelta | float | str, seconds: float) -> None:
+    assert duration(given, "older_than") == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    "given", ["", "7", "d", "7 days", "-1d", "1d2h", "٧d", -1, timedelta(-1), float("nan"), float("inf"), 1e300, True]
+)
+def test_what_is_not(given: timedelta | float | str) -> None:
+    with pytest.raises(InvalidInput, match="grace cannot be"):
+        duration(given, "grace")
+    with pytest.raises(InvalidInput):
+        duration(None, "grace")  # type: ignore[arg-type]
