@@ -136,20 +136,13 @@ def _rows(old: Manifest, new: Manifest, made: Iterable[Transaction]) -> tuple[in
     after = {one.id: one for one in new.fragments}
     kin = _kin(made)
     balance: dict[int, int] = {}
-    added = removed = 0
     for fragment_id in before.keys() | after.keys():
         was, now = before.get(fragment_id), after.get(fragment_id)
-        if was is not None and now is not None and _data_files(was).isdisjoint(_data_files(now)):
-            # Another fragment under the same number: some writers begin to count anew when they overwrite a table.
-            added, removed = added + _live(now), removed + _live(was)
-            continue
         change = (_live(now) if now is not None else 0) - (_live(was) if was is not None else 0)
         family = kin.get(fragment_id, fragment_id)
         balance[family] = balance.get(family, 0) + change
-    return (
-        added + sum(change for change in balance.values() if change > 0),
-        removed - sum(change for change in balance.values() if change < 0),
-    )
+    added = sum(change for change in balance.values() if change > 0)
+    return added, added - sum(balance.values())
 
 
 def _kin(made: Iterable[Transaction]) -> Mapping[int, int]:
@@ -166,10 +159,6 @@ def _kin(made: Iterable[Transaction]) -> Mapping[int, int]:
             members[head] = joined
             family.update(dict.fromkeys(joined, head))
     return family
-
-
-def _data_files(fragment: DataFragment) -> Files:
-    return frozenset(file.path for file in fragment.files)
 
 
 def _files(manifest: Manifest) -> Files:
