@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from seiche.lake.lake import Lake
     from seiche.lake.transaction import Transaction
 
-__all__ = ["Adopted", "adopt"]
+__all__ = ["KEPT", "Adopted", "adopt"]
 
-_KEPT = "_foreign"
+# The folder of a table in which foreign manifests wait.
+KEPT = "_foreign"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def adopt(lake: "Lake", name: str) -> list[Adopted]:
     for version in _foreign(store, row):
         _set_aside(store, row, version)
     adopted = []
-    for path in sorted(info.path for info in store.list(_KEPT)):
+    for path in sorted(info.path for info in store.list(KEPT)):
         adopted.append(_commit(lake, full, store, path))
         store.delete(path)
     return adopted
@@ -78,7 +79,7 @@ def _set_aside(store: Store, row: TableRow, version: int) -> None:
     """Keep the foreign manifest under another name, then give the version back to the lake."""
     target = Naming.V2.path(version)
     with suppress(AlreadyExists):
-        store.copy_if_absent(target, f"{_KEPT}/{version:020}.manifest")
+        store.copy_if_absent(target, f"{KEPT}/{version:020}.manifest")
     own = dict(manifests(row)).get(version)
     if own is None:
         store.delete(target)

@@ -143,7 +143,8 @@ class LakeTable(TableVerbs):
     @property
     def schema(self) -> "pa.Schema":
         """The columns, as an Arrow schema."""
-        return self._read().schema
+        with self._lake.reading():
+            return self._read().schema
 
     @property
     def uri(self) -> str:
@@ -152,7 +153,8 @@ class LakeTable(TableVerbs):
 
     def to_arrow(self, *, columns: list[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as an Arrow table: all of them, or the `columns` and the rows that match `filter` (SQL)."""
-        return self._read().to_arrow(columns=columns, filter=filter)
+        with self._lake.reading():
+            return self._read().to_arrow(columns=columns, filter=filter)
 
     def _read(self) -> TransactionTable:
         return self._lake.transaction().table(self._name)

@@ -1,16 +1,20 @@
 """The class a user of a lake holds."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from uuid import UUID
 
+from seiche.core.durations import Duration
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.adopt import Adopted, adopt
+from seiche.lake.care.leases import Hold
+from seiche.lake.care.verbs import CareVerbs
 from seiche.lake.commit import Committer
 from seiche.lake.handles import LakeTable
 from seiche.lake.history_verbs import HistoryVerbs
@@ -49,17 +53,18 @@ class Status:
     version: int | None = None
 
 
-class Lake(HistoryVerbs):
+class Lake(HistoryVerbs, CareVerbs):
     """A lake: any number of tables that change together.
 
     Opened without a version it is live: every call and every transaction starts from the latest version. Opened at a
     version or time it stays there and is read-only.
     """
 
-    def __init__(self, states: States, *, pinned: State | None = None) -> None:
+    def __init__(self, states: States, *, pinned: State | None = None, lease: Duration | None = None) -> None:
         """Use `seiche.create` or `seiche.open`."""
         self._states = states
         self._pinned = pinned
+        self._hold = None if pinned is None else Hold(states, pinned.version, lease)
         self._runtime = states.runtime
         self._committer = Committer(states, Publisher(states.store, states.runtime), states.runtime, _COMMITTING)
 
@@ -85,6 +90,21 @@ class Lake(HistoryVerbs):
     def state(self) -> State:
         """The version this handle is at, to look things up in."""
         return self._pinned or self._states.latest()
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Around whatever reads: a version that this handle stays at is held, or known to have expired."""
+        return nullcontext() if self._hold is None else self._hold.reading()
+
+    def close(self) -> None:
+        """Give up the lease on the version that this handle stays at, if it has one."""
+        if self._hold is not None:
+            self._hold.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def transaction(
         self,
@@ -173,16 +193,19 @@ class Lake(HistoryVerbs):
     def table(self, name: str | Sequence[str]) -> LakeTable:
         """A table; `NotFound` if there is none of this name."""
         full = parts(name, what="table")
-        self.state().table(full)
+        with self.reading():
+            self.state().table(full)
         return LakeTable(self, full)
 
     def namespaces(self, inside: str | Sequence[str] = ()) -> list[Name]:
         """The namespaces directly in another one, or the outermost ones."""
-        return self.transaction().namespaces(inside)
+        with self.reading():
+            return self.transaction().namespaces(inside)
 
     def tables(self, namespace: str | Sequence[str]) -> list[Name]:
         """The tables and views directly in a namespace."""
-        return self.transaction().tables(namespace)
+        with self.reading():
+            return self.transaction().tables(namespace)
 
     def create_namespace(self, name: str | Sequence[str], properties: Mapping[str, str] | None = None) -> None:
         """Make a namespace; the one around it must exist."""
@@ -253,11 +276,15 @@ def open_lake(
     version: int | str | None = None,
     *,
     as_of: datetime | None = None,
+    lease: Duration | None = None,
     runtime: Runtime = SYSTEM,
     **options: Any,
 ) -> Lake:
     """The lake at `uri`: live, or pinned and read-only at a version (a number, a tag or an export) or at the time
     `as_of`.
+
+    With a `lease` the version does not expire while the handle is used, and for that long after; `close` gives it free.
+    `NotFound` if the version has expired.
     """
     store = uri if isinstance(uri, Store) else open_store(uri, runtime=runtime, **options)
     states = States(store, runtime)
@@ -265,7 +292,11 @@ def open_lake(
     if version is not None and as_of is not None:
         raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
     point = version if as_of is None else as_of
-    return Lake(states, pinned=None if point is None else states.at(version_of(states, point)))
+    if point is None:
+        if lease is not None:
+            raise InvalidInput("the newest version never expires", remedy="Give `version=` or `as_of=` with `lease=`.")
+        return Lake(states)
+    return Lake(states, pinned=states.at(version_of(states, point)), lease=lease)
 
 
 def _trusted(uri: str | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:

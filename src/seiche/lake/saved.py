@@ -30,12 +30,14 @@ from seiche.table.transaction import Transaction as TableTransaction
 if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
 
-__all__ = ["fill", "read", "saved_path", "write"]
+__all__ = ["FOLDER", "fill", "read", "saved_path", "write"]
+
+FOLDER = "_saved"
 
 
 def saved_path(transaction_id: str) -> str:
     """Where a saved transaction waits to be continued."""
-    return f"_saved/{transaction_id}.binpb"
+    return f"{FOLDER}/{transaction_id}.binpb"
 
 
 def write(transaction: "Transaction", store: Store) -> None:

@@ -1,0 +1,317 @@
+"""Clearing away files that no kept version of a lake needs.
+
+A file goes in three steps, in at least two runs, and can come back until the last:
+
+1. A run that finds it unneeded makes a note of it.
+2. A run that comes `grace` later finds it unneeded again. It puts up a fence: nobody who began up to the version that
+   the note was made at can commit any more, and only such a one could have brought the file. Then it looks once more,
+   at what was committed until then, and moves the file to the trash.
+3. A run that comes `window` later removes it from the trash.
+
+Nothing of this depends on clocks being right. They only decide when a run finds that enough time has passed; what a
+file must not be needed by is told by the order of the listing, the fence and the versions between them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+
+from seiche.core.durations import Duration, duration
+from seiche.lake.care.fence import Fence
+from seiche.lake.care.layout import Place, Sort, place
+from seiche.lake.care.leases import leases
+from seiche.lake.care.listing import Listed
+from seiche.lake.care.live import live_roots
+from seiche.lake.care.notes import Note, leave_note, notes
+from seiche.lake.care.reachable import Reachable
+from seiche.lake.care.saved_work import SavedWork, saved_work
+from seiche.lake.care.trash import Trash, TrashedFile
+from seiche.lake.state import State
+from seiche.lake.states import States
+from seiche.lake.tree.root import Root
+
+if TYPE_CHECKING:
+    from seiche.lake.care.verbs import CareVerbs
+
+__all__ = ["GRACE", "WINDOW", "CleanUp", "Progress", "Unneeded", "collect"]
+
+# Longer than transactions live.
+GRACE: Final = timedelta(days=1)
+WINDOW: Final = timedelta(days=7)
+
+# Told now and then what is being done, and how far it is.
+Progress: TypeAlias = Callable[[str, int], None]
+
+_OFTEN: Final = 1000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unneeded:
+    """A file that nothing needs, and why. `moved`: it is in the trash now, or would be; else it waits."""
+
+    path: str
+    size: int
+    modified: datetime
+    sort: str
+    reason: str
+    fate: Literal["moved", "waits"] = "waits"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUp:
+    """What a run of the clean-up found and did, or would do.
+
+    `waiting_for` says why files that nothing needs are not moved yet. `foreign` and `unknown` files are none of the
+    lake's; `closed` are tables that could not be looked into, by location: of all these nothing is ever touched.
+    `restored` should be empty: it names files that were taken although something needs them, and put back.
+    """
+
+    version: int
+    done: bool
+    files: int
+    bytes: int
+    versions: int
+    unneeded: tuple[Unneeded, ...]
+    waiting_for: str = ""
+    foreign: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    closed: dict[str, str] = field(default_factory=dict)
+    fence: int | None = None
+    run: str | None = None
+    removed: int = 0
+    removed_bytes: int = 0
+    restored: tuple[str, ...] = ()
+
+    @property
+    def moved(self) -> tuple[Unneeded, ...]:
+        """Those that are, or would be, in the trash."""
+        return tuple(one for one in self.unneeded if one.fate == "moved")
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        unneeded = [
+            {"path": one.path, "bytes": one.size, "sort": one.sort, "reason": one.reason, "fate": one.fate}
+            for one in self.unneeded
+        ]
+        return {
+            "done": self.done,
+            "version": self.version,
+            "files": self.files,
+            "bytes": self.bytes,
+            "versions": self.versions,
+            "unneeded": unneeded,
+            "waiting_for": self.waiting_for,
+            "foreign": list(self.foreign),
+            "unknown": list(self.unknown),
+            "closed": self.closed,
+            "fence": self.fence,
+            "run": self.run,
+            "removed": self.removed,
+            "removed_bytes": self.removed_bytes,
+            "restored": list(self.restored),
+        }
+
+
+def collect(
+    lake: "CareVerbs",
+    *,
+    dry_run: bool = True,
+    grace: Duration = GRACE,
+    window: Duration = WINDOW,
+    progress: Progress = lambda _what, _done: None,
+) -> CleanUp:
+    """Clear away what nothing needs; a dry run only says what would go, and why, and writes nothing.
+
+    With no `grace` everything happens in one run, and transactions that are running now have to be run again. With no
+    `window` there is no way back. Interrupted anywhere, it can be run again.
+    """
+    job = _Job(lake, duration(grace, "grace"), duration(window, "window"), progress)
+    job.look()
+    if dry_run:
+        now = lake.states.runtime.clock.now()
+        return job.report(job.ready([*notes(lake.store), Note(job.newest.version, now, "")], now))
+    return job.clear()
+
+
+class _Job:
+    """One run."""
+
+    def __init__(self, lake: "CareVerbs", grace: timedelta, window: timedelta, progress: Progress) -> None:
+        self._lake = lake
+        self._grace = grace
+        self._window = window
+        self._progress = progress
+        self.states: States = lake.states
+        self.newest: State = self.states.latest()
+        self.reachable = Reachable(self.states)
+        self.found: list[tuple[Place, Listed]] = []
+        self._foreign: list[Place] = []
+        self._dropped: list[bytes] = []
+        self._waiting = ""
+        self._files = self._bytes = 0
+
+    def look(self) -> None:
+        """Find the files that nothing needs."""
+        self._mark(live_roots(self.states, self.newest))
+        self._list()
+        # Whoever wrote one of the files just listed had begun at this version or before.
+        self._catch_up()
+        self.reachable.add_foreign(one for one in self._foreign if one.inside.endswith(".manifest"))
+        self._foreign = [one for one in self._foreign if one.path not in self.reachable.needed]
+        self.found = [(one, listed) for one, listed in self.found if not self.reachable.needs(one)]
+
+    def ready(self, known: Sequence[Note], now: datetime) -> tuple[Note | None, list[tuple[Place, Listed]]]:
+        """Which of the files may go, and the note that says so. `now` is by the storage's clock."""
+        saved = [one for one in saved_work(self._lake.store) if one.may_commit(self.newest, now)]
+        usable = [note for note in known if note.at <= now - self._grace and _before(note, saved)]
+        if not usable:
+            self._waiting = _why_wait(known, now, self._grace, saved)
+            return None, []
+        note = max(usable, key=lambda one: (one.version, one.at))
+        old = now - self._grace
+        if not note.path:
+            return note, [(one, listed) for one, listed in self.found if listed.modified <= old]
+        noted = note.load(self._lake.store)
+        ready = [(one, listed) for one, listed in self.found if listed.modified <= old and listed.identity in noted]
+        if len(ready) < len(self.found):
+            self._waiting = f"files that were not noted by version {note.version}, or are younger than {self._grace}"
+        return note, ready
+
+    def clear(self) -> CleanUp:
+        """Note what was found, move what was noted before, and remove what has been in the trash for long."""
+        store, runtime = self._lake.store, self.states.runtime
+        own = leave_note(store, self.newest.version, (listed for _, listed in self.found), runtime)
+        note, ready = self.ready(list(notes(store)), own.at)
+        fence = run = None
+        if note is not None and (ready or self._dropped):
+            fence = self._put_up_fence(note.version + 1)
+            ready = [(one, listed) for one, listed in ready if not self.reachable.needs(one)]
+            run = self._take(ready)
+        trash = Trash(store, runtime)
+        removed, size, back = trash.empty(own.at - self._window, self._is_needed)
+        self._tidy(note, own)
+        made = self.report((note, ready))
+        return replace(made, done=True, fence=fence, run=run, removed=removed, removed_bytes=size, restored=tuple(back))
+
+    def report(self, fate: tuple[Note | None, list[tuple[Place, Listed]]]) -> CleanUp:
+        """What was found, and what becomes of it."""
+        moved = {one.path for one, _ in fate[1]}
+        unneeded = tuple(
+            Unneeded(
+                one.path,
+                listed.size,
+                listed.modified,
+                one.sort.value,
+                self.reachable.why_not(one),
+                "moved" if one.path in moved else "waits",
+            )
+            for one, listed in sorted(self.found, key=lambda each: each[0].path)
+        )
+        return CleanUp(
+            version=self.newest.version,
+            done=False,
+            files=self._files,
+            bytes=self._bytes,
+            versions=self.reachable.versions,
+            unneeded=unneeded,
+            waiting_for=self._waiting if len(moved) < len(unneeded) else "",
+            foreign=tuple(sorted(one.path for one in self._foreign if one.sort is not Sort.UNKNOWN)),
+            unknown=tuple(sorted(one.path for one in self._foreign if one.sort is Sort.UNKNOWN)),
+            closed=dict(self.reachable.closed),
+        )
+
+    def _mark(self, roots: Iterator[Root]) -> None:
+        self.reachable.add_roots(self._counted("looking at versions", roots))
+        self._dropped = self.reachable.add_dropped(self.newest)
+        self.reachable.settle()
+        saved = list(saved_work(self._lake.store))
+        now = self.states.runtime.clock.now()
+        self.reachable.add_saved(one for one in saved if one.may_commit(self.newest, now))
+
+    def _catch_up(self) -> None:
+        """Count in what was committed since."""
+        seen = self.newest.version
+        self.newest = self.states.latest()
+        since = range(seen + 1, self.newest.version + 1)
+        self._mark(live_roots(self.states, self.newest, since))
+
+    def _list(self) -> None:
+        locations = {*self.reachable.tables, *self.reachable.closed}
+        for info in self._counted("listing files", self._lake.store.list()):
+            self._files += 1
+            self._bytes += info.size
+            found = place(info.path, locations)
+            if found.foreign or self._is_foreign_manifest(found):
+                self._foreign.append(found)
+            elif not self.reachable.needs(found):
+                self.found.append((found, Listed(info.path, info.size, info.modified)))
+
+    def _is_foreign_manifest(self, found: Place) -> bool:
+        table = self.reachable.tables.get(found.location)
+        return found.sort is Sort.MANIFEST and table is not None and found.version > table.newest
+
+    def _put_up_fence(self, min_base: int) -> int:
+        dropped = frozenset(self._dropped)
+        if self.newest.root.min_base < min_base or dropped:
+            self._lake.decide(
+                Fence(
+                    str(self.states.runtime.uuid()),
+                    self.states.latest().version,
+                    properties={"care": "gc"},
+                    min_base=min_base,
+                    write=lambda state: {key: None for key in dropped if state.get(key) is not None},
+                )
+            )
+        self._catch_up()
+        return max(min_base, self.newest.root.min_base)
+
+    def _take(self, ready: list[tuple[Place, Listed]]) -> str | None:
+        if not ready:
+            return None
+        trash = Trash(self._lake.store, self.states.runtime)
+        if not self._window:
+            trash.discard([one.path for one, _ in ready], progress=lambda done: self._progress("removing", done))
+            return None
+        files = (TrashedFile(one.path, listed.size, self.reachable.why_not(one)) for one, listed in ready)
+        return trash.take(files, progress=lambda done: self._progress("moving to the trash", done))
+
+    def _is_needed(self, path: str) -> bool | None:
+        """Of a file in the trash; `None` if it cannot be known."""
+        found = place(path, self.reachable.tables.keys())
+        if self.reachable.leads_to(found):
+            return True
+        return None if self.reachable.needs(found) else False
+
+    def _tidy(self, used: Note | None, own: Note) -> None:
+        """Remove notes that a later one replaces, leases that have run out, and what dead writers left half written."""
+        store = self._lake.store
+        for note in notes(store):
+            replaced = used is not None and (note.version, note.at) < (used.version, used.at)
+            if replaced or (note.path == own.path and not self.found):
+                store.delete(note.path)
+        for lease in leases(store):
+            if lease.until < own.at - self._grace:
+                store.delete(lease.path)
+        store.sweep(max(self._grace, GRACE))
+
+    def _counted(self, what: str, items: Iterator[T]) -> Iterator[T]:
+        for number, item in enumerate(items, 1):
+            if number % _OFTEN == 0:
+                self._progress(what, number)
+            yield item
+
+
+def _before(note: Note, saved: Sequence[SavedWork]) -> bool:
+    """Whether a fence right behind the note spares every saved transaction."""
+    return all(note.version < one.base for one in saved)
+
+
+def _why_wait(known: Sequence[Note], now: datetime, grace: timedelta, saved: Sequence[SavedWork]) -> str:
+    old = [note for note in known if note.at <= now - grace]
+    if old and saved:
+        oldest = min(saved, key=lambda one: one.base)
+        return f"transaction {oldest.id}, which was saved at version {oldest.base} and may commit until {oldest.until}"
+    return f"a run that comes {grace} after the first one that noted them"

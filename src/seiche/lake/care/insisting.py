@@ -1,0 +1,28 @@
+"""Doing again what may be done twice, until the storage says that it is done."""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import Runtime
+from seiche.errors import CommitUnknown, SeicheError, Unavailable
+
+__all__ = ["insist"]
+
+T = TypeVar("T")
+
+_PATIENCE: Final = Patience(attempts=6, timeout=30.0, first_delay=0.05, longest_delay=2.0)
+
+
+def insist(act: Callable[[], T], runtime: Runtime) -> T:
+    """The result of `act`, which must be something that once more does no harm.
+
+    An unclear answer is not passed on: nothing here decides anything, so there is no outcome to ask for.
+    """
+    unanswered: SeicheError | None = None
+    for _ in _PATIENCE.tries(runtime):
+        try:
+            return act()
+        except (CommitUnknown, Unavailable) as error:
+            unanswered = error
+    raise Unavailable(f"the storage does not answer: {unanswered.message if unanswered else ''}") from unanswered

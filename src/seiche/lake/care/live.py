@@ -1,0 +1,76 @@
+"""The versions of a lake that can still be read, and what stands in their trees."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from seiche.lake.care.given_up import GivenUp
+from seiche.lake.state import State
+from seiche.lake.states import States
+from seiche.lake.tree.latest import read_root
+from seiche.lake.tree.node import Node
+from seiche.lake.tree.nodes import Nodes
+from seiche.lake.tree.root import Root
+from seiche.lake.tree.search import Item
+
+__all__ = ["differing", "live_roots", "rows_since"]
+
+_AT_ONCE: Final = 32
+
+
+def live_roots(states: States, newest: State, versions: Iterable[int] | None = None) -> Iterator[Root]:
+    """The roots that are not tombstones, ascending: of some versions, or of all up to `newest`.
+
+    Which ones are is seen in the roots themselves; only those that the tree of `newest` knows to be tombstones are not
+    looked at again. No hint has a say in it.
+    """
+    if versions is None:
+        versions = GivenUp.of(newest).tombstones.missing(newest.version + 1)
+    some: list[int] = []
+    for version in versions:
+        some.append(version)
+        if len(some) == _AT_ONCE:
+            yield from _live(states, some)
+            some = []
+    yield from _live(states, some)
+
+
+def _live(states: States, versions: list[int]) -> Iterator[Root]:
+    for root in states.store.in_parallel(lambda version: read_root(states.store, version), versions):
+        if root.expired_at_millis is None:
+            yield root
+
+
+def rows_since(state: State, before: State | None) -> Iterator[Item]:
+    """The items of a version that another one does not have; all of them if there is no other.
+
+    Values may be references to definition files. Reads only what the two trees do not share.
+    """
+    if before is None:
+        yield from state.tree.scan()
+        return
+    for key in sorted(differing(before.root.node, state.root.node, state.tree.nodes)):
+        value = state.tree.get(key)
+        if value is not None and value != before.tree.get(key):
+            yield key, value
+
+
+def differing(one: Node, other: Node, nodes: Nodes) -> set[bytes]:
+    """Keys among which are all that the trees below two roots have different values for.
+
+    A key that only nodes of both trees know has the same value in both: going down, the first node that knows it is the
+    same. So the keys of nodes that only one of them has are enough, and below those only their own children matter.
+    """
+    found = {key for key, _ in set(_items(one)) ^ set(_items(other))}
+    mine, theirs = set(one.children), set(other.children)
+    while mine != theirs:
+        apart = nodes.load_many(sorted(mine - theirs)), nodes.load_many(sorted(theirs - mine))
+        mine, theirs = ({child for node in side for child in node.children} for side in apart)
+        for side in apart:
+            for node in side:
+                found.update(node.keys, node.buffer)
+    return found
+
+
+def _items(node: Node) -> Iterator[tuple[bytes, object]]:
+    yield from zip(node.keys, node.values, strict=True)
+    yield from node.buffer.items()

@@ -1,0 +1,63 @@
+"""Transactions that were saved and wait to be continued: what they need to stay."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from seiche.errors import Corrupt, NotFound
+from seiche.lake.objects import rows
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.saved import FOLDER
+from seiche.lake.saved_pb2 import SavedTransaction
+from seiche.lake.state import State
+from seiche.store.base import Store
+from seiche.table.format.manifest_pb2 import IndexMetadata
+from seiche.table.format.transaction_pb2 import CreateIndex, Transaction
+
+__all__ = ["SavedWork", "saved_work"]
+
+# Clocks may be wrong by so much before a transaction counts as too old that its owner still takes for young.
+_SLACK: Final = timedelta(days=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedWork:
+    """A saved transaction: where it began, and what it has written so far, for each table."""
+
+    id: str
+    path: str
+    base: int
+    until: datetime
+    written: tuple[tuple[str, Transaction], ...]
+
+    def may_commit(self, state: State, now: datetime) -> bool:
+        """Whether it can still be continued on top of `state`. Behind the fence, or once decided, it cannot."""
+        if self.base < state.root.min_base or state.outcome(self.id) is not None:
+            return False
+        return now <= self.until + _SLACK
+
+
+def saved_work(store: Store) -> Iterator[SavedWork]:
+    """All saved transactions; one that cannot be read could not be continued either, and is left out."""
+    for info in store.list(FOLDER):
+        try:
+            yield _work(info.path, SavedTransaction.FromString(store.get(info.path)))
+        except (Corrupt, DecodeError, NotFound):
+            continue
+
+
+def _work(path: str, saved: SavedTransaction) -> SavedWork:
+    written = []
+    for edit in saved.edits:
+        location = rows.decode(edit.row, TableRow).location
+        for statement in edit.statements:
+            written.append((location, Transaction.FromString(statement.transaction)))
+            if statement.frag_reuse_index:
+                index = IndexMetadata.FromString(statement.frag_reuse_index)
+                written.append((location, Transaction(create_index=CreateIndex(new_indices=[index]))))
+    until = _EPOCH + timedelta(milliseconds=min(saved.expires_at_millis, 1 << 53))
+    return SavedWork(saved.id, path, saved.base_version, until, tuple(written))

@@ -1,0 +1,147 @@
+"""Which files of a lake its tables need, for each table format.
+
+A table is taken as a whole: from its version in the oldest kept version of the lake up to its newest one, every version
+counts, also those that no kept version of the lake names. A writer that began at the oldest one has to be checked
+against all that came since, and native code skips a missing version in silence.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Final
+
+from seiche.lake.care.path_set import PathSet
+from seiche.lake.care.ranges import NONE, Ranges
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.versions import LakeVersions, manifests
+from seiche.store.base import Store
+from seiche.store.paths import join
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.transaction_pb2 import Transaction
+from seiche.table.reachable import Reach
+from seiche.table.versions.naming import Naming
+
+__all__ = ["FORMATS", "LanceFiles", "NeededNames", "TableFiles"]
+
+_AT_ONCE: Final = 16
+# Stands for any table of the lake.
+ANYWHERE: Final = "*"
+
+
+class TableFiles(ABC):
+    """The files that one table of the lake needs, collected in `needed` as paths in the lake."""
+
+    def __init__(self, lake: Store, location: str, needed: PathSet) -> None:
+        self.lake = lake
+        self.location = location
+        self.needed = needed
+
+    @abstractmethod
+    def add(self, row: TableRow) -> None:
+        """Count in the table as a kept version of the lake has it. Reads nothing."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Read whatever it takes to know all files of the rows so far.
+
+        An error says that it cannot be known: then nothing of the table may be taken for garbage.
+        """
+
+    @abstractmethod
+    def has_version(self, version: int) -> bool:
+        """Whether a version of the table is one of those that are needed."""
+
+    @property
+    @abstractmethod
+    def newest(self) -> int:
+        """The newest version of the table."""
+
+
+class LanceFiles(TableFiles):
+    """A Lance table: staged and published manifests, and all that they name."""
+
+    def __init__(self, lake: Store, location: str, needed: PathSet) -> None:
+        super().__init__(lake, location, needed)
+        self._row: TableRow | None = None
+        self._lowest = 0
+        self._known = NONE
+
+    def add(self, row: TableRow) -> None:
+        made = manifests(row)
+        if not made:
+            return
+        for _, ref in made:
+            self.needed.add(join(self.location, ref.path))
+        lowest = made[0][0]
+        self._lowest = lowest if self._row is None else min(self._lowest, lowest)
+        if self._row is None or row.table_version >= self._row.table_version:
+            self._row = row
+
+    @property
+    def newest(self) -> int:
+        return 0 if self._row is None else self._row.table_version
+
+    def has_version(self, version: int) -> bool:
+        return self._row is not None and self._lowest <= version <= self._row.table_version
+
+    def settle(self) -> None:
+        if self._row is None:
+            return
+        versions = LakeVersions(self.lake, self._row)
+        names = NeededNames(self.needed, self.location)
+        wanted = list((Ranges(((0, self._lowest),)) | self._known).missing(self.newest + 1))
+        for first in range(0, len(wanted), _AT_ONCE):
+            some = wanted[first : first + _AT_ONCE]
+            for version, read in zip(some, self.lake.in_parallel(versions.read, some), strict=True):
+                self.needed.add(join(self.location, Naming.V2.path(version)))
+                names.add_manifest(read.manifest)
+        self._known |= Ranges.of(wanted)
+
+
+class NeededNames:
+    """Takes down what manifests and transactions name, under the location of their table.
+
+    Files of a version that has base paths may lie in another table, of which the address may be written in many ways.
+    Their names are unique, so wherever in the lake such a file lies, it counts as needed.
+    """
+
+    def __init__(self, needed: PathSet, location: str, *, anywhere: bool = False) -> None:
+        self._files = _Under(needed, location, "")
+        self._folders = _Under(needed, location, "/")
+        self._reach = Reach(self._files, self._folders)
+        self._anywhere = anywhere
+
+    def add_manifest(self, manifest: Manifest) -> None:
+        """Count in a version; `InvalidInput` if it may name files in a way that is not known here."""
+        based = self._anywhere or bool(manifest.header.base_paths)
+        if based != self._files.anywhere:
+            # What it has looked at already it would not look at again.
+            self._reach = Reach(self._files, self._folders)
+        self._files.anywhere = self._folders.anywhere = based
+        self._reach.add_manifest(manifest)
+
+    def add_transaction(self, transaction: Transaction) -> None:
+        """Count in what a transaction brings that waits to be committed."""
+        self._files.anywhere = self._folders.anywhere = True
+        self._reach.add_transaction(transaction)
+
+
+class _Under:
+    """A set of paths, as one that takes names below a directory."""
+
+    def __init__(self, paths: PathSet, location: str, end: str) -> None:
+        self._paths = paths
+        self._location = location
+        self._end = end
+        self.anywhere = False
+
+    def add(self, name: str) -> None:
+        self._paths.add(f"{self._location}/{name}{self._end}")
+        if self.anywhere:
+            self._paths.add(f"{ANYWHERE}/{name}{self._end}")
+
+    def __contains__(self, name: object) -> bool:
+        return f"{self._location}/{name}{self._end}" in self._paths
+
+
+# How to look into tables of each format. Of a table of any other format nothing is ever taken for garbage.
+FORMATS: Final[Mapping[str, type[TableFiles]]] = {"lance": LanceFiles}
