@@ -87,7 +87,9 @@ class Cleaner:
         versions = self._here.versions.all()
         self._refuse_managed(versions[-1])
         folder = VersionFolder.of(self._store)
-        protected = dict.fromkeys(self._protection.versions, "asked for") | names.protected(self._here)
+        protected = dict.fromkeys(self._protection.versions, "asked for") | names.protected(
+            self._here, now - self._policy.grace
+        )
         self._check_exist(folder)
         stored = {number: info.modified for number, info in folder.manifests.items()}
         dropped, held = choose(stored, self._policy, now, protected)
@@ -101,6 +103,12 @@ class Cleaner:
         manifests = tuple(self._manifest_removals(folder, going))
         unneeded, young = self._sorted_out(files, needs, manifests, now)
         unneeded += self._half_made(folder, now)
+        if self._here.branch is None:
+            reason = "whoever held a version with it is dead"
+            unneeded += [
+                Removal(info.path, info.size, "lease", reason)
+                for info in names.left_leases(now - self._policy.grace).values()
+            ]
         left, left_young = self._left_behind(trees, names, now)
         cleanup = Cleanup(
             table=self._store.uri,
@@ -182,7 +190,7 @@ class Cleaner:
         for batch in in_batches(survey.going, _BATCH):
             content = {number: data for number in batch if (data := self._take_away(number, paths[number])) is not None}
             gone.update(content)
-            protected = look_at_names(self._here).protected(self._here)
+            protected = look_at_names(self._here).protected(self._here, survey.now - self._policy.grace)
             wanted = [number for number in content if number in protected]
             if wanted:
                 back = wanted if self._policy.gaps else [number for number in content if number >= wanted[0]]

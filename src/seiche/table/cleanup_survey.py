@@ -16,7 +16,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.refs import Branch, Tag
 from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.reachable import Reach
-from seiche.table.refs import References
+from seiche.table.refs import LEASE_PROPERTY, References
 from seiche.table.version_folder import VersionFolder
 
 __all__ = ["FOLDERS", "Names", "Needs", "Protection", "in_batches", "listed", "look_at_names"]
@@ -43,20 +43,26 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The tags and branches of a table, at one moment."""
+    """The tags and branches of a table, at one moment; and the files of tags that hold a version for a moment only."""
 
     tags: Mapping[str, Tag]
     branches: Mapping[str, Branch]
+    leases: Mapping[str, ObjectInfo]
 
     def roots(self) -> list[str]:
         """The directories of all branches."""
         return [refs.branch_root(name) for name in self.branches]
 
-    def protected(self, here: References) -> dict[int, str]:
+    def left_leases(self, since: datetime) -> dict[str, ObjectInfo]:
+        """Those from before `since`: whoever held them is dead."""
+        return {name: info for name, info in self.leases.items() if info.modified <= since}
+
+    def protected(self, here: References, since: datetime) -> dict[int, str]:
         """The versions of this line that are referred to by number, and by what."""
         found: dict[int, str] = {}
+        left = self.left_leases(since)
         for name, tag in self.tags.items():
-            if tag.branch == here.branch:
+            if tag.branch == here.branch and name not in left:
                 clone = tag.metadata.get(CLONE_PROPERTY)
                 found[tag.version] = f"needed by the clone at {clone} (tag {name!r})" if clone else f"tag {name!r}"
         for name, branch in self.branches.items():
@@ -68,7 +74,10 @@ class Names:
 
 def look_at_names(here: References) -> Names:
     """All tags and branches that there are now."""
-    return Names(here.tags(), here.branches())
+    tags = here.tags()
+    held = {refs.tag_path(name): name for name, tag in tags.items() if LEASE_PROPERTY in tag.metadata}
+    leases = {held[info.path]: info for info in here.root.list(refs.TAGS) if info.path in held} if held else {}
+    return Names(tags, here.branches(), leases)
 
 
 def listed(store: Store) -> list[ObjectInfo]:

@@ -5,14 +5,15 @@ whether the version is still there. Clean-up removes a version first and then lo
 of the two notices the other.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, Unavailable
+from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.store.beside import open_beside
 from seiche.store.paths import as_uri_path
@@ -24,7 +25,10 @@ from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming
 from seiche.table.versions.opening import open_versions
 
-__all__ = ["References", "branch_of", "find_tag", "root_of"]
+__all__ = ["LEASE_PROPERTY", "References", "branch_of", "find_tag", "root_of"]
+
+# Metadata of a tag that somebody holds a version with for a moment.
+LEASE_PROPERTY = "seiche.lease"
 
 _PATIENCE = Patience(attempts=6, timeout=30.0)
 _Ref = TypeVar("_Ref", Tag, Branch)
@@ -155,6 +159,20 @@ class References:
         """Take the name away again; the version stays until it is cleaned up. `NotFound` if there is no such tag."""
         self.find_tag(name)
         self.remove(refs.tag_path(name))
+
+    @contextmanager
+    def held(self, version: int, purpose: str) -> Iterator[None]:
+        """Keep clean-up away from a version meanwhile; `NotFound` if it is gone already.
+
+        If the process dies the tag stays, until clean-up finds it to be old.
+        """
+        name = f"lease-{self.runtime.uuid()}"
+        self.put_tag(name, version, metadata={LEASE_PROPERTY: purpose})
+        try:
+            yield
+        finally:
+            with suppress(SeicheError):
+                self.remove(refs.tag_path(name))
 
     def manifest_size(self, version: int) -> int:
         """How large the manifest of a version of this line is; `NotFound` if it is not kept."""

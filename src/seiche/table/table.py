@@ -16,6 +16,7 @@ from seiche.table.branches import finished
 from seiche.table.build import empty
 from seiche.table.change import Change, Prepare, Result
 from seiche.table.commit import Committer
+from seiche.table.format.flags import require_writable
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.refs import MAIN
 from seiche.table.operations import Operation, Overwrite
@@ -246,6 +247,16 @@ class Table(TableVerbs, CareVerbs):
         path = transaction.properties.get(affected.FILE_PROPERTY)
         files = {} if path is None else {path: self.store.get(path)}
         return affected.unpack(transaction.properties, files)
+
+    def restore(self, version: int | str, *, attempts: int | None = None, timeout: float | None = None) -> Result:
+        self._check_writable()
+        number = self._number(version) if isinstance(version, str) else version
+        if type(number) is not int or not 0 < number < self.version:
+            return super().restore(number, attempts=attempts, timeout=timeout)
+        require_writable(self._manifest.header)
+        # Files that only this old version needs could otherwise be cleaned up just before the new one needs them, too.
+        with self._references.held(number, "restore"):
+            return super().restore(number, attempts=attempts, timeout=timeout)
 
     def to_lance(self) -> "lance.LanceDataset":
         """A pylance dataset at this version, for reading with everything that pylance has."""

@@ -221,5 +221,5 @@ def test_each_costs_one_version_and_few_requests(tmp_path: Path) -> None:
     for verb in verbs:
         store.reset()
         verb()
-        # The transaction, the manifest and the hint.
-        assert store.writes <= 3, store.counts
+        # The transaction, the manifest and the hint; and for a restore a tag that keeps clean-up away meanwhile.
+        assert store.writes <= (5 if verb is verbs[-1] else 3), store.counts
