@@ -21,7 +21,7 @@ from seiche.table.versions.stored import PutVersions, RenameVersions, StoredVers
 from seiche.testing import Aftermath, DictStore, Fault, SimulatedStore, crash_points
 from tests.simulation.table_model import SCHEMA, Attempt, Nearby, World, append, delete
 
-KINDS = [PutVersions, RenameVersions]
+KINDS: list[type[StoredVersions]] = [PutVersions, RenameVersions]
 # Answers that are lost, or come too late, or say no; each alone, so a writer that tries again always gets through.
 LOST: tuple[Fault, ...] = ("after", "lost", "late", "before", "conflict")
 

@@ -47,12 +47,17 @@ def migrate_to_v2(store: Store) -> int:
 
 
 def _rename(store: Store, version: int) -> None:
-    """A crash may leave both names of a version, with the same bytes: then the new one stays."""
+    """A crash may leave both names of a version, with the same bytes: then the new one stays.
+
+    A writer that came too late may have given up the old name itself: then there is nothing to rename.
+    """
     source = Naming.V1.path(version)
     try:
         store.rename_if_absent(source, Naming.V2.path(version))
     except AlreadyExists:
         store.delete(source)
+    except NotFound:
+        return
 
 
 def _versions(store: Store, naming: Naming) -> list[int]:

@@ -4,9 +4,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import NotFound, SeicheError
+from seiche.errors import AlreadyExists, CommitUnknown, NotFound, SeicheError
 from seiche.store.base import Data, Store
+from seiche.store.files import joined
+from seiche.table.format.file import ManifestFile
 from seiche.table.format.side_files import put_new
+from seiche.table.transaction import Transaction
 from seiche.table.versions import hint
 from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming, detect, parse
@@ -48,7 +51,8 @@ class StoredVersions(Versions):
         if not self.store.lists_in_one_request and self._naming is not Naming.V1:
             return self._first_listed()
         now = self._runtime.clock.monotonic()
-        if known and now < self._fresh_until:
+        # V1 names may have become V2 names since: the whole directory tells, the names alone that we know would not.
+        if known and now < self._fresh_until and self._naming is Naming.V2:
             hinted = hint.read(self.store)
             if hinted <= known:
                 return self._gallop(known)
@@ -113,22 +117,85 @@ class StoredVersions(Versions):
             table=self.store.uri,
         )
 
+    def read(self, version: int) -> ManifestFile:
+        try:
+            return super().read(version)
+        except NotFound:
+            if not self._was_migrated():
+                raise
+            return super().read(version)
+
+    def transaction(self, version: int) -> Transaction:
+        try:
+            return super().transaction(version)
+        except NotFound:
+            if not self._was_migrated():
+                raise
+            return super().transaction(version)
+
+    def claim(self, version: int, data: Data) -> None:
+        if self.naming is Naming.V2 or version == 1:
+            self._create(self.path(version), data)
+        else:
+            self._claim_v1(version, data)
+
     @abstractmethod
-    def claim(self, version: int, data: Data) -> None: ...
+    def _create(self, path: str, data: Data) -> None:
+        """Make `data` the file at `path`, or raise `AlreadyExists`."""
+
+    def _claim_v1(self, version: int, data: Data) -> None:
+        """Claim under a V1 name, and make sure that the table still had such names.
+
+        If it was migrated since we looked, the name is free and means nothing: others count on with V2 names. Then the
+        claim is withdrawn and made under the V2 name, which decides between us and them.
+        """
+        try:
+            self._create(Naming.V1.path(version), data)
+        except CommitUnknown:
+            self._naming = None  # whoever looks for the outcome must look at the whole directory
+            raise
+        self._naming = None  # until it is known
+        try:
+            if self._has_v2_names():
+                self._naming = Naming.V2
+                self.store.delete(Naming.V1.path(version))
+            else:
+                self._naming = Naming.V1
+        except SeicheError as error:
+            raise CommitUnknown(
+                f"{self.store.uri}: version {version} is written, but perhaps under a name that no longer counts.",
+                version=version,
+            ) from error
+        if self._naming is Naming.V2:
+            self._claim_migrated(version, data)
+
+    def _has_v2_names(self) -> bool:
+        return any(found is not None and found[0] is Naming.V2 for found in map(parse, self._names()))
+
+    def _claim_migrated(self, version: int, data: Data) -> None:
+        try:
+            self._create(Naming.V2.path(version), data)
+        except AlreadyExists:
+            # The migration may have come by between, and renamed the very file that we wrote.
+            if self.store.get(Naming.V2.path(version)) != joined(data):
+                raise
+
+    def _was_migrated(self) -> bool:
+        """Whether the scheme that we know is no longer that of the table; then we know the new one."""
+        return self._naming is Naming.V1 and self._list()[0] is Naming.V2
 
 
 class PutVersions(StoredVersions):
     """Claims by put-if-not-exists: local disk, S3, GCS, Azure, memory."""
 
-    def claim(self, version: int, data: Data) -> None:
-        self.store.put_if_absent(self.path(version), data)
+    def _create(self, path: str, data: Data) -> None:
+        self.store.put_if_absent(path, data)
 
 
 class RenameVersions(StoredVersions):
     """Claims by rename-if-not-exists: the manifest is written under a private name first. For stores such as HDFS."""
 
-    def claim(self, version: int, data: Data) -> None:
-        path = self.path(version)
+    def _create(self, path: str, data: Data) -> None:
         staged = f"{path}-{self._runtime.uuid()}"
         put_new(self.store, staged, data, self._runtime)
         # A loser's staged file stays, for the clean-up: after an unclear answer it might be the winner's only copy.
