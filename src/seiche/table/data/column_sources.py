@@ -238,7 +238,9 @@ class Joined:
             raise InvalidInput("the rows to join were not looked at")
         columns = [_whole(self._table[name]) for name in self._table.schema.names if name not in self._on]
         for offsets, keys in scanned(snapshot, fragment, {name: quoted(name) for name in self._on}, "the join"):
-            found = self._index.find([key_values(key, name) for key, name in zip(keys, self._on, strict=True)])
+            at, rows = self._index.find([key_values(key, name) for key, name in zip(keys, self._on, strict=True)])
+            found = np.full(len(offsets), -1, np.int64)
+            found[at] = rows
             places = pa.array(found, mask=found < 0)
             yield offsets, [column.take(places) for column in columns]
 

@@ -3,16 +3,22 @@
 import json
 from typing import Any
 
+import numpy as np
 from lance.optimize import CompactionTask
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, Unavailable
 from seiche.store.base import Store
 from seiche.table.data.compact_plan import Options
+from seiche.table.data.copying import has_dictionaries, stored_rows
 from seiche.table.data.fragments import fragment_from_json, fragment_to_json
 from seiche.table.data.portion import Portion
+from seiche.table.data.removal import live_rows
+from seiche.table.data.row_marks import RowMarks, addresses
 from seiche.table.data.scanning import native_message
+from seiche.table.data.write import Limits, write_rows
 from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.snapshot import Snapshot
 
 __all__ = ["compacted"]
 
@@ -26,7 +32,11 @@ _MODES = {"reencode": "Reencode", "try_binary_copy": "TryBinaryCopy", "force_bin
 
 def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime) -> tuple[DataFragment, ...]:
     """New fragments with the rows of the portion, in their order, written natively; row ids and versions go along."""
-    dataset = portion.snapshot(store, runtime).dataset
+    snapshot = portion.snapshot(store, runtime)
+    if has_dictionaries(snapshot.schema):
+        # The native compaction of a dataset that was not opened from its file writes dictionaries that nobody can read.
+        return _copied(snapshot, portion, options)
+    dataset = snapshot.dataset
     task = {
         "task": {"fragments": [fragment_to_json(one) for one in portion.fragments]},
         "read_version": dataset.version,
@@ -42,6 +52,17 @@ def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime
     made = tuple(map(fragment_from_json, json.loads(done.json())["new_fragments"]))
     store.flush(f"data/{file.path}" for fragment in made for file in fragment.files)
     return made
+
+
+def _copied(snapshot: Snapshot, portion: Portion, options: Options) -> tuple[DataFragment, ...]:
+    """The same by reading the rows and writing them again."""
+    header, schema = snapshot.manifest.header, snapshot.schema
+    limits = Limits.of(options.target_rows_per_fragment, options.max_bytes_per_file)
+    written = write_rows(snapshot.store, header, schema, stored_rows(snapshot), limits, snapshot.runtime)
+    if not snapshot.manifest.has_stable_row_ids:
+        return written.fragments
+    left = [addresses(one.id, live_rows(snapshot, one)) for one in portion.fragments]
+    return RowMarks.of(portion.fragments).at(np.concatenate(left)).stamped(written.fragments)
 
 
 def _native(options: Options, version: str) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """Creating, dropping and optimising indices as changes of the table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyroaring import BitMap
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict, Unavailable
 from seiche.table.change import Change
+from seiche.table.data.index_age import largest_known_id
 from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
 from seiche.table.data.portion import Portion
+from seiche.table.data.reach import Reach
 from seiche.table.data.scanning import native_message
 from seiche.table.data.shadow import shadow
 from seiche.table.format.index_details import SINGLETONS
@@ -79,15 +81,11 @@ class Indexing:
         before = self._plan.check(snapshot.manifest)
         if not self._complete:
             self._build(snapshot)
-        reach = [(one, _coverage(one, snapshot.manifest)) for one in self._segments]
-        held = [one for one, fragments in reach if fragments or not one.portion.ids]
+        held = [one for one in self._segments if _standing(one, snapshot.manifest) or not one.portion.ids]
         if not held:
             raise self._stale()
-        standing = BitMap.union(*(fragments for _, fragments in reach))
-        entries = [
-            with_coverage(entry, (covered(entry) or BitMap()) & standing)
-            for entry in joined(held, snapshot.dataset, snapshot.store)
-        ]
+        entries = [_without_changed(entry, made_of, snapshot.manifest) for entry, made_of in _joined(held, snapshot)]
+        standing = BitMap.union(BitMap(), *(_standing(one, snapshot.manifest) for one in held))
         rows = sum(_live(one) for one in snapshot.manifest.fragments if one.id in standing)
         sizes = [file.size_bytes for entry in entries for file in entry.files]
         notes = {"name": self._plan.name, "segments": len(entries)}
@@ -99,9 +97,11 @@ class Indexing:
 
         Not for vectors: of few rows nothing can be learned, so they are left to be scanned until `optimize_indices`.
         """
+        # One with old values in it must go: beside a segment that covers the same fragment it would be believed.
+        self._segments = [one for one in self._segments if not _changed(one, snapshot.manifest)]
         if self._segments and self._plan.index_type in VECTOR:
             return
-        known = BitMap.union(BitMap(), *(_coverage(one, snapshot.manifest) for one in self._segments))
+        known = BitMap.union(BitMap(), *(_standing(one, snapshot.manifest) for one in self._segments))
         missing = [one for one in snapshot.manifest.fragments if one.id not in known]
         if missing or not self._segments:
             task = self._plan.task(snapshot, missing)
@@ -135,10 +135,9 @@ class Optimizing:
         given: object = merge
         if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 0):
             raise InvalidInput(f"the number of segments to merge must be 0 or more, not {merge!r}")
-        self._names = None if names is None else [names] if isinstance(names, str) else list(names)
-        self._options: dict[str, Any] = {} if merge is None else {"num_indices_to_merge": merge}
-        if retrain:
-            self._options["retrain"] = True
+        self._names = None if names is None else list(names)
+        self._merge = 1 if merge is None else merge
+        self._retrain = retrain
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         ours = {one.uuid.uuid: one for one in snapshot.manifest.indices}
@@ -150,11 +149,8 @@ class Optimizing:
         if not names:
             return None
         with shadow(snapshot) as table:
-            try:
-                table.dataset.optimize.optimize_indices(index_names=names, **self._options)
-            except (OSError, ValueError) as error:
-                message = f"{snapshot.store.uri}: indices could not be optimised: {native_message(error)}"
-                raise Unavailable(message, table=snapshot.store.uri) from error
+            for name in names:
+                self._optimize(name, table.dataset, snapshot)
             after = table.newest()[0].indices
             new = [one for one in after if one.uuid.uuid not in ours]
             files = table.take_over(new)
@@ -162,13 +158,64 @@ class Optimizing:
         removed = tuple(one for uuid, one in ours.items() if uuid not in kept)
         if not new and not removed:
             return None
-        entries = tuple(_ours(one, snapshot.manifest) for one in new)
+        entries = tuple(map(_ours, new))
         sizes = sum(file.size_bytes for one in entries for file in one.files)
         notes = {"indices": sorted({one.name for one in entries})}
         return Change(CreateIndex(entries, removed), files=files, bytes=sizes, notes=notes)
 
+    def _optimize(self, name: str, dataset: Any, snapshot: Snapshot) -> None:
+        options = {"retrain": True} if self._retrain else {"num_indices_to_merge": self._merged(name, snapshot)}
+        try:
+            dataset.optimize.optimize_indices(index_names=[name], **options)
+        except (OSError, ValueError) as error:
+            message = f"{snapshot.store.uri}: index {name!r} could not be optimised: {native_message(error)}"
+            raise Unavailable(message, table=snapshot.store.uri, index=name) from error
 
-def _coverage(segment: Segment, manifest: Manifest) -> BitMap:
+    def _merged(self, name: str, snapshot: Snapshot) -> int:
+        """How many segments are merged: as many as asked for, but all if one that is left could hold old values."""
+        reach = Reach.of(snapshot)
+        segments = [index for index, _ in reach.segments if index.name == name]
+        if self._merge >= len(segments):
+            return len(segments)
+        new = reach.unindexed(name, BitMap(snapshot.manifest.fragments.ids()))
+        oldest = min(new) if new else 0
+        safe = not new or all(oldest > largest_known_id(one, snapshot) for one in segments)
+        return self._merge if safe else len(segments)
+
+
+def _joined(segments: Sequence[Segment], snapshot: Snapshot) -> Iterator[tuple[IndexMetadata, Sequence[Segment]]]:
+    """Entries, and the segments that each was made of.
+
+    Segments are put together unless two of them know the same fragment, each in its own way.
+    """
+    known = [fragment_id for segment in segments for fragment_id in segment.portion.ids]
+    apart = len(set(known)) < len(known)
+    for group in [[one] for one in segments] if apart else [segments]:
+        entries = joined(group, snapshot.dataset, snapshot.store)
+        if len(entries) == len(group):
+            yield from ((entry, [one]) for entry, one in zip(entries, group, strict=True))
+        else:
+            yield from ((entry, group) for entry in entries)
+
+
+def _without_changed(entry: IndexMetadata, segments: Sequence[Segment], manifest: Manifest) -> IndexMetadata:
+    """The entry without the fragments that have got other values since.
+
+    Fragments that are gone stay in its coverage: that is how readers know which of its rows to pass over.
+    """
+    own = covered(entry) or BitMap()
+    for segment in segments:
+        own -= _changed(segment, manifest)
+    return with_coverage(entry, own)
+
+
+def _changed(segment: Segment, manifest: Manifest) -> BitMap:
+    """The fragments of a segment that are still there, with other values than were read."""
+    there = BitMap(one for one in segment.portion.ids if manifest.fragments.get(one) is not None)
+    return there - _standing(segment, manifest)
+
+
+def _standing(segment: Segment, manifest: Manifest) -> BitMap:
     """The fragments of a segment in which the indexed values are still those that were read."""
     then = segment.portion.manifest
     index = segment.index
@@ -183,15 +230,12 @@ def _coverage(segment: Segment, manifest: Manifest) -> BitMap:
     return same
 
 
-def _ours(index: IndexMetadata, manifest: Manifest) -> IndexMetadata:
-    """An entry of the shadow as one of the table: its files are here, and it covers fragments that there are."""
+def _ours(index: IndexMetadata) -> IndexMetadata:
+    """An entry of the shadow as one of the table, which has its files now."""
     made = IndexMetadata()
     made.CopyFrom(index)
     made.ClearField("base_id")
-    own = covered(index)
-    if is_system(index) or own is None:
-        return made
-    return with_coverage(made, own & BitMap(manifest.fragments.ids()))
+    return made
 
 
 def _live(fragment: DataFragment) -> int:

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from seiche.core.runtime import Runtime
 from seiche.store.base import Store
 from seiche.table.data.compact_plan import Options
-from seiche.table.data.moving import Places, stored_form
+from seiche.table.data.copying import stored_batch
+from seiche.table.data.moving import Places
 from seiche.table.data.portion import Portion
 from seiche.table.data.reorder_plan import Order
 from seiche.table.data.row_marks import RowMarks
@@ -90,16 +91,15 @@ def _rows(snapshot: Snapshot, places: Places, at_once: int) -> Iterator[pa.Recor
         wanted = places.at(np.arange(start, min(start + at_once, len(places))))
         order = np.argsort(wanted.addresses)
         read = pa.Table.from_batches(
-            [_stored(batch, snapshot.schema) for batch in read_rows(snapshot, wanted.at(order), columns, BATCH_ROWS)]
+            [
+                stored_batch(batch, snapshot.schema)
+                for batch in read_rows(snapshot, wanted.at(order), columns, BATCH_ROWS)
+            ]
         )
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         for first in range(0, len(back), BATCH_ROWS):
             yield from read.take(pa.array(back[first : first + BATCH_ROWS])).combine_chunks().to_batches()
-
-
-def _stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([stored_form(batch.column(one.name), one) for one in schema], schema=schema)
 
 
 def _rows_at_once(portion: Portion) -> int:

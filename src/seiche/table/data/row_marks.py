@@ -1,6 +1,6 @@
 """Row ids and versions of rows that are about to stand in another order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from seiche.table.format.row_ids import RowIds, RowVersions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RowMarks"]
+__all__ = ["RowMarks", "addresses"]
 
 # Rows of a fragment that does not say when they were made count as there from the beginning.
 _UNKNOWN_VERSION = 1
@@ -30,14 +30,14 @@ class RowMarks:
     @classmethod
     def of(cls, fragments: Sequence[DataFragment]) -> "RowMarks":
         """Of all rows of the fragments, by ascending address; deleted ones have marks too."""
-        addresses, ids, created, updated = [], [], [], []
+        places, ids, created, updated = [], [], [], []
         for one in fragments:
             rows = one.physical_rows
-            addresses.append((np.uint64(one.id) << np.uint64(32)) + np.arange(rows, dtype=np.uint64))
+            places.append(addresses(one.id, range(rows)))
             ids.append(RowIds.decode(one.inline_row_ids, rows=rows).to_array())
             created.append(_versions(one.inline_created, rows))
             updated.append(_versions(one.inline_last_updated, rows))
-        return cls(*map(np.concatenate, (addresses, ids, created, updated)))
+        return cls(*map(np.concatenate, (places, ids, created, updated)))
 
     def at(self, addresses: "NDArray[np.uint64]") -> "RowMarks":
         """Those of the rows at these addresses, in this order."""
@@ -58,6 +58,11 @@ class RowMarks:
             made.append(copy)
             start = end
         return tuple(made)
+
+
+def addresses(fragment_id: int, offsets: Iterable[int]) -> "NDArray[np.uint64]":
+    """The addresses of rows of one fragment."""
+    return (np.uint64(fragment_id) << np.uint64(32)) + np.fromiter(offsets, np.uint64)
 
 
 def _versions(encoded: bytes, rows: int) -> "NDArray[np.uint64]":

@@ -1,0 +1,239 @@
+"""Compaction: the same rows in fewer fragments, whatever others do meanwhile."""
+
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seiche import InvalidInput, RetryableConflict
+from seiche.table.data.rewrites import RewriteResult, RewriteTask
+from seiche.table.table import Table
+from tests.row_table import some_rows
+from tests.verb_table import by_id, files, ids, meddle_before_commit, native, operations, verb_table, writes_only
+
+MARKS = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+
+
+@pytest.fixture(params=[False, True], ids=["addresses", "stable row ids"])
+def stable(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture(params=[True, False], ids=["dictionaries", "plain"])
+def dictionaries(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def table(tmp_path: Path, stable: bool, dictionaries: bool) -> Table:
+    return verb_table(tmp_path / "t", fragments=5, stable_row_ids=stable, dictionaries=dictionaries)
+
+
+def everything(table: Table, stable: bool) -> list[dict[str, Any]]:
+    """All rows as they come, with who they are if they have ids."""
+    dataset = native(table)
+    columns = [*table.schema.names, *MARKS] if stable else table.schema.names
+    return list(dataset.to_table(columns=columns).to_pylist())
+
+
+def test_rows_their_order_their_ids_and_versions_stay(table: Table, stable: bool) -> None:
+    table.update({"small": "small + 1"}, where="id = 7")
+    before, rows = table.version, everything(table, stable)
+    with writes_only(table, "_versions/", "_transactions/", "data/"):
+        done = table.compact()
+    assert operations(table, before) == ["ReserveFragments", "Rewrite"]
+    assert (done.version, done.rows, done.files) == (before + 2, len(rows), 1)
+    assert (done.notes["fragments_removed"], done.notes["fragments_added"]) == (6, 1)
+    assert everything(table, stable) == rows
+    assert not table.manifest.fragments.has_deletions
+    assert table.manifest.fragments.ids() == [6]
+    assert not files(Path(table.store.native_uri()) / "_shadow")
+
+
+def test_a_table_that_is_as_it_should_be_gets_no_version(table: Table) -> None:
+    table.compact()
+    version = table.version
+    with writes_only(table):
+        done = table.compact()
+    assert not done.changed
+    assert table.version == version
+    assert table.compaction().plan() == []
+
+
+def test_an_empty_table_is_nothing_to_do(tmp_path: Path) -> None:
+    assert not verb_table(tmp_path / "t", fragments=0, delete=None).compact().changed
+
+
+def test_fragments_without_rows_go_for_good(tmp_path: Path) -> None:
+    """Somebody may leave a fragment of which every row is deleted: no new one takes its place."""
+    table = verb_table(tmp_path / "t", fragments=2, delete=None)
+    dataset = native(table)
+    emptied = dataset.get_fragment(0).delete("id < 9")
+    from seiche.table.data.fragments import fragment_from_lance
+    from seiche.table.operations import Delete
+
+    left = fragment_from_lance(emptied.metadata if hasattr(emptied, "metadata") else emptied)
+    table.commit(Delete((left,), (), "id < 9"))
+    table.compact()
+    assert ids(table) == list(range(9, 20))
+
+
+def test_the_size_of_fragments_is_chosen(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t", fragments=8, delete=None)
+    done = table.compact(target_rows_per_fragment=20)
+    assert done.notes["fragments_added"] == 4
+    assert [one.physical_rows for one in table.manifest.fragments] == [20] * 4
+    assert ids(table) == list(range(80))
+
+
+def test_deletions_are_left_behind_from_a_threshold_on(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t", fragments=2, rows=40, delete="id < 3")
+    options: dict[str, Any] = {"target_rows_per_fragment": 40}
+    assert not table.compact(**options).changed
+    assert not table.compact(**options, materialize_deletions=False, materialize_deletions_threshold=0).changed
+    done = table.compact(**options, materialize_deletions_threshold=0.05)
+    assert (done.rows, done.notes["fragments_removed"]) == (37, 1)
+    assert ids(table) == [*range(40, 80), *range(3, 40)]
+
+
+def test_binary_copies(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t", delete=None, dictionaries=False)
+    rows = table.to_arrow()
+    table.compact(compaction_mode="try_binary_copy")
+    assert table.to_arrow() == rows
+    native(table)
+    table.append(rows.slice(0, 3))
+    table.compact(compaction_mode="force_binary_copy", target_rows_per_fragment=100)
+    assert ids(table) == [*range(30), 0, 1, 2]
+    native(table)
+
+
+def test_a_column_that_came_later_is_part_of_it(table: Table, stable: bool) -> None:
+    table.add_columns({"late": "id * 3"})
+    table.append([{"id": 90, "late": 270}])
+    table.drop_columns("name")
+    rows = everything(table, stable)
+    table.compact()
+    assert everything(table, stable) == rows
+    (fragment,) = table.manifest.fragments
+    assert len(fragment.files) == 1
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t", fragments=6)
+    told: list[tuple[int, int]] = []
+    table.compact(target_rows_per_fragment=15, progress=lambda done, total: told.append((done, total)), parallel=2)
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def execute_elsewhere(path: str, task: RewriteTask) -> RewriteResult:
+    return Table.open(path).compaction(target_rows_per_fragment=15).execute(task)
+
+
+def test_tasks_are_executed_by_other_processes(tmp_path: Path, stable: bool) -> None:
+    table = verb_table(tmp_path / "t", fragments=6, stable_row_ids=stable, dictionaries=not stable)
+    before, rows = table.version, everything(table, stable)
+    plan = table.compaction(target_rows_per_fragment=15)
+    tasks = plan.plan()
+    assert [task.rows for task in tasks] == [15, 15, 15]
+    assert "fragments 0, 1 of version" in repr(tasks[0])
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        results = list(pool.map(execute_elsewhere, [str(tmp_path / "t")] * 3, tasks))
+    assert table.version == before
+    done = plan.commit(pickle.loads(pickle.dumps(results)))
+    assert operations(table, before) == ["ReserveFragments", "Rewrite"]
+    assert done.rows == len(rows)
+    assert sorted(everything(table, stable), key=lambda row: row["id"]) == rows
+    with pytest.raises(RetryableConflict, match="changed by others"):
+        plan.commit(results, attempts=2)
+
+
+def test_results_whose_fragments_were_changed_are_left_out(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t", fragments=6)
+    plan = table.compaction(target_rows_per_fragment=15)
+    results = [plan.execute(task) for task in plan.plan()]
+    table.delete("id = 22")
+    table.append(some_rows(1, 100))
+    done = plan.commit(results)
+    assert done.notes["left_out"] == 1
+    assert sorted(ids(table)) == [*(one for one in range(60) if one % 4 != 1 and one != 22), 100]
+    assert table.manifest.fragments.ids() == [2, 3, 6, 7, 8]
+    native(table)
+
+
+CHANGES: list[tuple[str, Callable[[Table], object]]] = [
+    ("delete", lambda other: other.delete("id = 2")),
+    ("delete all of a fragment", lambda other: other.delete("id < 10")),
+    ("delete everything", lambda other: other.delete("true")),
+    ("update rows", lambda other: other.update({"small": "-5"}, where="id in (2, 23)", mode="rows")),
+    ("update columns", lambda other: other.update({"small": "-5"}, where="id = 2", mode="columns")),
+    ("append", lambda other: other.append(some_rows(3, 100))),
+    ("merge", lambda other: other.merge(some_rows(3, 0), on="id").when_matched_update_all().execute()),
+    ("compact", lambda other: other.compact()),
+    ("reorder", lambda other: other.reorder([("id", "descending")])),
+    ("add a column", lambda other: other.add_columns({"n": "id + 1"})),
+    ("drop a column", lambda other: other.drop_columns("name")),
+    ("rename a column", lambda other: other.rename_columns({"name": "title"})),
+    ("cast a column", lambda other: other.alter_columns({"path": "small", "data_type": __import__("pyarrow").int64()})),
+    ("replace a column", lambda other: other.replace_column("small", [4] * 7, fragments=[0])),
+    ("index", lambda other: other.create_index("small")),
+    ("settings", lambda other: other.update_config({"a": "b"})),
+    ("reserve", lambda other: other.reserve_fragments(5)),
+]
+
+
+@pytest.mark.parametrize("step", ["before the reservation", "before the rewrite"])
+@pytest.mark.parametrize("change", [one for _, one in CHANGES], ids=[name for name, _ in CHANGES])
+def test_what_others_do_meanwhile_is_neither_lost_nor_undone(
+    tmp_path: Path, stable: bool, change: Callable[[Table], object], step: str
+) -> None:
+    table = verb_table(tmp_path / "t", fragments=3, stable_row_ids=stable)
+    table.create_index("id")
+    alone = verb_table(tmp_path / "alone", fragments=3, stable_row_ids=stable)
+    alone.create_index("id")
+    meddle_before_commit(table, *([change] if step == "before the reservation" else [lambda _: None, change]))
+    table.compact()
+    change(alone)
+    assert by_id(table.to_arrow()) == by_id(alone.to_arrow())
+    assert table.schema == alone.schema
+    assert len(table.manifest.fragments) <= 2
+    native(table)
+    for number in (2, 23, 101):
+        assert ids(table, filter=f"id = {number}") == ids(alone, filter=f"id = {number}")
+
+
+def test_a_rewrite_that_loses_is_not_written_twice(tmp_path: Path) -> None:
+    """Groups that nobody touched are committed as they are; only the others are done again."""
+    table = verb_table(tmp_path / "t", fragments=6, delete="id % 5 = 0")
+    told: list[tuple[int, int]] = []
+    meddle_before_commit(table, lambda other: other.delete("id = 2"))
+    done = table.compact(target_rows_per_fragment=16, progress=lambda *one: told.append(one))
+    assert told == [(1, 3), (2, 3), (3, 3), (1, 1)]
+    assert (done.notes["fragments_removed"], done.notes["fragments_added"]) == (6, 3)
+    assert sorted(ids(table)) == [one for one in range(60) if one % 5 and one != 2]
+
+
+def test_an_overwrite_meanwhile_is_not_compacted_away(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t")
+    meddle_before_commit(table, lambda other: other.overwrite(some_rows(2, 500)))
+    with pytest.raises(Exception, match="replaced all rows") as caught:
+        table.compact()
+    assert caught.type.__name__ == "IncompatibleConflict"
+    assert ids(table) == [500, 501]
+
+
+def test_bad_options_are_named_and_nothing_written(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t")
+    for options, named in (
+        ({"target_rows_per_fragment": 0}, "target_rows"),
+        ({"index": "forget"}, "forget"),
+        ({"compaction_mode": "fast"}, "fast"),
+        ({"materialize_deletions_threshold": -1}, "-1"),
+    ):
+        with writes_only(table), pytest.raises(InvalidInput, match=named):
+            table.compact(**options)
