@@ -20,15 +20,27 @@ from typing import Annotated
 import typer
 
 from seiche import SeicheError, __version__
-from seiche.cli import demo, store
+from seiche.cli import demo, history, lake, store
 from seiche.cli.failures import ExitCode, describe, describe_usage, exit_code
 from seiche.cli.output import print_line
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(name="seiche", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+app = typer.Typer(name="seiche", pretty_exceptions_enable=False, rich_markup_mode="markdown")
 app.add_typer(store.app, name="store")
 app.command()(demo.demo)
+app.command()(lake.init)
+app.command()(lake.ls)
+app.command()(lake.show)
+app.command("create-namespace")(lake.create_namespace)
+app.command("create-table")(lake.create_table)
+app.command()(history.log)
+app.command()(history.diff)
+app.command()(lake.status)
+app.command()(history.tag)
+app.command()(history.untag)
+app.command()(history.tags)
+app.command()(history.rollback)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,50 @@
+"""What commands about lakes are told in the same way."""
+
+from datetime import UTC, datetime
+from typing import Annotated, TypeAlias
+
+import typer
+
+import seiche
+from seiche.errors import InvalidInput
+
+__all__ = ["AsOf", "AtVersion", "Properties", "TableName", "Uri", "open_at", "properties_of"]
+
+Uri: TypeAlias = Annotated[
+    str, typer.Argument(help="The lake: a folder, or file://, s3://, gs://, az://, hdfs://.", metavar="URI")
+]
+TableName: TypeAlias = Annotated[str, typer.Argument(help="The table, as in shop.orders.", metavar="TABLE")]
+AtVersion: TypeAlias = Annotated[
+    str | None, typer.Option("--version", help="Look at this version (a number or a tag) instead of the newest.")
+]
+AsOf: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--as-of", help="Look at the version that was the newest then; UTC if nothing else is said."),
+]
+Properties: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--property", "-p", help="A property, as in owner=me. Can be repeated.")
+]
+
+
+def open_at(uri: str, version: str | None, as_of: str | None) -> seiche.Lake:
+    """The lake, at a version or time if one was given."""
+    return seiche.open(uri, version, as_of=None if as_of is None else _time(as_of))
+
+
+def properties_of(given: list[str] | None) -> dict[str, str]:
+    """What `--property` options say."""
+    found = {}
+    for one in given or ():
+        name, mark, value = one.partition("=")
+        if not name or not mark:
+            raise InvalidInput(f"{one!r} is not a property", remedy="Write it as name=value.")
+        found[name] = value
+    return found
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(f"{text!r} is not a time", remedy="Write it as 2030-12-31T23:59:59+01:00.") from error
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -1,0 +1,242 @@
+"""Commands that make lakes and tables, and look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import seiche
+from seiche.cli.arguments import AsOf, AtVersion, Properties, TableName, Uri, open_at, properties_of
+from seiche.cli.failures import ExitCode
+from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    from seiche.lake.objects.names import Name
+    from seiche.lake.summary import TableSummary
+
+__all__ = ["create_namespace", "create_table", "init", "ls", "show", "status"]
+
+_FORMATS = {".parquet": "parquet", ".csv": "csv", ".arrow": "ipc", ".feather": "ipc", ".jsonl": "json", ".json": "json"}
+_OUTCOMES = {"committed": ExitCode.DONE, "aborted": ExitCode.CONFLICT, "undecided": ExitCode.UNKNOWN}
+_STYLES = {"committed": "green", "aborted": "red", "undecided": "yellow"}
+
+
+def init(uri: Uri, as_json: AsJson = False) -> None:
+    """Make a new, empty lake.
+
+    On a remote store it is first made sure that of two writers only one can win there.
+
+    ```sh
+    seiche init new-lake
+    ```
+    """
+    lake = seiche.create(uri)
+    if as_json:
+        print_json({"uri": lake.uri, "version": lake.version})
+    else:
+        print_line(f"{lake.uri} is a lake now, at version {lake.version}.")
+
+
+def ls(
+    uri: Uri,
+    namespace: Annotated[str | None, typer.Argument(help="What is in this namespace; everything if not given.")] = None,
+    version: AtVersion = None,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """List namespaces, tables and views.
+
+    ```sh
+    seiche ls lake
+    seiche ls lake shop --version nightly
+    ```
+    """
+    lake = open_at(uri, version, as_of)
+    found = list(_inside(lake, tuple(namespace.split(".")) if namespace else ()))
+    if namespace and not found and lake.state().namespace(tuple(namespace.split("."))) is None:
+        raise seiche.NotFound(f"there is no namespace {namespace}", remedy=f"'seiche ls {uri}' lists all.")
+    if as_json:
+        print_json(found)
+    else:
+        print_table(("kind", "name", "format", "version"), ([one.get(key, "") for key in _LISTED] for one in found))
+
+
+_LISTED = ("kind", "name", "format", "version")
+
+
+def _inside(lake: seiche.Lake, namespace: Name) -> Iterator[dict[str, object]]:
+    from seiche.lake.objects.names import text
+    from seiche.lake.objects.rows import TableRow
+
+    state = lake.state()
+    for name in lake.tables(namespace) if namespace else []:
+        row = state.relation(name)
+        if isinstance(row, TableRow):
+            yield {"kind": "table", "name": text(name), "format": row.format, "version": row.table_version}
+        else:
+            yield {"kind": "view", "name": text(name)}
+    for name in lake.namespaces(namespace):
+        yield {"kind": "namespace", "name": text(name)}
+        yield from _inside(lake, name)
+
+
+def show(uri: Uri, table: TableName, version: AtVersion = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """Show a table: where it is, how large, and its columns.
+
+    ```sh
+    seiche show lake shop.orders
+    seiche show lake shop.orders --version 3 --json
+    ```
+    """
+    from seiche.lake.objects.names import parts
+    from seiche.lake.summary import summary
+
+    found = summary(open_at(uri, version, as_of).state(), parts(table, what="table"))
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        _show(found)
+
+
+def _show(found: TableSummary) -> None:
+    facts: list[tuple[str, object]] = [
+        ("table", found.name),
+        ("id", found.id),
+        ("kept as", f"{found.type} {found.format} table, version {found.version}"),
+        ("location", found.location),
+        ("rows", found.rows),
+        ("deleted rows", found.deleted_rows),
+        ("fragments", found.fragments),
+        ("indices", ", ".join(found.indices)),
+        *((f"property {name}", value) for name, value in sorted(found.properties.items())),
+        *((f"setting {name}", value) for name, value in sorted(found.config.items())),
+    ]
+    print_table(
+        ("fact", f"in version {found.lake_version} of the lake"), [one for one in facts if one[1] not in ("", None)]
+    )
+    print_line()
+    print_table(
+        ("column", "type", "nulls"), [(one.name, one.type, "yes" if one.nullable else "no") for one in found.columns]
+    )
+
+
+def create_namespace(
+    uri: Uri,
+    name: Annotated[str, typer.Argument(help="The namespace, as in shop or shop.eu. The one around it must exist.")],
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a namespace.
+
+    ```sh
+    seiche create-namespace lake sales
+    seiche create-namespace lake sales.eu -p owner=me
+    ```
+    """
+    lake = seiche.open(uri)
+    lake.create_namespace(name, properties_of(properties))
+    _done(lake, name, as_json)
+
+
+def create_table(
+    uri: Uri,
+    table: TableName,
+    schema: Annotated[
+        str | None,
+        typer.Option(help="Columns as name:type with commas between; types are Arrow's; ! means without nulls."),
+    ] = None,
+    like: Annotated[str | None, typer.Option(help="Another table of the lake, to have the same columns.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="A Parquet, Arrow, CSV or JSON file: its columns and its rows.")
+    ] = None,
+    stable_row_ids: Annotated[bool, typer.Option(help="Rows keep their ids when they move.")] = False,
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a table: empty, with the columns that are named or those of another table, or filled from a file.
+
+    ```sh
+    seiche create-table lake shop.customers --schema 'id:int64!,name:string,seen:timestamp[us]'
+    seiche create-table lake shop.archive --like shop.orders
+    seiche create-table lake shop.prices --from prices.csv
+    ```
+    """
+    if sum(given is not None for given in (schema, like, source)) != 1:
+        raise InvalidInput("say which columns the table has", remedy="Give one of --schema, --like and --from.")
+    lake = seiche.open(uri)
+    rows = None if source is None else _file(source)
+    columns = _columns(lake, schema, like) if rows is None else rows.schema
+    with lake.transaction() as tx:
+        made = tx.create_table(table, columns, properties=properties_of(properties), stable_row_ids=stable_row_ids)
+        if rows is not None and source is not None:
+            made.append(_batches(rows, source))
+    _done(lake, table, as_json)
+
+
+def _columns(lake: seiche.Lake, schema: str | None, like: str | None) -> pa.Schema:
+    from seiche.cli.columns import parse_columns
+
+    return lake.table(like).schema if like is not None else parse_columns(schema or "")
+
+
+def _file(path: Path) -> pyarrow.dataset.Dataset:
+    import pyarrow.dataset
+
+    format = _FORMATS.get(path.suffix.lower())
+    if format is None:
+        known = ", ".join(_FORMATS)
+        raise InvalidInput(f"{path} is no file of a known kind", remedy=f"Its name must end in one of {known}.")
+    with _readable(path):
+        return pyarrow.dataset.dataset(path, format=format)
+
+
+def _batches(rows: pyarrow.dataset.Dataset, path: Path) -> Iterator[pa.RecordBatch]:
+    with _readable(path):
+        yield from rows.to_batches()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}", remedy="Check the file.") from error
+
+
+def _done(lake: seiche.Lake, name: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"name": name, "version": lake.version})
+    else:
+        print_line(f"{name} is there, in version {lake.version}.")
+
+
+def status(
+    uri: Uri,
+    transaction: Annotated[str, typer.Argument(help="The id of a transaction, as an error or the log gives it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Tell what became of a transaction.
+
+    The exit code is 0 if it was committed, 3 if it was aborted, 4 if it is not decided: then it may still commit.
+
+    ```sh
+    seiche status lake 00000000-0000-4000-8000-000000000000
+    ```
+    """
+    found = seiche.open(uri).status(transaction)
+    if as_json:
+        print_json({"transaction": found.transaction, "outcome": found.outcome, "version": found.version})
+    else:
+        where = "" if found.version is None else f" in version {found.version}"
+        print_line(f"{found.outcome}{where}", style=_STYLES[found.outcome])
+    raise typer.Exit(_OUTCOMES[found.outcome])

@@ -1,0 +1,89 @@
+"""A table in figures, for people."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from seiche.lake.objects.names import Name, text
+from seiche.lake.state import State
+from seiche.lake.table_diff import live_rows
+from seiche.lake.versions import LakeVersions
+from seiche.table.format.manifest import Manifest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Column", "TableSummary", "summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as Arrow calls it."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """What a version of the lake says about a table. What is in tables that are not the lake's own is not known here:
+    they have no figures.
+    """
+
+    name: str
+    id: str
+    type: str
+    format: str
+    location: str
+    lake_version: int
+    version: int
+    properties: dict[str, str]
+    config: dict[str, str]
+    rows: int | None = None
+    fragments: int | None = None
+    deleted_rows: int | None = None
+    columns: tuple[Column, ...] = ()
+    indices: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return asdict(self)
+
+
+def summary(state: State, name: Name) -> TableSummary:
+    """The table of this name; `NotFound` if there is none."""
+    row = state.table(name)
+    manifest: Manifest | None = None
+    if row.type == "managed" and row.format == "lance":
+        manifest = LakeVersions(state.store, row).read(row.table_version).manifest
+    known = TableSummary(
+        name=text(name),
+        id=row.id,
+        type=row.type,
+        format=row.format,
+        location=row.location,
+        lake_version=state.version,
+        version=row.table_version,
+        properties=dict(row.properties),
+        config={},
+    )
+    return known if manifest is None else _counted(known, manifest)
+
+
+def _counted(known: TableSummary, manifest: Manifest) -> TableSummary:
+    from seiche.table.format.schema import to_arrow
+
+    rows = live_rows(manifest)
+    return replace(
+        known,
+        config=dict(manifest.header.config),
+        rows=rows,
+        fragments=len(manifest.fragments),
+        deleted_rows=sum(one.physical_rows for one in manifest.fragments) - rows,
+        columns=tuple(map(_column, to_arrow(manifest.header.fields))),
+        indices=tuple(dict.fromkeys(one.name for one in manifest.indices)),
+    )
+
+
+def _column(field: "pa.Field") -> Column:
+    return Column(field.name, str(field.type), field.nullable)

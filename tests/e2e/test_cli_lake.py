@@ -1,0 +1,306 @@
+"""The commands about lakes: their examples run, they speak JSON, and they end with the code that they promise."""
+
+import inspect
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche import InvalidInput, Lake, cli
+from seiche.cli import history, lake
+from seiche.cli.columns import parse_columns
+
+COMMAND = Path(sys.executable).parent / "seiche"
+COMMANDS: list[Callable[..., None]] = [
+    lake.init,
+    lake.ls,
+    lake.show,
+    lake.create_namespace,
+    lake.create_table,
+    lake.status,
+    history.log,
+    history.diff,
+    history.tag,
+    history.untag,
+    history.tags,
+    history.rollback,
+]
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A folder to work in, with a lake of five versions and a file that are what the examples speak of."""
+    monkeypatch.chdir(tmp_path)
+    made = seiche.create("lake", durability="os")
+    made.create_namespace("shop")
+    made.create_table("shop.orders", pa.schema([("id", pa.int64()), ("total", pa.float64())]))
+    made.table("shop.orders").append(pa.table({"id": [1, 2, 3], "total": [0.5, 1.5, 2.5]}))
+    made.tag("nightly")
+    made.table("shop.orders").delete("id = 2")
+    Path("prices.csv").write_text("sku,price\na,1.5\nb,2\n")
+    return made
+
+
+class Command:
+    """Runs commands in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        ended = cli.main(arguments)
+        shown = self.capsys.readouterr()
+        assert ended == code, f"{arguments}: {shown.out}{shown.err}"
+        if code in (2, 3, 5):
+            assert re.fullmatch(r"seiche: \w[\w.]*: .+\.\n", shown.err), shown.err
+        return shown.err or shown.out
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", code=code))
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def examples(command: Callable[..., None]) -> list[str]:
+    return re.findall(r"^(seiche .+)$", inspect.getdoc(command) or "", re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
+def test_every_example_runs(command: Callable[..., None], made: Lake, run: Command) -> None:
+    """In the order in which they stand, as a reader would try them."""
+    found = examples(command)
+    name = command.__name__.replace("_", "-")
+    assert found
+    for example in found:
+        words = shlex.split(example)
+        assert words[:2] == ["seiche", name]
+        assert run(*words[1:], code=4 if name == "status" else 0)
+
+
+def test_no_command_about_lakes_is_left_out() -> None:
+    registered = {one.callback for one in cli.app.registered_commands}
+    assert set(COMMANDS) <= registered
+    for one in registered - set(COMMANDS):
+        assert one is not None
+        assert one.__module__ not in (lake.__name__, history.__name__)
+
+
+def test_help_shows_the_examples_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        assert cli.main([command.__name__.replace("_", "-"), "--help"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        for example in examples(command):
+            assert " ".join(example.split()) in shown
+
+
+def test_from_nothing_to_a_rolled_back_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run.json("init", "lake") == {"uri": f"file://{tmp_path}/lake", "version": 0}
+    assert run.json("create-namespace", "lake", "shop", "-p", "owner=me") == {"name": "shop", "version": 1}
+    made = run.json(
+        "create-table", "lake", "shop.t", "--schema", "id:int64!,v:float32[2]", "-p", "a=b", "--stable-row-ids"
+    )
+    assert made == {"name": "shop.t", "version": 2}
+    Path("rows.jsonl").write_text('{"id": 1, "name": "x"}\n{"id": 2, "name": "y"}\n')
+    run("create-table", "lake", "shop.u", "--from", "rows.jsonl")
+    run("create-table", "lake", "shop.w", "--like", "shop.t")
+    assert run.json("ls", "lake") == [
+        {"kind": "namespace", "name": "shop"},
+        {"kind": "table", "name": "shop.t", "format": "lance", "version": 1},
+        {"kind": "table", "name": "shop.u", "format": "lance", "version": 1},
+        {"kind": "table", "name": "shop.w", "format": "lance", "version": 1},
+    ]
+    assert [one["name"] for one in run.json("ls", "lake", "shop", "--version", "2")] == ["shop.t"]
+    shown = run.json("show", "lake", "shop.t")
+    assert shown["properties"] == {"a": "b"}
+    assert shown["columns"][0] == {"name": "id", "type": "int64", "nullable": False}
+    assert run.json("show", "lake", "shop.w")["columns"] == shown["columns"]
+    assert run.json("show", "lake", "shop.u")["rows"] == 2
+    assert seiche.open("lake").table("shop.u").to_arrow().to_pydict() == {"id": [1, 2], "name": ["x", "y"]}
+    assert run.json("tag", "lake", "two", "2") == {"name": "two", "version": 2}
+    assert [(one["name"], one["version"]) for one in run.json("tags", "lake")] == [("two", 2)]
+    would = run.json("rollback", "lake", "two", "--dry-run")
+    assert [(one["action"], one["name"]) for one in would["objects"]] == [("dropped", "shop.u"), ("dropped", "shop.w")]
+    assert run.json("rollback", "lake", "two", "--yes") == {"version": 6}
+    assert [one["name"] for one in run.json("ls", "lake")] == ["shop", "shop.t"]
+    assert run.json("diff", "lake", "2") == {"before": 2, "after": 6, "objects": [], "tables": []}
+    assert "hold the same" in run("diff", "lake", "2")
+    newest, *_, oldest = run.json("log", "lake")
+    assert (newest["version"], newest["rollback_to"], oldest["version"]) == (6, 2, 0)
+    assert run.json("untag", "lake", "two") == {"name": "two", "version": None}
+    assert run.json("tags", "lake") == []
+
+
+def test_the_log_and_a_diff_as_people_read_them(made: Lake, run: Command) -> None:
+    lines = run("log", "lake", "-n", "2").splitlines()
+    assert re.fullmatch(r"version +time \(UTC\) +tags +what *", lines[0])
+    assert re.fullmatch(r"5 +20\S+ \d\d:\d\d:\d\d +changed table shop\.orders *", lines[2])
+    assert len(lines) == 4
+    assert re.search(r"^3 .* nightly +changed table shop\.orders", run("log", "lake"), re.MULTILINE)
+    shown = run("diff", "lake", "nightly", "5")
+    assert re.search(r"changed +table +shop\.orders +version 2 to 3; Delete; rows \+0 -1 = 2", shown)
+    made.run(lambda tx: tx.alter_namespace("shop", {"owner": "me"}))
+    assert re.search(r"changed +namespace +shop +owner: None to me", run("diff", "lake", "5"))
+    assert "\x1b" not in shown
+
+
+def test_versions_and_times(made: Lake, run: Command) -> None:
+    assert run.json("show", "lake", "shop.orders", "--version", "nightly")["rows"] == 3
+    assert run.json("show", "lake", "shop.orders", "--as-of", "2999-01-01")["rows"] == 2
+    assert "has no time" not in run("ls", "lake", "--as-of", "2999-01-01T10:00:00+01:00")
+    assert "did not exist yet" in run("ls", "lake", "--as-of", "2001-01-01", code=2)
+    assert "is not a time" in run("ls", "lake", "--as-of", "tomorrow", code=2)
+    assert "not both" in run("ls", "lake", "--as-of", "2999-01-01", "--version", "1", code=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ("init lake", 2, "already holds a lake"),
+        ("ls nowhere", 2, "holds no lake"),
+        ("ls lake nowhere", 2, "no namespace nowhere"),
+        ("ls lake --version 99", 2, "version 99"),
+        ("show lake shop.nothing", 2, "does not exist"),
+        ("show lake shop.orders --version weekly", 2, "no tag 'weekly'"),
+        ("create-namespace lake shop", 2, "already"),
+        ("create-namespace lake a.b", 2, "no namespace a"),
+        ("create-namespace lake x -p nonsense", 2, "not a property"),
+        ("create-table lake shop.orders --schema id:int64", 2, "already"),
+        ("create-table lake shop.t", 2, "which columns"),
+        ("create-table lake shop.t --schema id:int64 --like shop.orders", 2, "which columns"),
+        ("create-table lake shop.t --schema id:nonsense", 2, "no type"),
+        ("create-table lake shop.t --schema id", 2, "not a column"),
+        ("create-table lake shop.t --from missing.csv", 2, "cannot be read"),
+        ("create-table lake shop.t --from prices.doc", 2, "known kind"),
+        ("tag lake nightly", 2, "already"),
+        ("tag lake 12", 2, "is a number"),
+        ("tag lake later 99", 2, "99"),
+        ("untag lake weekly", 2, "no tag"),
+        ("diff lake 1 99", 2, "99"),
+        ("log lake --since weekly", 2, "no tag"),
+        ("rollback lake 99 --yes", 2, "99"),
+        ("rollback lake 1 --yes --table shop.nothing", 2, "no table or view"),
+        ("rollback lake 1 --yes --expected-version 2", 3, "at version 5, not at 2"),
+        ("rollback lake 1", 2, "nobody is there to ask"),
+        ("rollback lake 1 --json", 2, "nobody is there to ask"),
+    ],
+)
+def test_mistakes(made: Lake, run: Command, arguments: str, code: int, said: str) -> None:
+    assert said in run(*arguments.split(), code=code)
+    assert made.version == 5, "nothing was written"
+
+
+def test_a_file_that_turns_out_to_be_broken_makes_no_table(made: Lake, run: Command) -> None:
+    Path("broken.csv").write_text("n\n" + "1\n" * 600_000 + "x\n")
+    assert "broken.csv cannot be read" in run("create-table", "lake", "shop.broken", "--from", "broken.csv", code=2)
+    assert made.tables("shop") == [("shop", "orders")]
+
+
+def test_a_status_for_scripts(made: Lake, run: Command) -> None:
+    with made.transaction() as done:
+        done.create_namespace("x")
+    assert run.json("status", "lake", done.id) == {"transaction": done.id, "outcome": "committed", "version": 6}
+    other = made.transaction()
+    assert run("status", "lake", other.id, code=4) == "undecided\n"
+    made.settle(other.id)
+    assert json.loads(cli_output("status", "lake", other.id, "--json", code=3))["outcome"] == "aborted"
+
+
+def cli_output(*arguments: str, code: int) -> str:
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
+    return done.stdout
+
+
+def on_a_terminal(*arguments: str, answer: str = "") -> tuple[int, str]:
+    """Run a command as a person does, who types an answer; the code, and all that the terminal shows."""
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        os.write(ours, answer.encode())
+        shown = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                shown += chunk
+        except OSError:
+            pass  # how Linux reports that the other end is closed
+    os.close(ours)
+    return process.returncode, shown.decode()
+
+
+def test_a_rollback_asks_first(made: Lake) -> None:
+    code, shown = on_a_terminal("rollback", "lake", "nightly", answer="n\n")
+    assert (code, made.version) == (1, 5)
+    assert "rows +1 -0 = 3" in shown
+    assert "Nothing was changed." in shown
+    assert "\x1b[33mchanged" in shown, "in colours, on a terminal"
+    code, shown = on_a_terminal("rollback", "lake", "nightly", answer="y\n")
+    assert (code, made.version) == (0, 6)
+    assert made.table("shop.orders").to_arrow().num_rows == 3
+
+
+def test_what_was_shown_is_what_is_done_or_nothing(made: Lake, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def agree(would: Any, as_json: bool) -> None:
+        made.table("shop.orders").delete("id = 3")  # somebody else, while the user thinks
+
+    monkeypatch.setattr(history, "_ask", agree)
+    assert "at version 6, not at 5" in run("rollback", "lake", "nightly", code=3)
+    assert made.version == 6
+
+
+def test_names_are_shown_as_they_are(made: Lake, run: Command) -> None:
+    made.create_namespace("[red]x:smile:")
+    assert "[red]x:smile:" in run("ls", "lake")
+    assert "[red]x:smile:" in run("log", "lake")
+
+
+def test_commands_complete_in_a_shell() -> None:
+    asked = os.environ | {"_SEICHE_COMPLETE": "complete_bash", "COMP_WORDS": "seiche roll", "COMP_CWORD": "1"}
+    done = subprocess.run([COMMAND], capture_output=True, text=True, check=False, env=asked)
+    assert done.stdout.split() == ["rollback"]
+
+
+def test_columns_in_a_line() -> None:
+    text = (
+        "id:int64!, name: string ,at:timestamp[us],tags:list<list<string>>,v:float32[8],p:decimal(10,2),d:date32[day]"
+    )
+    assert parse_columns(text) == pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            ("name", pa.string()),
+            ("at", pa.timestamp("us")),
+            ("tags", pa.list_(pa.list_(pa.string()))),
+            ("v", pa.list_(pa.float32(), 8)),
+            ("p", pa.decimal128(10, 2)),
+            ("d", pa.date32()),
+        ]
+    )
+    for wrong in (
+        "",
+        "id",
+        "id:",
+        ":int64",
+        "a:int64,,b:int64",
+        "a:list<>",
+        "a:list<nope>",
+        "a:decimal(99,2)",
+        "a:x[3]",
+    ):
+        with pytest.raises(InvalidInput):
+            parse_columns(wrong)
