@@ -430,7 +430,7 @@ def test_data_files_are_on_disk_before_the_version_that_names_them(
     pylance_table(tmp_path / "t", some_rows(5))
     table = Table.open(LocalStore(tmp_path / "t"))
     monkeypatch.setattr(os, "fsync", recorded)
-    table.append(some_rows(3, 100), max_rows_per_file=2)
+    table.append(some_rows(4, 100), max_rows_per_file=2)
     table.update({"small": "1"}, where="id = 100", mode="columns")
     table.update({"small": "2"}, where="id = 100", mode="rows")
     files = {f"data/{file.path}" for one in table.manifest.fragments for file in one.files}
@@ -439,6 +439,12 @@ def test_data_files_are_on_disk_before_the_version_that_names_them(
     first_version = next(at for at, event in enumerate(events) if "_versions" in event)
     assert sum(event.endswith(".lance") for event in events[:first_version]) == 2
     assert "data" in events[:first_version]
+    events.clear()
+    table.delete("id in (0, 102)")
+    written = [event for event in events if event.startswith("_deletions/")]
+    assert len(written) == 2
+    first_version = next(at for at, event in enumerate(events) if "_versions" in event)
+    assert {*written, "_deletions"} <= set(events[:first_version])
 
 
 def test_overwrite_replaces_rows_and_schema_and_keeps_the_rest(table: RowTable) -> None:

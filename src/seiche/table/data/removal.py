@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from seiche.errors import Corrupt
-from seiche.table.format.deletions import encode_bitmap
+from seiche.table.format.deletions import encode_bitmap, path
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
 
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Removal", "by_fragment", "live_rows", "remove_all", "remove_rows"]
-
-# Starting threads costs more than writing this many small files one after the other, here and far away.
-_FEW_LOCAL = 32
-_FEW = 2
-_PARALLEL = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +63,10 @@ def remove_rows(snapshot: Snapshot, rows: Mapping[int, BitMap]) -> Removal:
     A deletion file holds all deletions of its fragment, the earlier ones too.
     """
     snapshot.manifest.fragments.get(0)  # decodes them once, before several threads would
-    if len(rows) < (_FEW_LOCAL if snapshot.store.lists_in_one_request else _FEW):
-        parts = [_remove(snapshot, fragment_id, offsets) for fragment_id, offsets in rows.items()]
-    else:
-        with ThreadPoolExecutor(min(_PARALLEL, len(rows)), "seiche-delete") as pool:
-            parts = list(pool.map(lambda item: _remove(snapshot, *item), rows.items()))
+    parts = snapshot.store.in_parallel(lambda item: _remove(snapshot, *item), rows.items())
     updated = [fragment for fragment, _ in parts if fragment is not None]
+    # Together: after the first, most of what the others would wait for is on disk already.
+    snapshot.store.flush(path(fragment.id, fragment.deletion_file) for fragment in updated)
     sizes = [size for fragment, size in parts if fragment is not None]
     gone = [fragment_id for fragment_id, (fragment, _) in zip(rows, parts, strict=True) if fragment is None]
     return Removal(tuple(updated), tuple(gone), dict(rows), len(sizes), sum(sizes))
@@ -85,7 +77,11 @@ def remove_all(snapshot: Snapshot) -> Removal | None:
     fragments = snapshot.manifest.fragments
     if not all(fragment.physical_rows for fragment in fragments):
         return None
-    rows = {fragment.id: live_rows(snapshot, fragment) for fragment in fragments}
+    masked = [fragment for fragment in fragments if fragment.HasField("deletion_file")]
+    deleted = dict(
+        zip((one.id for one in masked), snapshot.store.in_parallel(snapshot.deletions.read, masked), strict=True)
+    )
+    rows = {one.id: BitMap(range(one.physical_rows)) - deleted.get(one.id, BitMap()) for one in fragments}
     return Removal(removed=tuple(rows), rows=rows)
 
 
@@ -106,5 +102,6 @@ def _remove(snapshot: Snapshot, fragment_id: int, offsets: BitMap) -> tuple[Data
     made = DataFragment()
     made.CopyFrom(fragment)
     # A bitmap also for few rows: it is made in a tenth of the time, and merged deletions become one anyway.
-    made.deletion_file.CopyFrom(snapshot.deletions.write(fragment_id, snapshot.version, deleted, bitmap=True))
+    file = snapshot.deletions.write(fragment_id, snapshot.version, deleted, bitmap=True, durable=False)
+    made.deletion_file.CopyFrom(file)
     return made, len(encode_bitmap(deleted))

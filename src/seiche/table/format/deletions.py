@@ -151,9 +151,18 @@ class DeletionFiles:
         return offsets
 
     def write(
-        self, fragment_id: int, read_version: int, offsets: BitMap, *, bitmap: bool | None = None
+        self,
+        fragment_id: int,
+        read_version: int,
+        offsets: BitMap,
+        *,
+        bitmap: bool | None = None,
+        durable: bool = True,
     ) -> DeletionFile:
-        """Store the whole vector of the fragment under a new name, and return the entry that points to it."""
+        """Store the whole vector of the fragment under a new name, and return the entry that points to it.
+
+        Who writes many can flush them together: `durable=False` leaves that to the caller.
+        """
         if bitmap is None:
             bitmap = len(offsets) > LARGEST_ARROW
         file = DeletionFile(
@@ -163,7 +172,7 @@ class DeletionFiles:
             num_deleted_rows=len(offsets),
         )
         data = encode_bitmap(offsets) if bitmap else encode_arrow(offsets)
-        put_new(self.store, path(fragment_id, file), data, self.runtime)
+        put_new(self.store, path(fragment_id, file), data, self.runtime, durable=durable)
         return file
 
     def _base(self, file: DeletionFile, where: str) -> Store:

@@ -10,8 +10,9 @@ __all__ = ["put_new"]
 _PATIENCE = Patience(attempts=5, timeout=10.0)
 
 
-def put_new(store: Store, path: str, data: Data, runtime: Runtime) -> None:
-    """Create the file; it is on disk when this returns. `path` must hold a random part, so that nobody else writes it.
+def put_new(store: Store, path: str, data: Data, runtime: Runtime, *, durable: bool = True) -> None:
+    """Create the file; it is on disk when this returns, unless not `durable`. `path` must hold a random part, so that
+    nobody else writes it.
 
     An unclear answer is not passed on as `CommitUnknown`, which would put the commit itself in doubt while it has not
     even begun. The same bytes are put again: whichever copy lands is this file, and one that lands without being needed
@@ -20,7 +21,7 @@ def put_new(store: Store, path: str, data: Data, runtime: Runtime) -> None:
     doubt: CommitUnknown | None = None
     for _ in _PATIENCE.tries(runtime):
         try:
-            store.put_if_absent(path, data)
+            store.put_if_absent(path, data, durable=durable)
         except CommitUnknown as error:
             doubt = error
         except AlreadyExists:
