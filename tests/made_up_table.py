@@ -100,6 +100,8 @@ class MadeUpTable:
         """All fragments into as many new ones as their rows fill, without deletions."""
         on = table or self.table
         manifest = on.manifest
+        if not len(manifest.fragments):
+            return on.version
         deletions = deletion_files(manifest, on.store, self.runtime)
         left = sum(one.physical_rows - len(deletions.read(one)) for one in manifest.fragments)
         on.commit(ReserveFragments(1), read_version=manifest.version)

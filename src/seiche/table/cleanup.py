@@ -20,10 +20,10 @@ from seiche.core.retry import Patience
 from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, SeicheError, Unavailable
 from seiche.store.base import ObjectInfo
 from seiche.store.paths import parent
-from seiche.table.branches import is_inside
 from seiche.table.cleanup_plan import Cleanup, Policy, Removal, choose
 from seiche.table.cleanup_survey import FOLDERS, Names, Needs, Protection, expired, in_batches, listed, look_at_names
 from seiche.table.format.flags import SEICHE_FENCE
+from seiche.table.reachable import Reach
 from seiche.table.refs import References
 from seiche.table.version_folder import VersionFolder
 
@@ -41,8 +41,8 @@ class _Survey:
 
     now: datetime
     folder: VersionFolder
-    names: Names
     needs: Needs
+    theirs: Reach
     going: tuple[int, ...]
     manifests: tuple[Removal, ...]
     files: tuple[Removal, ...]
@@ -99,9 +99,14 @@ class Cleaner:
             if number not in protected and info.modified <= now - self._policy.detached_age
         ]
         going = (*dropped, *detached)
-        needs = self._needs(folder, names, files, going, now)
         manifests = tuple(self._manifest_removals(folder, going))
-        unneeded, young = self._sorted_out(files, needs, manifests, now)
+        needs = Needs(self._here)
+        needs.add_own(folder, going)
+        needs.add_others(names)
+        needs.add_protection(self._protection)
+        theirs = self._theirs(files, needs, manifests, now)
+        needs.add_pending(files, now - self._policy.grace, theirs)
+        unneeded, young = self._sorted_out(files, needs, theirs, now)
         unneeded += self._half_made(folder, now)
         if self._here.branch is None:
             reason = "whoever held a version with it is dead"
@@ -118,17 +123,7 @@ class Cleaner:
             held=held,
             young=young + left_young,
         )
-        return _Survey(now, folder, names, needs, going, manifests, (*unneeded, *left), cleanup)
-
-    def _needs(
-        self, folder: VersionFolder, names: Names, files: Iterable[ObjectInfo], going: Iterable[int], now: datetime
-    ) -> Needs:
-        needs = Needs(self._here)
-        needs.add_own(folder, going)
-        needs.add_others(names)
-        needs.add_protection(self._protection)
-        needs.add_pending(files, now - self._policy.grace)
-        return needs
+        return _Survey(now, folder, needs, theirs, going, manifests, (*unneeded, *left), cleanup)
 
     def _manifest_removals(self, folder: VersionFolder, going: Iterable[int]) -> Iterator[Removal]:
         following = dict(zip(sorted(folder.manifests), sorted(folder.manifests)[1:], strict=False))
@@ -141,20 +136,24 @@ class Cleaner:
                 reason = f"detached version {number} is from {info.modified:%Y-%m-%d %H:%M:%S}"
             yield Removal(info.path, info.size, "manifest", reason)
 
+    def _theirs(self, files: Iterable[ObjectInfo], needs: Needs, manifests: Sequence[Removal], now: datetime) -> Reach:
+        """What the versions that go needed; nothing, unread, if no file is so young that it matters whose it was."""
+        cutoff = now - self._policy.grace
+        matters = any(info.modified > cutoff and not needs.reach.holds(info.path) for info in files)
+        return expired(self._store, (removal.path for removal in manifests if matters))
+
     def _sorted_out(
-        self, files: Iterable[ObjectInfo], needs: Needs, manifests: Sequence[Removal], now: datetime
+        self, files: Iterable[ObjectInfo], needs: Needs, theirs: Reach, now: datetime
     ) -> tuple[list[Removal], int]:
         """The files that nobody needs, and how many more are too young to say so."""
-        unneeded = [info for info in files if not needs.reach.holds(info.path)]
-        old = {info.path for info in unneeded if info.modified <= now - self._policy.grace}
-        # Which versions a file was of matters only if the file itself is not old.
-        theirs = expired(self._store, (removal.path for removal in manifests if len(old) < len(unneeded)))
         found, young = [], 0
-        for info in unneeded:
+        for info in files:
+            if needs.reach.holds(info.path):
+                continue
             kind = FOLDERS[info.path.partition("/")[0]]
             if theirs.holds(info.path):
                 found.append(Removal(info.path, info.size, kind, "only versions that go need it"))
-            elif info.path in old:
+            elif info.modified <= now - self._policy.grace:
                 found.append(Removal(info.path, info.size, kind, "no version needs it"))
             else:
                 young += 1
@@ -177,8 +176,7 @@ class Cleaner:
 
     def _left_behind(self, trees: Iterable[ObjectInfo], names: Names, now: datetime) -> tuple[list[Removal], int]:
         """Files of branches that do not exist: half made, or half deleted."""
-        roots = names.roots()
-        orphans = [info for info in trees if not any(is_inside(info.path, root) for root in roots)]
+        orphans = [info for info in trees if not names.own(info.path)]
         old = [info for info in orphans if info.modified <= now - self._policy.grace]
         reason = "there is no such branch"
         return [Removal(info.path, info.size, _LEFT_BEHIND, reason) for info in old], len(orphans) - len(old)
@@ -225,12 +223,12 @@ class Cleaner:
         names = look_at_names(self._here)
         survey.needs.add_own(VersionFolder.of(self._store), gone)
         survey.needs.add_others(names)
-        survey.needs.add_pending(self._store.list("_transactions"), survey.now - self._policy.grace)
-        roots = names.roots()
+        survey.needs.add_pending(self._store.list("_transactions"), survey.now - self._policy.grace, survey.theirs)
         return [
             removal
             for removal in survey.files
-            if not survey.needs.reach.holds(removal.path) and not any(is_inside(removal.path, root) for root in roots)
+            if not survey.needs.reach.holds(removal.path)
+            and not (removal.kind == _LEFT_BEHIND and names.own(removal.path))
         ]
 
     def _storage_time(self) -> datetime:

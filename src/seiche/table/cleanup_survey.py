@@ -19,7 +19,7 @@ from seiche.table.reachable import Reach
 from seiche.table.refs import LEASE_PROPERTY, References
 from seiche.table.version_folder import VersionFolder
 
-__all__ = ["FOLDERS", "Names", "Needs", "Protection", "in_batches", "listed", "look_at_names"]
+__all__ = ["FOLDERS", "Names", "Needs", "Protection", "expired", "in_batches", "listed", "look_at_names"]
 
 # The directories in which every file belongs to some version, and what files there are called in a plan. Whatever lies
 # elsewhere is not touched: a newer writer may keep there what we know nothing of.
@@ -49,9 +49,19 @@ class Names:
     branches: Mapping[str, Branch]
     leases: Mapping[str, ObjectInfo]
 
-    def roots(self) -> list[str]:
-        """The directories of all branches."""
-        return [refs.branch_root(name) for name in self.branches]
+    def own(self, path: str) -> bool:
+        """Whether a file below `tree` is one of a branch that exists.
+
+        The files of a branch `a/b` lie inside the directory of a branch `a`; which has others only in `data` and in
+        directories that begin with an underscore.
+        """
+        inside = path.removeprefix("tree/")
+        for name in self.branches:
+            if is_inside(inside, name):
+                first = inside[len(name) + 1 :].partition("/")[0]
+                if first == "data" or first.startswith("_"):
+                    return True
+        return False
 
     def left_leases(self, since: datetime) -> dict[str, ObjectInfo]:
         """Those from before `since`: whoever held them is dead."""
@@ -107,8 +117,8 @@ class Needs:
                     line.newest()  # where a manifest store decides, this brings the latest into the directory
                 self._add_folder(branch, line.store, VersionFolder.of(line.store), frozenset())
 
-    def add_pending(self, files: Iterable[ObjectInfo], since: datetime) -> None:
-        """Transactions that no version came from yet: their writers may be just about to commit."""
+    def add_pending(self, files: Iterable[ObjectInfo], since: datetime, gone: Reach) -> None:
+        """Transactions that no version came from yet, nor one of the `gone`: their writers may be about to commit."""
         for info in files:
             if (
                 is_inside(info.path, "_transactions")
@@ -116,6 +126,7 @@ class Needs:
                 and info.path not in self._pending
                 and info.modified > since
                 and not self.reach.holds(info.path)
+                and not gone.holds(info.path)
             ):
                 self._pending.add(info.path)
                 with suppress(NotFound, Corrupt):
