@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import lance
 import numpy as np
 from lance.optimize import CompactionTask
 
@@ -12,6 +13,7 @@ from seiche.store.base import Store
 from seiche.table.data.compact_plan import Options
 from seiche.table.data.copying import has_dictionaries, stored_rows
 from seiche.table.data.fragments import fragment_from_json, fragment_to_json
+from seiche.table.data.native import open_version
 from seiche.table.data.portion import Portion
 from seiche.table.data.removal import live_rows
 from seiche.table.data.row_marks import RowMarks, addresses
@@ -33,10 +35,12 @@ _MODES = {"reencode": "Reencode", "try_binary_copy": "TryBinaryCopy", "force_bin
 def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime) -> tuple[DataFragment, ...]:
     """New fragments with the rows of the portion, in their order, written natively; row ids and versions go along."""
     snapshot = portion.snapshot(store, runtime)
+    dataset: lance.LanceDataset | None = snapshot.dataset
     if has_dictionaries(snapshot.schema):
         # The native compaction of a dataset that was not opened from its file writes dictionaries that nobody can read.
+        dataset = _opened(portion, store)
+    if dataset is None:
         return _copied(snapshot, portion, options)
-    dataset = snapshot.dataset
     task = {
         "task": {"fragments": [fragment_to_json(one) for one in portion.fragments]},
         "read_version": dataset.version,
@@ -52,6 +56,16 @@ def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime
     made = tuple(map(fragment_from_json, json.loads(done.json())["new_fragments"]))
     store.flush(f"data/{file.path}" for fragment in made for file in fragment.files)
     return made
+
+
+def _opened(portion: Portion, store: Store) -> lance.LanceDataset | None:
+    """The version of the portion as it is stored; `None` if it is not, or not any more."""
+    if not portion.published:
+        return None
+    try:
+        return open_version(store, portion.version)
+    except (ValueError, OSError):
+        return None
 
 
 def _copied(snapshot: Snapshot, portion: Portion, options: Options) -> tuple[DataFragment, ...]:

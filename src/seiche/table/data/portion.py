@@ -25,6 +25,8 @@ class Portion:
     version: int
     header: bytes
     encoded: tuple[bytes, ...]
+    # Whether the version has its manifest under its plain name, or had when this was made.
+    published: bool = False
 
     @classmethod
     def of(cls, snapshot: Snapshot, fragments: Sequence[DataFragment]) -> "Portion":
@@ -34,7 +36,9 @@ class Portion:
         if snapshot.published_version is not None:
             # Native code opens a version with dictionaries only if there is a manifest of that number.
             header.version = snapshot.published_version
-        return cls(snapshot.version, header.SerializeToString(), tuple(one.SerializeToString() for one in fragments))
+        encoded = tuple(one.SerializeToString() for one in fragments)
+        published = snapshot.published_version == snapshot.version
+        return cls(snapshot.version, header.SerializeToString(), encoded, published)
 
     @property
     def fragments(self) -> tuple[DataFragment, ...]:
