@@ -85,7 +85,10 @@ def test_every_commit_of_every_process_is_kept(kind: str, request: pytest.Fixtur
 
 
 def test_without_a_manifest_store_that_store_loses_commits(tmp_path: Path) -> None:
-    """That the race above is one."""
-    made, table = race(tmp_path / "table", "")
-    assert len(set(made)) < len(made)
-    assert len(table.manifest.header.config) < PROCESSES * COMMITS
+    """That the race above is one. Chance decides in which round it shows."""
+    for attempt in range(10):
+        made, table = race(tmp_path / f"table{attempt}", "")
+        if len(set(made)) < len(made):
+            assert len(table.manifest.header.config) < PROCESSES * COMMITS
+            return
+    pytest.fail("ten races, and every commit was kept by a store that lets everybody win")

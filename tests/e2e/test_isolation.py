@@ -191,5 +191,11 @@ def test_each_level_keeps_what_it_promises(
 def test_a_broken_commit_is_caught(
     clients: Pool, tmp_path: Path, fault: Fault, isolation: Isolation, expected: set[str]
 ) -> None:
-    found = kinds(check(history(clients, tmp_path, isolation, 12, 7, fault), isolation))
-    assert expected & found.keys(), found
+    """Chance decides in which round it shows."""
+    found: set[str] = set()
+    for attempt in range(8):
+        seen = history(clients, tmp_path / str(attempt), isolation, 12, 7 + attempt, fault)
+        found |= kinds(check(seen, isolation)).keys()
+        if expected & found:
+            return
+    pytest.fail(f"eight histories, and the checker found only {found}")
