@@ -107,10 +107,16 @@ def live_states(store: Store) -> Iterator[State]:
             yield states.of(root)
 
 
-def needed(store: Store) -> set[str]:
-    """The files that must be there for every version to be read, and every table to be written."""
+Spans = dict[str, tuple[int, TableRow]]
+
+
+def needed(store: Store, spans: Spans | None = None) -> set[str]:
+    """The files that must be there for every version to be read, and every table to be written.
+
+    `spans` is filled with the tables: the oldest version that is needed of each, and its newest row.
+    """
     found = {root_name(version) for version in range(latest_root(store).version + 1)}
-    spans: dict[str, tuple[int, TableRow]] = {}
+    spans = {} if spans is None else spans
     state: State | None = None
     for state in live_states(store):
         root = state.root
@@ -153,25 +159,14 @@ def missing(store: Store) -> list[str]:
 
 def garbage(store: Store) -> list[str]:
     """Files that nothing needs, but for those of a clean-up itself and what only speeds things up."""
-    kept = needed(store)
+    spans: Spans = {}
+    kept = needed(store, spans)
+    # The newest version may be published or not.
+    kept.update(f"{row.location}/{Naming.V2.path(row.table_version)}" for _, row in spans.values())
     staying = ("_latest_hint", "_oldest", "_leases/", "_noted/")
-    tables = {row.location: row for row in _newest_rows(store)}
-    published = {
-        f"{location}/{Naming.V2.path(row.table_version)}" for location, row in tables.items() if row.table_version
-    }
-    return sorted(
-        info.path
-        for info in store.list()
-        if info.path not in kept | published
-        and not info.path.startswith(staying)
-        and not info.path.endswith("latest_version_hint.json")
-    )
-
-
-def _newest_rows(store: Store) -> Iterator[TableRow]:
-    *_, state = live_states(store)
-    for _, value in state.scan(tables_under(())):
-        yield rows.decode(value, TableRow)
+    hints = "latest_version_hint.json"
+    listed = [info.path for info in store.list()]
+    return [path for path in listed if path not in kept and not path.startswith(staying) and not path.endswith(hints)]
 
 
 def cleaned(store: DictStore, *, keep: int = 1, seed: int = 900) -> None:

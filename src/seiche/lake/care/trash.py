@@ -75,9 +75,9 @@ class Trash:
         found = self._read(run)
         if found is None:
             raise NotFound(f"there is no clean-up {run!r} in the trash", remedy="`lake.trash()` lists them.", run=run)
-        wanted = [one.path for one in found.files if paths is None or one.path in paths]
+        wanted = {one.path: one for one in found.files if paths is None or one.path in paths}
         # Manifests last: one that stands must name nothing but what stands too.
-        back = [path for path in reversed(_in_order(wanted)) if self._put_back(run, path)]
+        back = [path for path in reversed(_in_order(wanted)) if self._put_back(run, wanted[path])]
         if paths is None:
             self._drop(run)
         return back
@@ -109,7 +109,7 @@ class Trash:
             gone = []
             for one in run.files:
                 verdict = needed(one.path)
-                if verdict and self._put_back(run.id, one.path):
+                if verdict and self._put_back(run.id, one):
                     back.append(one.path)
                 elif verdict is not None:
                     gone.append(one)
@@ -162,11 +162,18 @@ class Trash:
                 self._store.copy_from(self._store, source, target)
                 self._store.delete(source)
 
-    def _put_back(self, run: str, path: str) -> bool:
-        if self._store.exists(path):
-            return False
-        insist(lambda: self._move(_inside(run, path), path), self._runtime)
-        return True
+    def _put_back(self, run: str, one: TrashedFile) -> bool:
+        """Whether it is back now; `False` if it had been there already."""
+        inside = _inside(run, one.path)
+        try:
+            standing = self._store.head(one.path).size
+        except NotFound:
+            insist(lambda: self._move(inside, one.path), self._runtime)
+            return True
+        if standing == one.size:
+            # Names are not used twice: it was brought back before, and only this was left to be done.
+            insist(lambda: self._store.delete(inside), self._runtime)
+        return False
 
     def _drop(self, run: str) -> None:
         """The list goes last, and only if nothing is left."""
