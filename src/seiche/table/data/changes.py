@@ -165,8 +165,8 @@ def find_changes(
         )
     history = _History(versions, from_version, to_version, runtime)
     found = [history.changes(version) for version in range(from_version + 1, to_version + 1)]
-    dataset: Any = open_version(to_version) if to_version else None
-    wanted = _checked(columns, dataset) if dataset is not None else []
+    dataset: Any = open_version(to_version)
+    wanted = _checked(columns, dataset)
     names = history.names(wanted)
     steps = [_Step(one, names[one.version - 1], names[one.version]) for one in found]
     return Changes(from_version, to_version, steps, _schema(dataset, wanted), open_version)
@@ -179,6 +179,8 @@ class _History:
         self._versions = versions
         self._runtime = runtime
         self._first, self._last = first, last
+        if not versions.store.exists(versions.path(last)):
+            raise self._gone(last)
         self._manifest = empty() if first == 0 else self._read(first)
         self._fields: dict[int, tuple[Field, ...]] = {first: tuple(self._manifest.header.fields)}
         self._anew: set[int] = set()
@@ -260,8 +262,6 @@ def _checked(columns: Sequence[str] | None, dataset: Any) -> list[str]:
 
 def _schema(dataset: Any, columns: list[str]) -> pa.Schema:
     """As a scan gives them; every one may be null, for rows from before it existed."""
-    if dataset is None:
-        return pa.schema([])
     planned = scanner(dataset, columns=columns, what=_WHAT, blob_handling="all_binary").projected_schema
     return pa.schema([field.with_nullable(True) for field in planned], planned.metadata)
 

@@ -1,0 +1,255 @@
+"""What changed between two versions: each kind of change, with and without stable row ids, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from seiche.errors import InvalidInput, NotFound
+from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION
+from seiche.table.operations import Opaque
+from seiche.table.row_changes import changes_of
+from seiche.table.table import Table
+from seiche.table.transaction import Transaction
+from seiche.table.versions.naming import Naming
+from tests.row_table import SCHEMA, some_rows
+
+DATA = pa.table({"id": range(10), "name": list("abcdefghij")})
+
+
+@pytest.fixture(params=[False, True], ids=["addresses", "stable row ids"])
+def stable(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def table(tmp_path: Path, stable: bool) -> Table:
+    """Three fragments of four, four and two rows."""
+    return made(tmp_path / "t", DATA, stable)
+
+
+def made(path: Path, data: pa.Table, stable: bool, rows: int = 4) -> Table:
+    lance.write_dataset(data, str(path), max_rows_per_file=rows, enable_stable_row_ids=stable)
+    return Table.open(str(path), durability="os")
+
+
+def found(table: Table, since: int, until: int | None = None) -> list[tuple[str, int, Any, int]]:
+    """Changes as (what, id, name, version), each version's in the order of ids."""
+    rows = table.changes(since, until).to_arrow().to_pylist()
+    listed = [(row[CHANGE_TYPE], row["id"], row.get("name"), row[COMMIT_VERSION]) for row in rows]
+    order = {"delete": 0, "update": 1, "insert": 2}
+    assert [(row[3], order[row[0]]) for row in listed] == sorted((row[3], order[row[0]]) for row in listed)
+    return sorted(listed, key=lambda row: (row[3], order[row[0]], row[1]))
+
+
+class TestRows:
+    def test_inserted(self, table: Table) -> None:
+        table.append([{"id": 20, "name": "x"}, {"id": 21, "name": "y"}])
+        assert found(table, 1) == [("insert", 20, "x", 2), ("insert", 21, "y", 2)]
+
+    def test_deleted_rows_have_the_values_they_had(self, table: Table) -> None:
+        table.delete("id = 3")
+        table.delete("id IN (2, 4, 5, 6, 7)")
+        assert found(table, 1) == [
+            ("delete", 3, "d", 2),
+            *[("delete", number, "abcdefghij"[number], 3) for number in (2, 4, 5, 6, 7)],
+        ]
+        assert found(table, 2, 2) == []
+        assert [row[1] for row in found(table, 2)] == [2, 4, 5, 6, 7]
+
+    def test_updated_by_writing_rows_anew(self, table: Table, stable: bool) -> None:
+        table.update({"name": "'new'"}, where="id IN (1, 8)", mode="rows")
+        if stable:
+            assert found(table, 1) == [("update", 1, "new", 2), ("update", 8, "new", 2)]
+        else:
+            assert found(table, 1) == [
+                ("delete", 1, "b", 2),
+                ("delete", 8, "i", 2),
+                ("insert", 1, "new", 2),
+                ("insert", 8, "new", 2),
+            ]
+
+    def test_updated_in_place(self, table: Table) -> None:
+        table.delete("id = 1")
+        table.update({"name": "'new'"}, where="id IN (2, 9)", mode="columns")
+        assert found(table, 2) == [("update", 2, "new", 3), ("update", 9, "new", 3)]
+
+    def test_merged(self, table: Table, stable: bool) -> None:
+        data = [{"id": 4, "name": "four"}, {"id": 50, "name": "fifty"}]
+        table.merge(data, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+        if stable:
+            assert found(table, 1) == [("update", 4, "four", 2), ("insert", 50, "fifty", 2)]
+        else:
+            assert found(table, 1) == [("delete", 4, "e", 2), ("insert", 4, "four", 2), ("insert", 50, "fifty", 2)]
+
+    def test_each_version_by_itself(self, table: Table, stable: bool) -> None:
+        table.append([{"id": 20, "name": "x"}])
+        table.update({"name": "'y'"}, where="id = 20", mode="columns")
+        table.delete("id = 20")
+        assert found(table, 1) == [("insert", 20, "x", 2), ("update", 20, "y", 3), ("delete", 20, "y", 4)]
+
+    def test_overwritten(self, table: Table) -> None:
+        table.delete("id > 1")
+        table.overwrite(pa.table({"id": [7], "name": ["z"]}))
+        assert found(table, 2) == [("delete", 0, "a", 3), ("delete", 1, "b", 3), ("insert", 7, "z", 3)]
+
+    def test_restored(self, table: Table) -> None:
+        table.delete("id = 3")
+        table.append([{"id": 20, "name": "x"}])
+        table.restore(1)
+        assert found(table, 3) == [("delete", 20, "x", 4), ("insert", 3, "d", 4)]
+
+    def test_restored_over_a_compaction(self, table: Table, stable: bool) -> None:
+        """With row ids it is known that the rows only moved back."""
+        table.update({"name": "'new'"}, where="id = 5", mode="rows")
+        table.compact()
+        version = table.version
+        table.restore(1)
+        if stable:
+            assert found(table, version) == [("update", 5, "f", version + 1)]
+        else:
+            assert len(found(table, version)) == 20
+
+    def test_compaction_and_other_work_shows_nothing(self, table: Table) -> None:
+        table.delete("id IN (0, 5)")
+        version = table.version
+        table.compact()
+        table.reorder(by="name")
+        table.create_index("id", "BTREE")
+        table.update_config({"a": "b"})
+        table.reserve_fragments(3)
+        table.rename_columns({"name": "title"})
+        table.drop_columns("title")
+        assert table.version > version + 6
+        assert found(table, version) == []
+        assert repr(table.changes(version)) == f"<changes after version {version} up to {table.version}: none>"
+        table.delete("id = 9")
+        assert found(table, version) == [("delete", 9, None, table.version)]
+
+    def test_from_before_the_first_version(self, table: Table) -> None:
+        assert [row[1] for row in found(table, 0, 1)] == list(range(10))
+        assert table.changes(0).counts == {1: {"insert": 10}}
+
+    def test_columns_that_got_values(self, table: Table) -> None:
+        table.add_columns({"twice": "id * 2"})
+        changes = table.changes(1).to_arrow()
+        assert changes[CHANGE_TYPE].unique().to_pylist() == ["update"]
+        assert sorted(changes["twice"].to_pylist()) == list(range(0, 20, 2))
+        table.replace_column("name", pa.array(["same"] * 10))
+        assert set(table.changes(2).to_arrow()["name"].to_pylist()) == {"same"}
+        assert table.changes(2).counts == {3: {"update": 10}}
+
+
+class TestColumns:
+    def test_some_columns(self, table: Table) -> None:
+        table.append([{"id": 20, "name": "x"}])
+        changes = table.changes(1, columns=["name"])
+        assert changes.schema.names == ["name", CHANGE_TYPE, COMMIT_VERSION]
+        assert changes.to_arrow().to_pylist() == [{"name": "x", CHANGE_TYPE: "insert", COMMIT_VERSION: 2}]
+        assert table.changes(1, columns=[]).to_arrow().num_rows == 1
+
+    def test_names_are_those_of_the_last_version(self, table: Table) -> None:
+        table.delete("id = 3")
+        table.rename_columns({"name": "title"})
+        table.delete("id = 4")
+        rows = table.changes(1).to_arrow().to_pylist()
+        assert [(row["id"], row["title"]) for row in rows] == [(3, "d"), (4, "e")]
+
+    def test_a_column_that_did_not_exist_yet_is_null(self, table: Table) -> None:
+        table.delete("id = 3")
+        table.add_columns({"twice": "id * 2"})
+        (gone, *rest) = table.changes(1).to_arrow().to_pylist()
+        assert (gone["id"], gone["twice"], gone[CHANGE_TYPE]) == (3, None, "delete")
+        assert all(row["twice"] is not None for row in rest)
+        only = table.changes(1, 3, columns=["twice"]).to_arrow()["twice"].to_pylist()
+        assert only[0] is None
+
+    def test_a_column_of_another_type(self, table: Table) -> None:
+        table.delete("id = 3")
+        table.alter_columns({"path": "id", "data_type": pa.int32()})
+        rows = table.changes(1).to_arrow()
+        assert rows.schema.field("id").type == pa.int32()
+        assert rows["id"].to_pylist()[0] == 3
+
+    def test_an_overwrite_gives_ids_of_fields_anew(self, table: Table) -> None:
+        """The field that was `id` is `other` now: its values must not be shown as those."""
+        table.overwrite(pa.table({"other": ["o"], "id": [1]}))
+        rows = table.changes(1).to_arrow().to_pylist()
+        assert {row["other"] for row in rows if row[CHANGE_TYPE] == "delete"} == {None}
+        assert sorted(row["id"] for row in rows if row[CHANGE_TYPE] == "delete") == list(range(10))
+        assert rows[-1] == {"other": "o", "id": 1, CHANGE_TYPE: "insert", COMMIT_VERSION: 2}
+
+    def test_every_type_of_column(self, tmp_path: Path, stable: bool) -> None:
+        data = some_rows(40)
+        table = made(tmp_path / "all", data, stable, rows=15)
+        table.delete("id % 7 = 3")
+        table.append(some_rows(5, 100))
+        changes = table.changes(0).to_arrow()
+        assert changes.schema.names[:-2] == SCHEMA.names
+        inserted = changes.filter(pa.compute.equal(changes[CHANGE_TYPE], "insert")).drop_columns(
+            [CHANGE_TYPE, COMMIT_VERSION]
+        )
+        assert inserted.to_pylist() == [*data.to_pylist(), *some_rows(5, 100).to_pylist()]
+        deleted = changes.filter(pa.compute.equal(changes[CHANGE_TYPE], "delete")).drop_columns(
+            [CHANGE_TYPE, COMMIT_VERSION]
+        )
+        assert deleted.to_pylist() == [row for row in data.to_pylist() if row["id"] % 7 == 3]
+
+
+class TestReading:
+    def test_in_batches_and_more_than_once(self, tmp_path: Path, stable: bool) -> None:
+        table = made(tmp_path / "many", pa.table({"id": range(30_000)}), stable, rows=20_000)
+        changes = table.changes(0)
+        batches = list(changes)
+        assert len(batches) > 2
+        assert all(batch.schema == changes.schema for batch in batches)
+        assert sum(batch.num_rows for batch in changes) == 30_000
+        assert changes.to_reader().read_all().num_rows == 30_000
+        assert repr(changes) == "<changes after version 0 up to 1: insert 30000>"
+
+    def test_versions_by_tags_and_on_branches(self, table: Table) -> None:
+        table.tag("first")
+        branch = table.branch("dev")
+        branch.append([{"id": 20, "name": "x"}])
+        branch.delete("id = 2")
+        branch.tag("there", 2)
+        assert found(branch, 1) == [("insert", 20, "x", 2), ("delete", 2, "c", 3)]
+        assert branch.changes("there").counts == {3: {"delete": 1}}
+        assert table.changes("first").counts == {}
+        table.append([{"id": 30, "name": "y"}])
+        assert found(table.checkout(1), 1) == []
+        assert table.checkout(2).changes("first").counts == {2: {"insert": 1}}
+        with pytest.raises(InvalidInput, match="main line"):
+            branch.changes("first")
+
+
+class TestRefused:
+    def test_bad_input(self, table: Table) -> None:
+        table.append([{"id": 20, "name": "x"}])
+        for arguments in ((2, 1), (-1, 1), (1, -1), (1, 0)):
+            with pytest.raises(InvalidInput):
+                table.changes(*arguments)
+        with pytest.raises(NotFound, match="no version 9"):
+            table.changes(1, 9)
+        with pytest.raises(NotFound, match="no tag 'nothing'"):
+            table.changes("nothing")
+        for columns in (["nothing"], ["id", "id"]):
+            with pytest.raises(InvalidInput, match="column"):
+                table.changes(1, columns=columns)
+
+    def test_a_version_in_between_that_was_cleaned_up(self, table: Table) -> None:
+        for number in range(3):
+            table.append([{"id": number, "name": "x"}])
+        table.store.delete(Naming.V2.path(3))
+        with pytest.raises(NotFound, match="no version 3, so the changes after 1 are not known"):
+            table.changes(1)
+        assert table.changes(3 + 1).counts == {}
+
+    def test_an_operation_of_a_newer_writer(self, table: Table) -> None:
+        table.append([{"id": 20, "name": "x"}])
+        before, after = (table.checkout(version).manifest for version in (1, 2))
+        unknown = Transaction(1, "u", Opaque(199, b""))
+        with pytest.raises(InvalidInput, match="version 2 was made by an operation that is not understood"):
+            changes_of(before, after, unknown, None, None)  # type: ignore[arg-type]
