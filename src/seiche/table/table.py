@@ -9,7 +9,7 @@ from pyroaring import BitMap
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import InvalidInput, NotFound, RetryableConflict
+from seiche.errors import Corrupt, InvalidInput, NotFound, RetryableConflict
 from seiche.store.base import Store
 from seiche.table import affected
 from seiche.table.branches import finished
@@ -39,6 +39,8 @@ __all__ = ["Table", "Version"]
 
 # How often and how long a verb prepares its change anew.
 _PREPARING = Patience(attempts=10, timeout=30.0)
+# How often and how long a commit is carried over what others commit.
+_COMMITTING = Patience()
 _COMMIT_MESSAGE = "__lance_commit_message"
 
 
@@ -206,7 +208,7 @@ class Table(TableVerbs, CareVerbs):
         if message is not None:
             extra[_COMMIT_MESSAGE] = message
         if isinstance(operation, bytes):
-            given = Transaction.decode(operation, path="the given transaction")
+            given = _given(operation)
             if affected_rows is None:
                 affected_rows = self._packed_rows(given)
             transaction = replace(
@@ -216,12 +218,17 @@ class Table(TableVerbs, CareVerbs):
                 tag=tag or given.tag,
                 properties={**given.properties, **extra},
             )
-        else:
+        elif isinstance(operation, Operation):
             known = self._manifest.version if read_version is None else read_version
             transaction = Transaction(known, str(self._runtime.uuid()), operation, tag, extra)
+        else:
+            raise InvalidInput(
+                f"{type(operation).__name__} cannot be committed",
+                remedy="Give an operation of `seiche.table.operations`, or the bytes of a Lance transaction.",
+            )
         check_version(transaction.read_version)
-        rows = None if affected_rows is None else {one: BitMap(offsets) for one, offsets in affected_rows.items()}
-        self._commit(transaction, rows, _patience(Patience(), attempts, timeout))
+        rows = None if affected_rows is None else _rows(affected_rows)
+        self._commit(transaction, rows, _patience(_COMMITTING, attempts, timeout))
         return self
 
     def pack(
@@ -270,8 +277,8 @@ class Table(TableVerbs, CareVerbs):
         """Rows as an Arrow table: all of them, or the `columns` and the rows that match `filter` (SQL)."""
         from seiche.table.data.native import open_version, scan
 
-        number = self.version if version is None else self.checkout(version).version
-        return scan(open_version(self.store, number), columns, filter)
+        at = self if version is None else self.checkout(version)
+        return scan(open_version(at.store, at.version), columns, filter)
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Prepare the change on the latest version and commit it; again on a newer one after a retryable conflict."""
@@ -302,7 +309,7 @@ class Table(TableVerbs, CareVerbs):
         """Commit a change, and then what follows from it; returns the last one."""
         while True:
             transaction = _transaction(change.operation, snapshot.version, self._runtime)
-            self._commit(transaction, change.affected_rows, Patience())
+            self._commit(transaction, change.affected_rows, _COMMITTING)
             snapshot = Snapshot(self.store, self._manifest, self._runtime)
             following = None if change.then is None else change.then(snapshot)
             if following is None:
@@ -331,8 +338,9 @@ class Table(TableVerbs, CareVerbs):
 
     def _describe(self, version: int) -> Version:
         read = self._versions.read(version)
-        operation = self._versions.transaction(version).operation.name
-        return Version(version, read.manifest.timestamp, operation)
+        inline = read.transaction
+        made = self._versions.transaction(version) if inline is None else Transaction.from_proto(inline)
+        return Version(version, read.manifest.timestamp, made.operation.name)
 
     def _version_at(self, moment: datetime) -> int:
         """The newest version that was made at or before `moment`."""
@@ -351,11 +359,33 @@ class Table(TableVerbs, CareVerbs):
 
 
 def _patience(usual: Patience, attempts: int | None, timeout: float | None) -> Patience:
+    if attempts is None and timeout is None:
+        return usual
+    if attempts is not None and attempts < 1:
+        raise InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.", attempts=attempts)
     return replace(
         usual,
         attempts=usual.attempts if attempts is None else attempts,
         timeout=usual.timeout if timeout is None else timeout,
     )
+
+
+def _given(data: bytes) -> Transaction:
+    try:
+        return Transaction.decode(data, path="the given transaction")
+    except Corrupt as error:
+        remedy = "Give the bytes of a serialised Lance `Transaction` message, as `pack` makes them."
+        raise InvalidInput(error.message, remedy=remedy) from error
+
+
+def _rows(given: Mapping[int, Iterable[int]]) -> Mapping[int, BitMap]:
+    try:
+        return affected.as_rows(given)
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise InvalidInput(
+            f"the affected rows are not what they must be: {error}",
+            remedy="Give the offsets of rows inside their fragment, by the fragment's id: {3: [0, 7]}.",
+        ) from error
 
 
 def _transaction(operation: Operation, read_version: int, runtime: Runtime) -> Transaction:
