@@ -98,6 +98,8 @@ def roll_back(
 ) -> int | Diff:
     """Commit a rollback and return the version that it made; the newest one if there is nothing to undo."""
     states = lake.states
+    if isinstance(tables, str):
+        tables = [tables]
     names = None if tables is None else tuple(parts(name, what="table") for name in tables)
     target = states.at(version_of(states, to))
     state = states.latest()

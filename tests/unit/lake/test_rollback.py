@@ -469,6 +469,16 @@ def test_a_chosen_table_does_not_push_another_aside(lake: Lake) -> None:
     assert lake.tables("shop") == [("shop", "a"), ("shop", "b")]
 
 
+def test_one_chosen_table_may_be_given_as_such_and_none_is_none(lake: Lake) -> None:
+    before = lake.version
+    lake.table("shop.a").append(rows(1))
+    lake.table("shop.b").append(rows(2))
+    at = lake.version
+    assert lake.rollback(to=before, tables=[]) == at
+    lake.rollback(to=before, tables="shop.a")
+    assert (ids(lake, "shop.a"), ids(lake, "shop.b")) == ([], [2])
+
+
 def test_names_that_were_swapped_are_swapped_back(lake: Lake) -> None:
     lake.table("shop.a").append(rows(1))
     lake.table("shop.b").append(rows(2))
