@@ -231,8 +231,9 @@ def test_indices_follow_a_new_name_and_go_with_their_column(table: Table) -> Non
     table.rename_columns({"small": "little"})
     assert "ScalarIndexQuery" in native(table).scanner(filter="little = 3").explain_plan(True)
     assert ids(table, filter="little = 3") == [3]
-    table.alter_columns({"path": "little", "data_type": pa.int64()})
-    table.drop_columns("name")
+    done = table.alter_columns({"path": "little", "data_type": pa.int64()})
+    assert done.notes["indices_dropped"] == ["small_idx"]
+    assert table.drop_columns("name").notes["indices_dropped"] == ["name_idx"]
     assert table.manifest.indices == ()
     assert ids(table, filter="little = 3") == [3]
 

@@ -16,8 +16,9 @@ from seiche.table.data.scanning import quoted, scanner
 from seiche.table.format.fields import path_of
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.operations import Project
+from seiche.table.operations.fields import related
 from seiche.table.preparing.fields import named
-from seiche.table.preparing.schema import check_name, renamed
+from seiche.table.preparing.schema import check_name, indices_on, renamed
 from seiche.table.snapshot import Snapshot
 
 __all__ = ["Alteration", "Altering"]
@@ -106,12 +107,15 @@ class Altering:
         files = self._files.write(snapshot, fragments, fields, new_schema, values, _files, parallel=True)
         operation = merged(manifest, files, _in_place(schema, fields, casts), nullable=preserves_nullability)
         written = [file for each in files.values() for file in each]
+        notes: dict[str, object] = {"cast": ", ".join(old.values())}
+        if indices := indices_on(related(manifest.header.fields, casts), manifest):
+            notes["indices_dropped"] = indices
         return Change(
             operation,
             rows=sum(one.physical_rows - one.deletion_file.num_deleted_rows for one in fragments),
             files=len(written),
             bytes=sum(file.file_size_bytes for file in written),
-            notes={"cast": ", ".join(old.values())},
+            notes=notes,
         )
 
 

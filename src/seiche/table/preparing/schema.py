@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.format.fields import children, path_of
+from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.operations import Project
 from seiche.table.preparing.fields import named
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["Dropping", "Renaming", "check_name", "renamed"]
+__all__ = ["Dropping", "Renaming", "check_name", "indices_on", "renamed"]
 
 
 class Dropping:
@@ -29,8 +30,11 @@ class Dropping:
                 gone.add(field.id)
         kept = tuple(field for field in fields if field.id not in gone)
         _check_rest(fields, kept)
+        notes: dict[str, object] = {"dropped": ", ".join(self._columns)}
+        if indices := indices_on(gone, snapshot.manifest):
+            notes["indices_dropped"] = indices
         # Nothing became mandatory, so what others append meanwhile still fits.
-        return Change(Project(kept, preserves_nullability=True), notes={"dropped": ", ".join(self._columns)})
+        return Change(Project(kept, preserves_nullability=True), notes=notes)
 
 
 class Renaming:
@@ -51,6 +55,12 @@ class Renaming:
         if list(made) == list(fields):
             return None
         return Change(Project(made, preserves_nullability=True), notes={"renamed": len(new_names)})
+
+
+def indices_on(fields: Iterable[int], manifest: Manifest) -> list[str]:
+    """The names of the indices that need one of the fields."""
+    gone = set(fields)
+    return sorted({index.name for index in manifest.indices if not gone.isdisjoint(index.fields)})
 
 
 def renamed(fields: Sequence[Field], names: Mapping[int, str]) -> tuple[Field, ...]:
