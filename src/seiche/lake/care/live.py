@@ -11,6 +11,7 @@ from seiche.lake.tree.node import Node
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.root import Root
 from seiche.lake.tree.search import Item
+from seiche.lake.tree.tree import Tree
 
 __all__ = ["differing", "live_roots", "rows_since"]
 
@@ -40,17 +41,17 @@ def _live(states: States, versions: list[int]) -> Iterator[Root]:
             yield root
 
 
-def rows_since(state: State, before: State | None) -> Iterator[Item]:
-    """The items of a version that another one does not have; all of them if there is no other.
+def rows_since(tree: Tree, before: Tree | None) -> Iterator[Item]:
+    """The items of a version's tree that another one does not have; all of them if there is no other.
 
     Values may be references to definition files. Reads only what the two trees do not share.
     """
     if before is None:
-        yield from state.tree.scan()
+        yield from tree.scan()
         return
-    for key in sorted(differing(before.root.node, state.root.node, state.tree.nodes)):
-        value = state.tree.get(key)
-        if value is not None and value != before.tree.get(key):
+    for key in sorted(differing(before.root, tree.root, tree.nodes)):
+        value = tree.get(key)
+        if value is not None and value != before.get(key):
             yield key, value
 
 

@@ -73,7 +73,7 @@ class Reachable:
                 self.needed.add(target(pointer)[0])
         for pointer in state.tree.walk(seen=self._seen):
             self.needed.add(target(pointer)[0])
-        for key, value in rows_since(state, self._last):
+        for key, value in rows_since(state.tree, None if self._last is None else self._last.tree):
             where = definitions.reference(value)
             if where is not None:
                 self.needed.add(target(where)[0])

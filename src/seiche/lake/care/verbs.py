@@ -10,7 +10,9 @@ from seiche.store.base import Store
 
 if TYPE_CHECKING:
     from seiche.lake.care.expiry import Expiry
+    from seiche.lake.care.fsck import Soundness
     from seiche.lake.care.gc import CleanUp, Progress
+    from seiche.lake.care.health import Health
     from seiche.lake.care.trash import Trash
 
 __all__ = ["CareVerbs"]
@@ -70,3 +72,22 @@ class CareVerbs(ABC):
         from seiche.lake.care.trash import Trash
 
         return Trash(self.store, self.states.runtime)
+
+    def fsck(self, *, repair: bool = False, deep: bool = False, progress: "Progress" = _silent) -> "Soundness":
+        """Prove that the lake is sound: versions, trees, rows, tables, and every file that they need.
+
+        Each problem has a kind, a path, and a remedy. With `repair`, those are mended that can be without a doubt. With
+        `deep`, all data files are read too.
+        """
+        from seiche.lake.care.fsck import check_lake
+
+        return check_lake(self.store, self.states.runtime, repair=repair, deep=deep, progress=progress)
+
+    def health(self, *, orphans: bool = True) -> "Health":
+        """What will hurt before it does, each with the command that helps.
+
+        With `orphans`, all files are listed to see how many of them nothing needs: as long as a dry run of `gc` takes.
+        """
+        from seiche.lake.care.health import examine
+
+        return examine(self, orphans=orphans)

@@ -1,0 +1,236 @@
+"""Proving that the tables of a lake are what its versions say: manifests, their names, and the files that they name."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from seiche.core.runtime import Runtime
+from seiche.errors import Corrupt, NotFound, SeicheError
+from seiche.lake.care.problems import Findings
+from seiche.lake.objects.rows import Manifest as ManifestRef
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.publish import fenced
+from seiche.lake.versions import manifests
+from seiche.store.base import Store
+from seiche.store.paths import join
+from seiche.store.prefix import below
+from seiche.table import invariants
+from seiche.table.format import deletions, file
+from seiche.table.format.deletions import DeletionFiles
+from seiche.table.format.file import ManifestFile
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import DataFile, DataFragment, EncodedFragments, IndexMetadata
+from seiche.table.reachable import index_folder
+from seiche.table.version_files import VersionFiles
+from seiche.table.versions import hint
+from seiche.table.versions.naming import Naming, parse
+
+__all__ = ["TableCheck"]
+
+_ADOPT: Final = "Look at it. `lake.adopt(table)` brings its changes into the lake; nothing was overwritten."
+_PUBLISH: Final = "Plain Lance readers are behind. The next commit, or `fsck(repair=True)`, makes up for it."
+
+
+@dataclass(slots=True)
+class TableCheck:
+    """One Lance table of the lake, as the kept versions know it."""
+
+    lake: Store
+    location: str
+    findings: Findings
+    runtime: Runtime
+    # The newest version of a table at this moment, by its id: others may commit while this looks around.
+    current: Callable[[str], int]
+    deep: bool = False
+    # Manifests that kept versions of the lake name, by the table's version.
+    refs: dict[int, ManifestRef] = field(default_factory=dict)
+    newest: TableRow | None = None
+    files: int = 0
+    _listing: Mapping[str, int] = field(default_factory=dict)
+    _known: set[bytes] = field(default_factory=set)
+    _seen: set[str] = field(default_factory=set)
+
+    def add(self, row: TableRow) -> None:
+        """The table as a kept version of the lake has it."""
+        self.refs.update(manifests(row))
+        if self.newest is None or row.table_version >= self.newest.table_version:
+            self.newest = row
+
+    def check(self) -> None:
+        """Look at every version from the oldest that is kept to the newest."""
+        if not self.refs or self.newest is None:
+            return
+        store = below(self.lake, self.location)
+        self._listing = {info.path: info.size for info in store.list()}
+        self.files = len(self._listing)
+        before: Manifest | None = None
+        for version in range(min(self.refs), self.newest.table_version + 1):
+            read = self._version(store, version)
+            if read is None:
+                before = None
+                continue
+            if before is not None:
+                with self.findings.looking_at("manifest", self._full(self._path(version))):
+                    invariants.check(before, read.manifest)
+            before = read.manifest
+            self._check_files(store, read)
+        self._check_names(store, self.newest)
+
+    def _version(self, store: Store, version: int) -> ManifestFile | None:
+        """The manifest of a version, wherever it can be read from."""
+        ref = self.refs.get(version)
+        staged = None if ref is None else self._staged(store, version, ref)
+        published = self._published(store, version, staged)
+        return published if staged is None else file.decode(staged, path=self._path(version))
+
+    def _staged(self, store: Store, version: int, ref: ManifestRef) -> bytes | None:
+        """The manifest that the lake decided on, if it is still that."""
+        path = self._full(ref.path)
+        sound: list[bytes] = []
+        with self.findings.looking_at("manifest", path, needed_by=f"version {version} of the table"):
+            data = store.get(ref.path)
+            if len(data) != ref.size or hashlib.sha256(data).digest() != ref.sha256:
+                raise Corrupt(f"{path} is not the manifest that the lake decided on")
+            _check_version(file.decode(data, path=path), version, ref.transaction)
+            sound.append(data)
+        return sound[0] if sound else None
+
+    def _published(self, store: Store, version: int, staged: bytes | None) -> ManifestFile | None:
+        """The manifest under its plain name, after comparing it with the one that the lake decided on."""
+        name = Naming.V2.path(version)
+        path = self._full(name)
+        closed = None if staged is None else fenced(staged, path)
+        try:
+            data = store.get(name)
+        except NotFound:
+            self._unpublished(store, version, closed)
+            return None
+        try:
+            read = file.decode(data, path=path)
+            if closed is not None and data != closed and read != file.decode(closed, path=path):
+                self._foreign(path, version)
+                return None
+            ref = self.refs.get(version)
+            _check_version(read, version, ref.transaction if ref is not None else None)
+        except (Corrupt, ValueError) as error:
+            said = error.message if isinstance(error, SeicheError) else str(error)
+            repair = None if closed is None else lambda: store.put(name, closed)
+            self.findings.add("published.damaged", path, said, repair=repair)
+            return None
+        return read
+
+    def _unpublished(self, store: Store, version: int, closed: bytes | None) -> None:
+        name = Naming.V2.path(version)
+        if closed is None:
+            self.findings.add(
+                "published.missing", self._full(name), f"version {version} of the table is missing, later ones exist"
+            )
+            return
+        newest = self.newest is not None and version > self.newest.table_version - len(manifests(self.newest))
+        self.findings.add(
+            "published.missing",
+            self._full(name),
+            f"version {version} of the table was decided and has not got its plain name",
+            _PUBLISH,
+            severity="note" if newest else "error",
+            repair=lambda: store.put_if_absent(name, closed),
+        )
+
+    def _foreign(self, path: str, version: int) -> None:
+        self.findings.add(
+            "published.foreign", path, f"version {version} was written by somebody who does not know the lake", _ADOPT
+        )
+
+    def _check_names(self, store: Store, row: TableRow) -> None:
+        """Nothing above the newest version, and a hint that is of use."""
+        named = (parse(path.removeprefix("_versions/")) for path in self._listing if path.startswith("_versions/"))
+        above = [found[1] for found in named if found is not None and found[1] > row.table_version]
+        newest = self.current(row.id) if above else row.table_version
+        for version in above:
+            if version > newest:
+                self._foreign(self._full(Naming.V2.path(version)), version)
+        if hint.PATH in self._listing and hint.read(store) < newest:
+            self.findings.add(
+                "hint.stale",
+                self._full(hint.PATH),
+                f"the table's hint does not say {newest}",
+                "It only costs time.",
+                severity="note",
+                repair=lambda: hint.write(store, newest),
+            )
+
+    def _check_files(self, store: Store, read: ManifestFile) -> None:
+        manifest = read.manifest
+        needed_by = f"version {manifest.version} of the table"
+        if manifest.header.base_paths:
+            # Some lie elsewhere, where only their own directory can be asked.
+            with self.findings.looking_at("data", self._full(self._path(manifest.version)), needed_by=needed_by):
+                VersionFiles(manifest, store, self.runtime).all()
+            return
+        for fragment in self._fresh(manifest):
+            for one in fragment.files:
+                self._check_data(store, one, fragment, needed_by)
+            if fragment.HasField("deletion_file"):
+                path = self._full(deletions.path(fragment.id, fragment.deletion_file))
+                with self.findings.looking_at("deletions", path, needed_by=needed_by):
+                    DeletionFiles(store, self.runtime).read(fragment)
+        for index in manifest.indices:
+            self._check_index(index, needed_by)
+        if manifest.header.transaction_file and read.transaction is None:
+            # Where the transaction stands in the manifest itself, the file is a courtesy.
+            self._check_exists("transaction", f"_transactions/{manifest.header.transaction_file}", 0, needed_by)
+
+    def _fresh(self, manifest: Manifest) -> Iterator[DataFragment]:
+        """The fragments that no version before had in the same form."""
+        stored = EncodedFragments.FromString(b"".join(manifest.fragments.pieces)).fragments
+        for encoded in stored:
+            if encoded not in self._known:
+                self._known.add(encoded)
+                yield DataFragment.FromString(encoded)
+
+    def _check_data(self, store: Store, one: DataFile, fragment: DataFragment, needed_by: str) -> None:
+        path = f"data/{one.path}"
+        if path in self._seen:
+            return
+        if self._check_exists("data", path, one.file_size_bytes, needed_by) and self.deep:
+            from seiche.table.data.reading_file import check_data_file
+
+            with self.findings.looking_at("data", self._full(path), needed_by=needed_by):
+                check_data_file(store, path, fragment.physical_rows)
+
+    def _check_index(self, index: IndexMetadata, needed_by: str) -> None:
+        if len(index.uuid.uuid) != 16:
+            return
+        folder = index_folder(index.uuid.uuid)
+        for one in index.files:
+            self._check_exists("index", join(folder, one.path), one.size_bytes, needed_by)
+
+    def _check_exists(self, what: str, path: str, size: int, needed_by: str) -> bool:
+        """Whether a file is there and as large as it must be; 0 means that its size is not known."""
+        if path in self._seen:
+            return False
+        self._seen.add(path)
+        found = self._listing.get(path)
+        full = self._full(path)
+        if found is None:
+            self.findings.add(f"{what}.missing", full, f"{full} is missing, which {needed_by} needs")
+        elif size and found != size:
+            said = f"{full} has {found} bytes instead of {size}, which {needed_by} needs"
+            self.findings.add(f"{what}.damaged", full, said)
+        return found is not None and (not size or found == size)
+
+    def _path(self, version: int) -> str:
+        ref = self.refs.get(version)
+        return Naming.V2.path(version) if ref is None else ref.path
+
+    def _full(self, path: str) -> str:
+        return join(self.location, path)
+
+
+def _check_version(read: ManifestFile, version: int, transaction: str | None) -> None:
+    if read.manifest.version != version:
+        raise ValueError(f"it calls itself version {read.manifest.version} instead of {version}")
+    if transaction is not None and (read.transaction is None or read.transaction.uuid != transaction):
+        found = "none" if read.transaction is None else read.transaction.uuid
+        raise ValueError(f"it was made by transaction {found} instead of {transaction}")

@@ -1,0 +1,181 @@
+"""What will hurt before it does: figures of a lake and its tables, and the command that helps."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from seiche.errors import SeicheError
+from seiche.lake.care.given_up import GivenUp
+from seiche.lake.care.leases import leases
+from seiche.lake.care.saved_work import saved_work
+from seiche.lake.objects.keys import name_of, tables_under
+from seiche.lake.objects.names import text
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.pins import pins
+from seiche.lake.state import State, as_relation
+from seiche.lake.versions import LakeVersions, manifests
+from seiche.table.format import roaring
+from seiche.table.format.manifest import Manifest
+from seiche.table.operations.coverage import is_system
+
+if TYPE_CHECKING:
+    from seiche.lake.care.verbs import CareVerbs
+
+__all__ = ["Advice", "Health", "TableHealth", "examine"]
+
+_SMALL_BYTES: Final = 1 << 20
+_SMALL_FRAGMENTS: Final = 100
+_FRAGMENTS: Final = 10_000
+_MANIFEST_BYTES: Final = 8 << 20
+_DELETED: Final = 0.1
+_UNINDEXED: Final = 0.1
+_VERSIONS: Final = 10_000
+_BUFFER: Final = 1.0
+_ORPHANS: Final = 0.1
+_PINNED: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableHealth:
+    """A table in figures. `unindexed` are rows that an index of the table does not cover, at worst."""
+
+    table: str
+    version: int
+    fragments: int
+    small_fragments: int
+    rows: int
+    deleted: int
+    manifest_bytes: int
+    indices: int
+    unindexed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Something to do soon: about what, why, and by which command."""
+
+    about: str
+    finding: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A lake in figures, and what to do about them. `buffer` is how full the root's write buffer is, 1 being its limit.
+
+    `orphans` and `orphan_bytes` are files that nothing needs; `None` if they were not looked for.
+    """
+
+    version: int
+    versions: int
+    expired: int
+    buffer: float
+    leases: int
+    saved: int
+    trash: int
+    trash_bytes: int
+    orphans: int | None
+    orphan_bytes: int | None
+    tables: tuple[TableHealth, ...]
+    advice: tuple[Advice, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return asdict(self)
+
+
+def examine(lake: "CareVerbs", *, orphans: bool) -> Health:
+    """Look at the newest version, and at what lies around it."""
+    state = lake.states.latest()
+    given_up = GivenUp.of(state).versions
+    tables = tuple(_tables(state))
+    runs = list(lake.trash())
+    found = lake.gc(dry_run=True) if orphans else None
+    unneeded = None if found is None else found.unneeded
+    figures = Health(
+        version=state.version,
+        versions=state.version + 1 - len(given_up),
+        expired=len(given_up),
+        buffer=state.root.node.buffer_size / state.definition.root_buffer_max_size_bytes,
+        leases=len(leases(state.store)),
+        saved=sum(1 for _ in saved_work(state.store)),
+        trash=sum(len(run.files) for run in runs),
+        trash_bytes=sum(run.bytes for run in runs),
+        orphans=None if unneeded is None else len(unneeded),
+        orphan_bytes=None if unneeded is None else sum(one.size for one in unneeded),
+        tables=tables,
+        advice=(),
+    )
+    everything = 0 if found is None else found.bytes
+    advice = (*_about_lake(figures, state, lake.store.uri, everything), *_about_tables(tables, lake.store.uri))
+    return replace(figures, advice=advice)
+
+
+def _tables(state: State) -> Iterator[TableHealth]:
+    for key, value in state.scan(tables_under(())):
+        row = as_relation(value)
+        if not isinstance(row, TableRow) or row.type != "managed" or row.format != "lance" or not row.table_version:
+            continue
+        try:
+            manifest = LakeVersions(state.store, row).read(row.table_version).manifest
+        except SeicheError:
+            continue  # damaged: `fsck` says how
+        yield _table(text(name_of(key)), row, manifest)
+
+
+def _table(name: str, row: TableRow, manifest: Manifest) -> TableHealth:
+    fragments = manifest.fragments.decoded()
+    sizes = [sum(file.file_size_bytes or _SMALL_BYTES for file in one.files) for one in fragments]
+    alive = {one.id: one.physical_rows - one.deletion_file.num_deleted_rows for one in fragments}
+    covered: dict[str, set[int]] = {}
+    for index in manifest.indices:
+        if not is_system(index):
+            ids = roaring.decode(index.fragment_bitmap, what=f"the coverage of index {index.name}")
+            covered.setdefault(index.name, set()).update(ids)
+    unindexed = [sum(rows for one, rows in alive.items() if one not in ids) for ids in covered.values()]
+    return TableHealth(
+        table=name,
+        version=row.table_version,
+        fragments=len(fragments),
+        small_fragments=sum(size < _SMALL_BYTES for size in sizes),
+        rows=sum(alive.values()),
+        deleted=sum(one.deletion_file.num_deleted_rows for one in fragments),
+        manifest_bytes=manifests(row)[-1][1].size,
+        indices=len(covered),
+        unindexed=max(unindexed, default=0),
+    )
+
+
+def _about_lake(health: Health, state: State, uri: str, everything: int) -> Iterator[Advice]:
+    if health.versions > _VERSIONS:
+        yield Advice("versions", f"{health.versions} versions are kept", f"seiche expire {uri}")
+    if health.buffer > _BUFFER:
+        finding = f"the root's write buffer is {health.buffer:.0%} full: a large transaction is still on its way down"
+        yield Advice("tree", finding, "the next commits move it down; keep transactions smaller")
+    if health.orphan_bytes and health.orphan_bytes > _ORPHANS * everything:
+        finding = f"{health.orphans} files with {health.orphan_bytes} bytes are needed by nothing"
+        yield Advice("files", finding, f"seiche gc {uri} --run")
+    if health.saved:
+        yield Advice("transactions", f"{health.saved} transactions are saved and hold versions", "lake.settle(id)")
+    for version, who in sorted(pins(state).items()):
+        if version < state.version - _PINNED:
+            finding = f"version {version} is kept for {', '.join(who)}, and with it all that its tables became since"
+            yield Advice("versions", finding, f"seiche untag {uri} NAME")
+
+
+def _about_tables(tables: tuple[TableHealth, ...], uri: str) -> Iterator[Advice]:
+    for one in tables:
+        compact = f"seiche table compact {uri} {one.table}"
+        if one.small_fragments > _SMALL_FRAGMENTS:
+            yield Advice(one.table, f"{one.small_fragments} of {one.fragments} fragments are small", compact)
+        elif one.fragments > _FRAGMENTS:
+            yield Advice(one.table, f"{one.fragments} fragments", compact)
+        if one.deleted > _DELETED * (one.rows + one.deleted):
+            yield Advice(one.table, f"{one.deleted} of {one.rows + one.deleted} rows are deleted", compact)
+        if one.manifest_bytes > _MANIFEST_BYTES:
+            yield Advice(
+                one.table, f"its manifest has {one.manifest_bytes} bytes and is written at each commit", compact
+            )
+        if one.unindexed > _UNINDEXED * max(1, one.rows):
+            finding = f"{one.unindexed} of {one.rows} rows are not in an index that the table has"
+            yield Advice(one.table, finding, f"lake.table({one.table!r}).optimize_indices()")

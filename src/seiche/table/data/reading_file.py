@@ -1,0 +1,27 @@
+"""Reading a data file from end to end."""
+
+from seiche.errors import Corrupt
+from seiche.store.base import Store
+
+__all__ = ["check_data_file"]
+
+_MAGIC = b"LANC"
+
+
+def check_data_file(store: Store, path: str, rows: int) -> None:
+    """`Corrupt` if a data file cannot be read whole, or has another number of rows than it must have (0: not known).
+
+    Data files carry no checksums: a changed value that is still a value is not noticed.
+    """
+    end = store.get_range(path, -len(_MAGIC), len(_MAGIC))
+    if end != _MAGIC:
+        raise Corrupt(f"{path} ends in {end!r} instead of {_MAGIC!r}", path=path)
+    from lance.file import LanceFileReader
+
+    try:
+        reader = LanceFileReader(store.native_uri(path), storage_options=dict(store.native_options) or None)
+        found = sum(batch.num_rows for batch in reader.read_all().to_batches())
+    except (OSError, ValueError, RuntimeError) as error:
+        raise Corrupt(f"{path} cannot be read: {error}", path=path) from error
+    if rows and found != rows:
+        raise Corrupt(f"{path} has {found} rows instead of {rows}", path=path)

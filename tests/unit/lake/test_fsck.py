@@ -1,0 +1,313 @@
+"""Damage of every sort: found, named, and nothing that `fsck` stumbles over."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import seiche
+from seiche.core.runtime import SYSTEM
+from seiche.lake.care.fsck import Soundness, check_lake
+from seiche.lake.care.layout import Sort, place
+from seiche.lake.tree.latest import read_root
+from seiche.lake.tree.names import root_name, root_version
+from seiche.store import open_store
+from seiche.table.versions.naming import Naming, parse
+from tests.unit.lake.conftest import SCHEMA, ids, rows
+
+# So small that there are nodes below the roots, and rows and change sets in files of their own.
+SMALL = {"order": 32, "node_file_max_size_bytes": 8192, "root_buffer_max_size_bytes": 1500, "row_max_size_bytes": 300}
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with everything in it that can be damaged."""
+    folder = tmp_path_factory.mktemp("sound") / "lake"
+    lake = seiche.create(open_store(str(folder), durability="os"), settings=SMALL)
+    lake.create_namespace("shop", {"note": "n" * 400})
+    for name in ("shop.a", "shop.b", "shop.c"):
+        lake.create_table(name, SCHEMA)
+    with lake.transaction() as tx:
+        for number in range(330):
+            tx.create_namespace(f"n{number:03}{'x' * 95}")
+    lake.table("shop.a").append(rows(*range(100)))
+    lake.table("shop.b").append(rows(1, 2, 3))
+    lake.table("shop.a").append(rows(*range(100, 300)))
+    lake.table("shop.a").delete("id IN (5, 150)")
+    lake.table("shop.a").create_index("id", "BTREE")
+    lake.tag("before", lake.version)
+    lake.drop_table("shop.c")
+    waste = lake.transaction()
+    waste.table("shop.b").append(rows(10))
+    lake.gc(dry_run=False, grace=0)
+    tx = lake.transaction()
+    tx.table("shop.b").append(rows(9))
+    tx.save()
+    lake.table("shop.b").append(rows(4))
+    return folder
+
+
+@pytest.fixture
+def folder(sound: Path, tmp_path: Path) -> Path:
+    shutil.copytree(sound, tmp_path / "lake")
+    return tmp_path / "lake"
+
+
+def check(folder: Path, *, repair: bool = False, deep: bool = False) -> Soundness:
+    store = open_store(str(folder), durability="os")
+    return check_lake(store, SYSTEM, repair=repair, deep=deep, progress=lambda _what, _done: None)
+
+
+def of_sort(folder: Path, sort: Sort, inside: str = "") -> list[Path]:
+    """The files of a sort that the lake needs, in order."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    named = [(path, place(str(path.relative_to(folder)))) for path in found]
+    return [path for path, one in named if one.sort is sort and inside in str(path)]
+
+
+def newest(folder: Path) -> int:
+    return max(version for path in folder.iterdir() if (version := root_version(path.name)) is not None)
+
+
+def flip(path: Path, at: float = 0.5) -> None:
+    data = bytearray(path.read_bytes())
+    data[min(len(data) - 1, int(len(data) * at))] ^= 0x40
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def swap(one: Path, other: Path) -> None:
+    data = one.read_bytes()
+    assert data != other.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(data)
+
+
+def live_nodes(folder: Path) -> list[Path]:
+    """Nodes of the newest version."""
+    store = open_store(str(folder), durability="os")
+    root = read_root(store, newest(folder))
+    return [folder / pointer.rpartition("#")[0] for pointer in root.node.children]
+
+
+def staged(folder: Path, table: str) -> list[Path]:
+    """Manifests that the lake decided on, oldest first."""
+    return of_sort(folder, Sort.STAGED, f"shop/{table}-")
+
+
+def published(folder: Path, table: str) -> list[Path]:
+    """Manifests under their plain names, oldest first."""
+    found = of_sort(folder, Sort.MANIFEST, f"shop/{table}-")
+    return sorted(found, key=lambda path: (parse(path.name) or (None, 0))[1])
+
+
+def row_file(folder: Path) -> Path:
+    return of_sort(folder, Sort.ROW)[0]
+
+
+def data(folder: Path) -> list[Path]:
+    return sorted(of_sort(folder, Sort.DATA, "shop/a-"), key=lambda path: path.stat().st_size)
+
+
+Damage = Callable[[Path], object]
+
+DAMAGE: dict[str, tuple[str, Damage]] = {
+    "a root is missing": ("root.missing", lambda at: (at / root_name(3)).unlink()),
+    "a root was cut": ("root.damaged", lambda at: cut(at / root_name(3))),
+    "a bit of a root was flipped": ("root.damaged", lambda at: flip(at / root_name(3))),
+    "two roots were swapped": ("root.damaged", lambda at: swap(at / root_name(3), at / root_name(4))),
+    "a root stands under another name too": (
+        "root.damaged",
+        lambda at: shutil.copy(at / root_name(3), at / root_name(newest(at) + 1)),
+    ),
+    "the newest root is empty": ("root.damaged", lambda at: (at / root_name(newest(at))).write_bytes(b"")),
+    "a node is missing": ("node.missing", lambda at: live_nodes(at)[0].unlink()),
+    "a node was cut": ("node.damaged", lambda at: cut(live_nodes(at)[0])),
+    "a bit of a node was flipped": ("node.damaged", lambda at: flip(live_nodes(at)[1])),
+    "two nodes were swapped": ("node.damaged", lambda at: swap(*live_nodes(at)[:2])),
+    "the definition is missing": ("definition.missing", lambda at: of_sort(at, Sort.DEFINITION)[0].unlink()),
+    "a bit of the definition was flipped": ("definition.damaged", lambda at: flip(of_sort(at, Sort.DEFINITION)[0])),
+    "a row's file is missing": ("row.missing", lambda at: row_file(at).unlink()),
+    "a bit of a row's file was flipped": ("row.damaged", lambda at: flip(row_file(at))),
+    "change sets are missing": ("changes.missing", lambda at: of_sort(at, Sort.CHANGES)[0].unlink()),
+    "change sets were cut": ("changes.damaged", lambda at: cut(of_sort(at, Sort.CHANGES)[0])),
+    "a staged manifest is missing": ("manifest.missing", lambda at: staged(at, "a")[-1].unlink()),
+    "a staged manifest was cut": ("manifest.damaged", lambda at: cut(staged(at, "a")[-1])),
+    "a bit of a staged manifest was flipped": ("manifest.damaged", lambda at: flip(staged(at, "a")[-1])),
+    "staged manifests of two tables were swapped": (
+        "manifest.damaged",
+        lambda at: swap(staged(at, "a")[-1], staged(at, "b")[-1]),
+    ),
+    "a published manifest is missing": ("published.missing", lambda at: published(at, "a")[1].unlink()),
+    "both manifests of a version are missing": (
+        "published.missing",
+        lambda at: (staged(at, "a")[1].unlink(), published(at, "a")[1].unlink()),
+    ),
+    "the newest published manifest is missing": ("published.missing", lambda at: published(at, "a")[-1].unlink()),
+    "a published manifest was cut": ("published.damaged", lambda at: cut(published(at, "a")[-1])),
+    "the end of a published manifest was flipped": ("published.damaged", lambda at: flip(published(at, "a")[-1], 1.0)),
+    "two published manifests were swapped": ("published.foreign", lambda at: swap(*published(at, "a")[1:3])),
+    "a published manifest stands under the next name too": (
+        "published.foreign",
+        lambda at: shutil.copy(published(at, "a")[-1], published(at, "a")[-1].with_name(Naming.V2.file_name(90))),
+    ),
+    "a data file is missing": ("data.missing", lambda at: data(at)[0].unlink()),
+    "a data file was cut": ("data.damaged", lambda at: cut(data(at)[0])),
+    "a data file is empty": ("data.damaged", lambda at: data(at)[0].write_bytes(b"")),
+    "two data files were swapped": ("data.damaged", lambda at: swap(*data(at)[:2])),
+    "the end of a data file was flipped": ("data.damaged", lambda at: flip(data(at)[0], 1.0)),
+    "a deletion file is missing": ("deletions.missing", lambda at: of_sort(at, Sort.DELETIONS)[0].unlink()),
+    "a deletion file was cut": ("deletions.damaged", lambda at: cut(of_sort(at, Sort.DELETIONS)[0])),
+    "a bit of a deletion file was flipped": (
+        "deletions.damaged",
+        lambda at: flip(of_sort(at, Sort.DELETIONS)[0], 0.99),
+    ),
+    "an index file is missing": ("index.missing", lambda at: of_sort(at, Sort.INDEX)[0].unlink()),
+    "an index file was cut": ("index.damaged", lambda at: cut(of_sort(at, Sort.INDEX)[0])),
+    "the hint is nonsense": ("hint.stale", lambda at: (at / "_latest_hint").write_bytes(b"\xff\x00")),
+    "the mark of the oldest version is nonsense": ("hint.stale", lambda at: (at / "_oldest").write_bytes(b"-7")),
+    "a table's hint is old": (
+        "hint.stale",
+        lambda at: of_sort(at, Sort.TABLE_HINT, "shop/a-")[0].write_bytes(b'{"version":1}'),
+    ),
+    "a saved transaction was cut": ("saved.damaged", lambda at: cut(of_sort(at, Sort.SAVED)[0])),
+    "the list of the trash was flipped": (
+        "trash.damaged",
+        lambda at: flip(next(path for path in of_sort(at, Sort.TRASH) if path.name == "list")),
+    ),
+    "a note of a clean-up was cut": ("note.damaged", lambda at: cut(of_sort(at, Sort.NOTE)[0])),
+}
+REPAIRED = {
+    "the newest published manifest is missing",
+    "a published manifest is missing",
+    "a published manifest was cut",
+    "the end of a published manifest was flipped",
+    "the hint is nonsense",
+    "the mark of the oldest version is nonsense",
+    "a table's hint is old",
+}
+
+
+def test_a_sound_lake_is_found_sound_and_has_everything_in_it_that_the_damage_needs(sound: Path) -> None:
+    found = check(sound, deep=True)
+    assert found.problems == ()
+    assert found.ok
+    assert found.nodes >= 3
+    assert found.tables == 3
+    assert len(DAMAGE) >= 30
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_damage_is_found_and_named(what: str, folder: Path) -> None:
+    kind, damage = DAMAGE[what]
+    damage(folder)
+    before = snapshot(folder)
+    found = check(folder, deep=True)
+    assert kind in found.kinds(), found.problems
+    for problem in found.problems:
+        assert problem.path
+        assert problem.message
+        assert problem.remedy
+        assert not problem.repaired
+    assert snapshot(folder) == before, "without repair nothing is written"
+    assert found.ok == all(problem.severity == "note" for problem in found.problems)
+    mended = check(folder, repair=True, deep=True)
+    assert [problem.kind for problem in mended.problems] == [problem.kind for problem in found.problems]
+    again = check(folder, deep=True)
+    if what in REPAIRED:
+        assert again.problems == ()
+    else:
+        assert kind in again.kinds()
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_damage_is_named_leads_to_the_file(folder: Path) -> None:
+    broken = data(folder)[0]
+    cut(broken)
+    (problem,) = check(folder).problems
+    assert folder / problem.path == broken
+    assert "version" in problem.message
+
+
+def test_a_foreign_commit_is_named_with_its_remedy(folder: Path) -> None:
+    DAMAGE["a published manifest stands under the next name too"][1](folder)
+    (problem,) = check(folder).problems
+    assert "adopt" in problem.remedy
+
+
+def test_no_lake_at_all(tmp_path: Path) -> None:
+    found = check(tmp_path)
+    assert found.kinds() == {"root.missing"}
+    assert not found.ok
+
+
+def test_a_lake_of_which_only_one_root_is_left(folder: Path) -> None:
+    for path in list(folder.rglob("*")):
+        if path.is_file() and path.name != root_name(newest(folder)):
+            path.unlink()
+    found = check(folder)
+    assert {"root.missing", "definition.missing", "node.missing"} <= found.kinds()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 1.0])
+def test_every_file_damaged_at_once_does_not_stop_it(share: float, folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file() and path.stat().st_size:
+            flip(path, share)
+    found = check(folder, repair=True, deep=True)
+    assert not found.ok
+    assert "root.damaged" in found.kinds()
+
+
+def test_versions_that_expired_are_nothing_wrong(folder: Path) -> None:
+    lake = seiche.open(str(folder), durability="os")
+    lake.settle(of_sort(folder, Sort.SAVED)[0].stem)
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0)
+    found = lake.fsck(deep=True)
+    assert found.problems == ()
+    assert found.expired > 5
+    assert ids(lake, "shop.b") == [1, 2, 3, 4]
+
+
+def test_a_commit_during_the_check_is_no_foreign_one(folder: Path) -> None:
+    lake = seiche.open(str(folder), durability="os")
+
+    def commit(what: str, _done: int) -> None:
+        if what == "looking at tables":
+            lake.table("shop.a").append(rows(1000))
+
+    assert lake.fsck(progress=commit).problems == ()
+
+
+def test_ids_and_namespaces_that_do_not_fit_are_named(folder: Path) -> None:
+    from seiche.lake.objects.keys import id_key, namespace_key
+    from tests.unit.lake.past import put_row
+
+    lake = seiche.open(str(folder), durability="os")
+    put_row(lake, id_key(lake.table("shop.a").row.id), None)
+    put_row(lake, namespace_key(("shop",)), None)
+    assert {"object.unknown", "object.homeless"} <= lake.fsck().kinds()
+
+
+def test_a_row_of_the_wrong_kind_is_named(folder: Path) -> None:
+    from seiche.lake.objects.keys import tag_key
+    from seiche.lake.objects.rows import ObjectNameRow
+    from tests.unit.lake.past import put_row
+
+    lake = seiche.open(str(folder), durability="os")
+    put_row(lake, tag_key("odd"), ObjectNameRow(key=b"C===x y"))
+    assert "row.damaged" in lake.fsck().kinds()
+
+
+def test_values_that_changed_are_beyond_it(folder: Path) -> None:
+    """Data files have no checksums: what is a value still passes. Said here so that nobody relies on the contrary."""
+    flip(data(folder)[-1], 0.01)
+    assert check(folder, deep=True).problems == ()
