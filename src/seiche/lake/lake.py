@@ -35,6 +35,8 @@ from seiche.store.base import Store
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from seiche.lake.engines.lance_namespace import LakeNamespace
+
 __all__ = ["Lake", "Status", "create", "open_lake"]
 
 T = TypeVar("T")
@@ -196,6 +198,15 @@ class Lake(HistoryVerbs, CareVerbs):
         with self.reading():
             self.state().table(full)
         return LakeTable(self, full)
+
+    def namespace(self) -> "LakeNamespace":
+        """The lake for pylance: `lance.dataset(namespace_client=lake.namespace(), table_id=["shop", "orders"])`.
+
+        `lake.table(name).to_lance()` gives the better handle: it follows when others commit.
+        """
+        from seiche.lake.engines.lance_namespace import LakeNamespace
+
+        return LakeNamespace(self)
 
     def namespaces(self, inside: str | Sequence[str] = ()) -> list[Name]:
         """The namespaces directly in another one, or the outermost ones."""

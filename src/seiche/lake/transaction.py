@@ -34,6 +34,7 @@ from seiche.lake.work import Work
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from seiche.lake.engines.lance_namespace import TransactionNamespace
     from seiche.lake.handles import TransactionTable
 
 __all__ = ["Transaction"]
@@ -82,6 +83,7 @@ class Transaction(Statements):
         self.unflushed: list[str] = []
         # Names as this transaction sees them, where it changed them: a table's id, or None where it is gone.
         self.names: dict[bytes, str | None] = {}
+        self._lance: TransactionNamespace | None = None
 
     @property
     def base(self) -> int:
@@ -94,6 +96,15 @@ class Transaction(Statements):
 
         self.check_running()
         return TransactionTable(self, self._edit(parts(name)).row.id)
+
+    def namespace(self) -> "TransactionNamespace":
+        """The lake as this transaction sees it, for pylance: what it commits there becomes part of the transaction."""
+        from seiche.lake.engines.lance_namespace import TransactionNamespace
+
+        self.check_running()
+        if self._lance is None:
+            self._lance = TransactionNamespace(self)
+        return self._lance
 
     def create_namespace(self, name: str | Sequence[str], properties: Mapping[str, str] | None = None) -> None:
         """Make a namespace; the one around it must exist."""

@@ -1,0 +1,134 @@
+"""Committing a version that pylance has built, under the number that pylance has given it."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from seiche.core.runtime import Runtime
+from seiche.lake.edits import TableEdit
+from seiche.lake.engines.native_manifest import NativeManifest, new_files
+from seiche.lake.engines.staged_table import StagedTable
+from seiche.lake.made import Made
+from seiche.lake.objects.keys import table_key
+from seiche.lake.objects.names import Name
+from seiche.lake.objects.rows import Manifest as ManifestRef
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.state import State
+from seiche.lake.versions import LakeVersions, staged_path
+from seiche.lake.work import CONTENT
+from seiche.store.paths import join
+from seiche.table.build import empty
+from seiche.table.format.manifest import Manifest
+
+if TYPE_CHECKING:
+    from seiche.lake.lake import Lake
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["NativeEdit", "NativeVersion", "commit_native", "reference"]
+
+
+def reference(native: NativeManifest) -> ManifestRef:
+    """How the lake's row names such a manifest: by its content, so that staging it again changes nothing."""
+    digest = hashlib.sha256(native.data)
+    return ManifestRef(
+        path=staged_path(native.version, digest.hexdigest()),
+        transaction=native.message.uuid,
+        sha256=digest.digest(),
+        size=len(native.data),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NativeEdit(TableEdit):
+    """An edit that makes one version, and has its manifest already: it is that version or none.
+
+    It is never rebased. Its client has told its user a number, and will look for its own transaction under it.
+    """
+
+    native: NativeManifest | None = None
+
+    @property
+    def worked(self) -> bool:
+        return True
+
+    def _made(self, state: State, now: TableRow, uuid: str, runtime: Runtime, *, durable: bool) -> Made:
+        if self.native is None or now.table_version != self.native.version - 1:
+            raise self._conflict(state, f"version {now.table_version} was committed meanwhile")
+        ref = reference(self.native)
+        before = () if durable or now.manifest is None else (*now.earlier, now.manifest)
+        content = isinstance(self.native.transaction.operation, CONTENT)
+        row = replace(
+            now,
+            table_version=self.native.version,
+            logical_version=now.logical_version + content,
+            manifest=ref,
+            earlier=before,
+        )
+        return Made(row, {join(now.location, ref.path): self.native.data}, (self.native.data,))
+
+
+@dataclass(frozen=True, slots=True)
+class NativeVersion:
+    """A version that pylance wants to make of a table. `declared` is the row of a table that does not exist yet."""
+
+    name: Name
+    native: NativeManifest
+    declared: TableRow | None = None
+
+    def join(self, transaction: "Transaction") -> None:
+        """Make it what the transaction does to the table, after a look at what it does."""
+        made = self._created(transaction, self.declared) if self.declared else self._changed(transaction)
+        transaction.put_edit(made)
+
+    def _changed(self, transaction: "Transaction") -> NativeEdit:
+        edit = StagedTable(transaction, self.name).edit
+        versions = LakeVersions(transaction.state.store, edit.row)
+        if edit.row.table_version == self.native.version - 1:
+            previous = versions.read(edit.row.table_version).manifest
+            self.native.check_follows(
+                previous, transaction.runtime, load=lambda version: versions.read(version).manifest
+            )
+            self._note_files(transaction, edit.row, previous)
+        return NativeEdit(row=edit.row, key=edit.key, found=edit.found, found_key=edit.found_key, native=self.native)
+
+    def _created(self, transaction: "Transaction", row: TableRow) -> NativeEdit:
+        transaction._check_free(self.name)
+        previous = before_first(self.native)
+        self.native.check_follows(previous, transaction.runtime)
+        self._note_files(transaction, row, previous)
+        key = table_key(self.name)
+        transaction.names[key] = row.id
+        return NativeEdit(row=row, key=key, native=self.native)
+
+    def _note_files(self, transaction: "Transaction", row: TableRow, previous: Manifest) -> None:
+        # pylance flushes nothing: without this, a power failure could leave the commit without its rows.
+        transaction.unflushed += [join(row.location, path) for path in new_files(previous, self.native.manifest)]
+
+
+def commit_native(lake: "Lake", versions: Sequence[NativeVersion], since: int) -> int:
+    """Commit all of them or none, each under its own number; returns the version of the lake.
+
+    `since` is a version of the lake from before any of their files were written: a clean-up since then may have taken
+    them for garbage. Told twice, the same versions are committed once. Raises a conflict if a table is not at the
+    version before.
+    """
+    words = (f"{text}" for one in versions for text in (*one.name, one.native.message.uuid))
+    transaction = lake.transaction(key=f"lance {' '.join(words)}")
+    for one in versions:
+        one.join(transaction)
+    intent = transaction.intent()
+    if intent is None:
+        return transaction.base
+    return lake.decide(replace(intent, base=min(since, intent.base)))
+
+
+def before_first(native: NativeManifest) -> Manifest:
+    """What stands before the first version of a table: nothing, in the format that pylance chose for it."""
+    header = native.manifest.header
+    return empty(
+        stable_row_ids=native.manifest.has_stable_row_ids,
+        data_format=header.data_format.version,
+        config=header.config,
+        table_metadata=header.table_metadata,
+    )

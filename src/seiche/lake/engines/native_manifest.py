@@ -1,0 +1,133 @@
+"""A version that pylance has built and left for us to decide on."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from seiche.core.runtime import Runtime
+from seiche.errors import Corrupt, InvalidInput, NotFound
+from seiche.lake.engines.differences import difference
+from seiche.store.base import Store
+from seiche.table.build import build
+from seiche.table.format import deletions, file
+from seiche.table.format.index_details import FRAGMENT_REUSE, find
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
+from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
+from seiche.table.operations import Operation, Rewrite
+from seiche.table.transaction import Transaction
+
+__all__ = ["NativeManifest", "check_no_cleanup", "new_files", "read_native"]
+
+_CLEANUP = "lance.auto_cleanup."
+
+
+@dataclass(frozen=True, slots=True)
+class NativeManifest:
+    """The bytes that pylance wrote, and what they say: a version, and the transaction that makes it of the last one."""
+
+    data: bytes
+    manifest: Manifest
+    message: TransactionMessage
+
+    @property
+    def version(self) -> int:
+        return self.manifest.version
+
+    @property
+    def transaction(self) -> Transaction:
+        return Transaction.from_proto(self.message)
+
+    def check_follows(
+        self, previous: Manifest, runtime: Runtime, load: Callable[[int], Manifest] | None = None
+    ) -> None:
+        """Refuse it unless it is exactly what its transaction makes of `previous`; `load` gives earlier versions.
+
+        It would become the base of every later version, while later commits are checked against its transaction alone:
+        if one said something else than the other, rows would be lost without anybody noticing.
+        """
+        transaction = self.transaction
+        transaction = replace(transaction, operation=with_reuse_index(transaction.operation, self.manifest))
+        schema = None if load is None else lambda: load(transaction.read_version).header.fields
+        made = build(previous, transaction, runtime=runtime, load=load, read_schema=schema, managed=True)
+        check_same(made, self.manifest)
+        check_no_cleanup(previous, self.manifest)
+
+
+def read_native(store: Store, path: str, version: int) -> NativeManifest:
+    """The version that pylance left at `path`."""
+    try:
+        data = store.get(path)
+    except NotFound as error:
+        raise InvalidInput(
+            f"{store.uri}: the manifest {path} that is to become version {version} is not there",
+            remedy="Nothing was committed. Run the operation again.",
+            path=path,
+        ) from error
+    read = file.decode(data, path=path)
+    if read.manifest.version != version:
+        raise InvalidInput(
+            f"{path} calls itself version {read.manifest.version}, and is to become version {version}",
+            remedy="Nothing was committed. Run the operation again.",
+            path=path,
+        )
+    if read.transaction is None:
+        raise InvalidInput(
+            f"{path} does not say what it changes: it has no transaction inside",
+            remedy="Commit with a release of pylance that writes transactions into manifests, as 14 does.",
+            path=path,
+        )
+    return NativeManifest(data, read.manifest, read.transaction)
+
+
+def with_reuse_index(operation: Operation, made: Manifest) -> Operation:
+    """A Rewrite with the fragment-reuse index that it brings, which only the version that it makes tells of."""
+    if not isinstance(operation, Rewrite):
+        return operation
+    return replace(operation, frag_reuse_index=find(made.indices, FRAGMENT_REUSE))
+
+
+def check_same(made: Manifest, native: Manifest) -> None:
+    """`Corrupt` if the two are not the same version, whoever built them."""
+    found = difference(made, native)
+    if found is not None:
+        raise Corrupt(
+            f"pylance built version {native.version} otherwise than its transaction says: {found}",
+            remedy="Nothing was committed. Use the verbs of the lake's own table, and report this.",
+        )
+
+
+def check_no_cleanup(*versions: Manifest) -> None:
+    """Refuse tables that pylance would clean up by itself after a commit: it would delete what old versions need."""
+    if any(name.startswith(_CLEANUP) for one in versions for name in one.header.config):
+        raise InvalidInput(
+            "the table is set up to be cleaned up by pylance, which knows nothing of the lake's older versions",
+            remedy=f"Remove the settings `{_CLEANUP}*` with `update_config` of the lake's table; `lake.gc` cleans up.",
+        )
+
+
+def new_files(before: Manifest, after: Manifest) -> Iterator[str]:
+    """Files that the later version names and the earlier one does not, in the table's own directory."""
+    for fragment in after.fragments:
+        old = before.fragments.get(fragment.id)
+        if old != fragment:
+            yield from _files(fragment, old or DataFragment())
+    known = {index.uuid.uuid for index in before.indices}
+    for index in after.indices:
+        if index.uuid.uuid not in known and not index.HasField("base_id"):
+            yield from _index_files(index)
+
+
+def _files(fragment: DataFragment, old: DataFragment) -> Iterator[str]:
+    known = {one.path for one in old.files}
+    for one in fragment.files:
+        if one.path not in known and not one.HasField("base_id"):
+            yield f"data/{one.path}"
+    mask = fragment.deletion_file
+    if fragment.HasField("deletion_file") and mask != old.deletion_file and not mask.HasField("base_id"):
+        yield deletions.path(fragment.id, mask)
+
+
+def _index_files(index: IndexMetadata) -> Iterator[str]:
+    for one in index.files:
+        yield f"_indices/{UUID(bytes=index.uuid.uuid)}/{one.path}"

@@ -1,0 +1,31 @@
+"""Paths as pylance and a namespace tell them to each other: from the root of the object store, not of the table."""
+
+from urllib.parse import unquote
+
+from seiche.errors import InvalidInput
+from seiche.store.base import Store
+from seiche.store.paths import valid
+
+__all__ = ["object_path", "path_inside"]
+
+
+def object_path(store: Store, path: str = "") -> str:
+    """The path of a file of `store` below the bucket, or for local files below `/`."""
+    uri = store.native_uri(path)
+    _, scheme, rest = uri.partition("://")
+    if not scheme:
+        return uri.lstrip("/")
+    return unquote(rest.partition("/")[2])
+
+
+def path_inside(store: Store, native: str) -> str:
+    """The path below the root of `store` of a file that pylance named; `InvalidInput` if it lies elsewhere."""
+    start = object_path(store).rstrip("/") + "/"
+    inside = native.lstrip("/").removeprefix(start)
+    if len(inside) == len(native.lstrip("/")) or not valid(inside):
+        raise InvalidInput(
+            f"{native} is not a file of the table at {store.uri}",
+            remedy="The table was dropped and made anew, or belongs to another lake: open it again.",
+            path=native,
+        )
+    return inside
