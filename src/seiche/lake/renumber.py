@@ -17,19 +17,25 @@ from seiche.table.operations import CreateIndex, Operation, Rewrite, RewriteGrou
 
 __all__ = ["renumbered", "reserved", "trimmed"]
 
+# Where a fragment went that there is no more.
+_NOWHERE = -1
+
 
 def renumbered(built: Manifest, folded: Folded, work: Work, store: Store) -> tuple[Manifest, dict[int, int]]:
     """The built version with everything that depends on the final numbers put right, and which fragments were moved.
 
     The transaction's own fragments are the last ones of the built version, in their order. Where it had deleted rows of
     them again, the deletion file is named after the fragment and gets a copy under the new name. Row ids that it gave
-    out follow the table's counter, and row versions say the version that is really made.
+    out follow the table's counter, and row versions say the version that is really made. Numbers of fragments that the
+    transaction made and removed again are among those moved: they may stand for others now.
     """
-    if not folded.added:
-        return built, {}
-    final = built.fragments.decoded()[-len(folded.added) :]
-    moved = {old.id: new.id for old, new in zip(folded.added, final, strict=True) if old.id != new.id}
-    if not folded.bare:
+    final = built.fragments.decoded()[-len(folded.added) :] if folded.added else ()
+    same = {old.id for old, new in zip(folded.added, final, strict=True) if old.id == new.id}
+    moved = dict.fromkeys(_given(work) - same, _NOWHERE)
+    moved |= {old.id: new.id for old, new in zip(folded.added, final, strict=True) if old.id != new.id}
+    if built.has_stable_row_ids:
+        _check_indices(folded.followers, moved, built)
+    if not folded.added or not folded.bare:
         return built, moved
     shift = built.header.next_row_id - _rows(folded.added) - work.base.header.next_row_id
     changes: dict[int, DataFragment | None] = {}
@@ -116,6 +122,29 @@ def _without(index: IndexMetadata, moved: Mapping[int, int]) -> IndexMetadata:
     covered = roaring.decode(index.fragment_bitmap, what=f"the coverage of index {index.name}")
     made.fragment_bitmap = roaring.encode(covered - type(covered)(moved))
     return made
+
+
+def _given(work: Work) -> set[int]:
+    """The numbers that the transaction gave to fragments of its own."""
+    return set(range(work.base.max_fragment_id + 1, work.settled.max_fragment_id + 1)) if work.followers else set()
+
+
+def _check_indices(followers: Sequence[Operation], moved: Mapping[int, int], built: Manifest) -> None:
+    """Native code turns the places that an index knows into stable row ids before it leaves out those of fragments that
+    are not covered, and fails where a fragment is shorter than the one that had its number.
+    """
+    for index in (
+        one for operation in followers if isinstance(operation, CreateIndex) for one in operation.new_indices
+    ):
+        known = roaring.decode(index.fragment_bitmap, what=f"the coverage of index {index.name}")
+        taken = [number for number in known if number in moved and built.fragments.get(number) is not None]
+        if taken:
+            raise RetryableConflict(
+                f"the transaction built the index {index.name!r} over rows of its own, and their fragments have other"
+                " numbers now.",
+                remedy="Nothing was written. Run it again; build indices last, or in a transaction of their own.",
+                fragments=taken,
+            )
 
 
 def _copy_deletions(old: DataFragment, new_id: int, store: Store) -> None:
