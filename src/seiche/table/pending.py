@@ -64,14 +64,14 @@ class Pending:
     def build(self, latest: Manifest | None = None, *, managed: bool = False) -> tuple[Transaction, Manifest]:
         """The transaction as rebased over everything checked, and the version that it makes after that.
 
-        `latest` is what it is built on, if that is not the last version checked but one that is not committed yet.
+        `latest` is what it is built on, if that is not the last version checked but one that is not committed yet: a
+        step of the same work, which may have made the very columns that this one is about.
         """
+        read_schema = self._read_schema if latest is None else None
         if latest is None:
             latest = self._load(self.checked)
         ready = settled(latest, self._rebase.finish(latest, self._deletions))
-        made = build(
-            latest, ready, runtime=self._runtime, load=self._load, read_schema=self._read_schema, managed=managed
-        )
+        made = build(latest, ready, runtime=self._runtime, load=self._load, read_schema=read_schema, managed=managed)
         return ready, made
 
     def _newer(self, newest: int) -> Iterator[Committed]:
