@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 
 from seiche import SeicheError, __version__
-from seiche.cli import demo, history, lake, store
+from seiche.cli import care, demo, history, lake, store
 from seiche.cli.failures import ExitCode, describe, describe_usage, exit_code
 from seiche.cli.output import print_line
 
@@ -41,6 +41,11 @@ app.command()(history.tag)
 app.command()(history.untag)
 app.command()(history.tags)
 app.command()(history.rollback)
+app.command()(care.expire)
+app.command()(care.gc)
+app.command()(care.trash)
+app.command()(care.fsck)
+app.command()(care.health)
 
 
 def _print_version(wanted: bool) -> None:
