@@ -118,7 +118,7 @@ def expire(
     before = GivenUp.of(state)
     if dry_run:
         return plan
-    if not plan.versions and len(before.versions) == len(before.tombstones):
+    if not plan.versions and len(before.tombstones) + len(list(_buried(states, before))) == len(before.versions):
         return replace(plan, done=True)
     decision = _Decision(states, policy, plan)
     forgotten = 0

@@ -1,0 +1,330 @@
+"""Which versions an expiry gives up, which it keeps and why, and what is left of those that are gone."""
+
+from datetime import timedelta
+
+import pytest
+
+import seiche
+from seiche import InvalidInput, Lake, NotFound, RetryableConflict
+from seiche.core.clock import SimulatedClock
+from seiche.core.runtime import Runtime
+from seiche.lake.care.given_up import GivenUp
+from seiche.lake.care.ranges import NONE, Ranges
+from seiche.lake.lake import open_lake
+from seiche.lake.objects.keys import export_key, retention_key
+from seiche.lake.objects.rows import ExportRow
+from seiche.lake.tree.latest import read_root
+from seiche.lake.tree.names import OLDEST, root_name
+from seiche.testing import DictStore
+from tests.simulation.lake_model import SCHEMA, append
+from tests.unit.lake.past import put_row
+
+DAY = timedelta(days=1).total_seconds()
+
+
+class Model:
+    """A lake on a clock of its own, one version a day."""
+
+    def __init__(self, **settings: object) -> None:
+        self.runtime = Runtime.seeded(1)
+        self.store = DictStore(runtime=self.runtime)
+        self.lake = seiche.create(self.store, runtime=self.runtime, settings=settings)
+        self.days(1)
+        self.lake.create_namespace("shop")
+        self.days(1)
+        self.lake.create_table("shop.a", SCHEMA)
+        self.days(1)
+
+    def days(self, number: float) -> None:
+        assert isinstance(self.runtime.clock, SimulatedClock)
+        self.runtime.clock.advance(number * DAY)
+
+    def commits(self, number: int) -> None:
+        """So many versions more, one a day."""
+        for count in range(number):
+            self.lake.run(lambda tx: tx.table("shop.a").apply(append(f"{self.lake.version}-{count}")))  # noqa: B023
+            self.days(1)
+
+    def live(self) -> list[int]:
+        newest = self.lake.version
+        return [one for one in range(newest + 1) if read_root(self.store, one).expired_at_millis is None]
+
+
+@pytest.fixture
+def model() -> Model:
+    """Versions 0 to 12, the last one made a day ago."""
+    made = Model()
+    made.commits(10)
+    assert made.lake.version == 12
+    return made
+
+
+def test_by_default_the_last_week_is_kept(model: Model) -> None:
+    plan = model.lake.expire(dry_run=True)
+    # Version 5 ceased to be the newest seven days ago, at the end of its day; 6 was still the newest after that.
+    assert plan.versions == Ranges(((0, 6),))
+    assert not plan.done
+    assert model.live() == list(range(13)), "a dry run does nothing"
+    assert model.lake.version == 12
+    done = model.lake.expire()
+    assert (done.versions, done.done) == (plan.versions, True)
+    assert model.live() == list(range(6, 14)), "and the one that says so"
+    assert model.lake.expire().versions == NONE
+    assert model.lake.version == 13, "with nothing to do nothing is committed"
+
+
+def test_a_version_counts_as_old_from_when_it_ceased_to_be_the_newest(model: Model) -> None:
+    model.days(100)
+    model.commits(1)
+    assert model.lake.expire(dry_run=True, keep=1).versions == Ranges(((0, 12),))
+    moment = model.runtime.clock.now() - timedelta(days=6)
+    model.lake.expire(keep=1)
+    assert open_lake(model.store, as_of=moment, runtime=model.runtime).version == 12
+
+
+def test_some_are_kept_however_old(model: Model) -> None:
+    model.days(1000)
+    assert model.lake.expire(dry_run=True).versions == Ranges(((0, 10),))
+    assert model.lake.expire(keep=5, dry_run=True).versions == Ranges(((0, 8),))
+    assert model.lake.expire(keep=99, dry_run=True).versions == NONE
+    assert model.lake.expire(older_than="0s", keep=1, dry_run=True).versions == Ranges(((0, 12),))
+
+
+def test_policy_of_the_definition() -> None:
+    model = Model(maximum_version_age_millis=int(2 * DAY * 1000), minimum_versions_to_keep=2)
+    model.commits(10)
+    assert model.lake.expire(dry_run=True).versions == Ranges(((0, 11),))
+    plan = Model(
+        maximum_version_age_millis=int(2 * DAY * 1000),
+        minimum_versions_to_keep=2,
+        maximum_version_age_millis_overrides={3: int(900 * DAY * 1000), 4: 1},
+    )
+    plan.commits(10)
+    found = plan.lake.expire(dry_run=True)
+    assert 3 not in found.versions
+    assert 4 in found.versions
+    assert found.why(3) == ("the lake's definition keeps it for 900 days, 0:00:00",)
+    plan.days(900)
+    assert 3 in plan.lake.expire(dry_run=True).versions
+
+
+@pytest.mark.parametrize("wrong", [{"keep": 0}, {"keep": -1}, {"older_than": "soon"}, {"older_than": -1}])
+def test_nonsense_is_refused(model: Model, wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        model.lake.expire(**wrong)  # type: ignore[arg-type]
+    assert model.lake.version == 12
+
+
+def test_what_is_needed_is_kept_and_the_plan_says_why(model: Model) -> None:
+    lake = model.lake
+    lake.tag("first", 2)
+    lake.tag("also", 2)
+    put_row(lake, export_key("small"), ExportRow(version=3, location="elsewhere", mode="minimal"))
+    put_row(lake, export_key("whole"), ExportRow(version=4, location="elsewhere", mode="full"))
+    reader = open_lake(model.store, version=5, lease="1h", runtime=model.runtime)
+    plan = lake.expire(older_than="0s", keep=1)
+    assert plan.versions == Ranges.of([0, 1, 4, *range(6, 16)])
+    assert plan.why(2) == ("tag also needs it", "tag first needs it")
+    assert plan.why(3) == ("export small needs it",)
+    assert plan.why(5)[0].startswith("a reader holds it until")
+    assert plan.why(16) == (
+        "it is the newest",
+        "it is one of the newest 1",
+        "it was the newest less than 0:00:00 ago",
+    )
+    assert plan.why(0) == ()
+    assert model.live() == [2, 3, 5, 16, 17]
+    reader.close()
+    lake.untag("first")
+    lake.untag("also")
+    assert lake.expire(older_than="0s", keep=1).versions == Ranges.of([2, 5, 16, 17, 18])
+
+
+def test_a_saved_transaction_keeps_its_base_and_all_that_came_since(model: Model) -> None:
+    tx = open_lake(model.store, runtime=model.runtime).transaction(lifetime=30 * DAY)
+    tx.table("shop.a").apply(append("mine"))
+    tx.save()
+    model.commits(5)
+    plan = model.lake.expire(older_than="0s", keep=1)
+    assert plan.versions == Ranges(((0, 12),))
+    assert any(tx.id in why for why in plan.why(13))
+    model.lake.resume(tx.id).commit()
+    assert model.lake.expire(older_than="0s", keep=1).versions.spans[0][0] == 12, "once decided it holds nothing"
+
+
+def test_a_saved_transaction_that_is_too_old_holds_nothing(model: Model) -> None:
+    tx = model.lake.transaction(lifetime=DAY)
+    tx.table("shop.a").apply(append("mine"))
+    tx.save()
+    model.commits(1)
+    assert 12 not in model.lake.expire(older_than="0s", keep=1, dry_run=True).versions
+    model.days(2)
+    assert 12 in model.lake.expire(older_than="0s", keep=1, dry_run=True).versions
+
+
+def test_an_expired_version_leaves_its_name_its_ids_and_its_times(model: Model) -> None:
+    with model.lake.transaction(key="the one", properties={"who": "me"}) as tx:
+        tx.table("shop.a").apply(append("mine"))
+    model.commits(3)
+    before = read_root(model.store, tx.version or 0)
+    at = [model.lake.log()[-1 - version].time for version in range(model.lake.version)]
+    model.lake.expire(older_than="0s", keep=1)
+    root = read_root(model.store, tx.version or 0)
+    assert root.expired_at_millis is not None
+    assert [(one.id, one.outcome, one.properties) for one in root.transactions] == [(tx.id, "committed", {"who": "me"})]
+    assert (root.root_id, root.prev_eff_micros, root.version) == (before.root_id, before.prev_eff_micros, tx.version)
+    assert not root.node.keys
+    assert not root.node.buffer
+    entries = model.lake.log()
+    assert [entries[-1 - version].time for version in range(len(at))] == at
+    assert entries[-1].expired_at is not None
+    with pytest.raises(NotFound, match="has expired"):
+        open_lake(model.store, version=tx.version)
+    with pytest.raises(NotFound, match="has expired"):
+        open_lake(model.store, as_of=at[3], runtime=model.runtime)
+
+
+def test_outcomes_are_forgotten_by_id_only_below_the_fence_and_epochs_never(model: Model) -> None:
+    lake = model.lake
+    with lake.transaction(key="old", stream="s", epoch=7, owner="me") as old:
+        old.table("shop.a").apply(append("old"))
+    model.commits(3)
+    with lake.transaction(key="young") as young:
+        young.table("shop.a").apply(append("young"))
+    done = lake.expire(older_than="0s", keep=1)
+    assert done.forgotten > 10
+    assert lake.status(old.id).outcome == "undecided"
+    assert lake.status(young.id).outcome == "committed", "it is in a version that is kept"
+    again = lake.transaction(stream="s", epoch=7, owner="me")
+    again.table("shop.a").apply(append("twice"))
+    again.commit()
+    assert again.replayed, "an epoch is remembered for ever"
+
+
+def test_a_clean_up_does_not_make_it_forget(model: Model) -> None:
+    """A clean-up raises the fence too, far above what may expire."""
+    with model.lake.transaction(key="young") as young:
+        young.table("shop.a").apply(append("young"))
+    tx = model.lake.transaction()
+    model.store.put(f"{model.lake.table('shop.a').row.location}/data/lost.lance", b"")
+    assert model.lake.gc(dry_run=False, grace=0).fence == model.lake.version
+    tx.table("shop.a").apply(append("late"))
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+    model.lake.expire()
+    assert model.lake.status(young.id).outcome == "committed"
+    model.lake.tag("kept", 9)
+    assert model.lake.rollback(to=9) > 9, "versions below a clean-up's fence are as good as any other"
+
+
+def test_what_was_given_up_cannot_be_needed_again(model: Model) -> None:
+    lake = model.lake
+    lake.expire()
+    for act in (
+        lambda: lake.tag("late", 3),
+        lambda: lake.rollback(to=3),
+        lambda: open_lake(model.store, version=3, lease="1h", runtime=model.runtime),
+    ):
+        with pytest.raises(NotFound, match="expired"):
+            act()
+
+
+def test_given_up_is_decided_before_any_root_is_touched(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    from seiche.lake.care import expiry
+
+    monkeypatch.setattr(expiry, "_bury", lambda states, state: NONE)
+    model.lake.expire()
+    assert model.live() == list(range(14))
+    with pytest.raises(NotFound, match="being given up"):
+        model.lake.tag("late", 3)
+    with pytest.raises(NotFound, match="being given up"):
+        open_lake(model.store, version=3, lease="1h", runtime=model.runtime)
+    assert open_lake(model.store, version=3, runtime=model.runtime).version == 3, "reading it is still possible"
+    assert list(model.store.list("_leases")) == []
+    monkeypatch.undo()
+    model.lake.expire()
+    assert model.live()[0] == 6
+
+
+def test_tombstones_are_not_looked_at_again(model: Model) -> None:
+    from seiche.testing import CountingStore
+
+    model.lake.expire(older_than="0s", keep=1)
+    model.commits(2)
+    model.lake.expire(older_than="0s", keep=1)
+    model.commits(1)
+    given_up = GivenUp.of(model.lake.state())
+    assert len(given_up.tombstones) == 12
+    counting = CountingStore(model.store)
+    lake = open_lake(counting, runtime=model.runtime)
+    counting.reset()
+    lake.gc(dry_run=True)
+    read = counting.counts["get"]
+    assert read < 12, f"{read} files were read for {len(model.live())} versions and a table"
+
+
+def test_names_are_never_freed_and_the_oldest_is_noted(model: Model) -> None:
+    model.lake.expire(older_than="0s", keep=1)
+    assert all(model.store.exists(root_name(version)) for version in range(14))
+    assert int(model.store.get(OLDEST)) == 12
+    model.store.delete("_latest_hint")
+    assert open_lake(model.store, runtime=model.runtime).version == 13
+
+
+def test_a_reader_that_comes_between_decision_and_tombstone_is_late(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took its lease just before the decision, and the expiry did not see it when it planned."""
+    from seiche.lake.care import expiry
+    from seiche.lake.care.leases import HeldVersion, leases
+
+    looks = 0
+    reader: list[Lake] = []
+
+    def looked_for(store: DictStore) -> list[HeldVersion]:
+        """The first two times are those of plans."""
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            reader.append(open_lake(model.store, version=3, lease="1h", runtime=model.runtime))
+        return leases(store) if looks > 2 else []
+
+    monkeypatch.setattr(expiry, "leases", looked_for)
+    done = model.lake.expire()
+    assert done.late == Ranges.of([3])
+    assert model.live()[0] == 3
+    assert reader[0].table("shop.a") is not None
+    monkeypatch.undo()
+    assert model.lake.expire().late == Ranges.of([3])
+    reader[0].close()
+    assert model.lake.expire().late == NONE
+    assert model.live()[0] == 6
+
+
+def test_given_up_is_kept_through_a_rollback(model: Model) -> None:
+    before = GivenUp.of(model.lake.state())
+    model.lake.expire()
+    model.lake.rollback(to=7)
+    assert GivenUp.of(model.lake.state()).versions == Ranges(((0, 6),)) != before.versions
+    assert model.lake.state().get(retention_key("given_up")) is not None
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 5, 7, 8], "0-2,5,7-8"), ([2, 1, 2], "1-2")]
+)
+def test_ranges(numbers: list[int], text: str) -> None:
+    made = Ranges.of(numbers)
+    assert str(made) == text
+    assert Ranges.parse(text) == made
+    assert list(made) == sorted(set(numbers))
+    assert len(made) == len(set(numbers))
+    assert all(number in made for number in numbers)
+    assert 4 not in made
+    assert list(made.missing(9)) == [number for number in range(9) if number not in numbers]
+    assert made | Ranges.of([4, 6]) == Ranges.of([*numbers, 4, 6])
+
+
+@pytest.mark.parametrize("text", ["x", "3-1", "-4", "1-2-3", "1.5"])
+def test_ranges_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Ranges.parse(text)
