@@ -482,7 +482,6 @@ def test_every_method_of_a_dataset_is_known_to_read_or_to_commit_or_to_be_refuse
     static = {"commit", "commit_batch", "drop", "from_pydantic_model"}
     writes_files_only = {
         "create_index_uncommitted",
-        "deep_clone",
         "merge_existing_index_segments",
         "merge_index_metadata",
         "new_file_session",

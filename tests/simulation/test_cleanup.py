@@ -3,7 +3,7 @@ refers to a version at the same moment. Nothing that is needed ever goes; what n
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,15 +15,16 @@ from seiche.core.runtime import Runtime
 from seiche.errors import NotFound, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.store.prefix import below
-from seiche.table import cleanup
 from seiche.table.cleanup import Cleaner
 from seiche.table.cleanup_plan import Cleanup, Policy
 from seiche.table.cleanup_survey import Names, Needs
+from seiche.table.format.refs import Tag
 from seiche.table.reachable import Reach
 from seiche.table.refs import References
 from seiche.table.table import Table
-from seiche.table.versions.naming import parse
-from seiche.testing import Call, DictStore, SimulatedStore, crash_points
+from seiche.table.versions.naming import Naming, parse
+from seiche.table.versions.stored import PutVersions
+from seiche.testing import Call, DictStore, SimulatedStore, Stopped, crash_points
 from seiche.testing.scheduling import Process, explore
 from tests.made_up_table import MadeUpTable, missing_files, paths_below, simulated
 from tests.simulation.cleanup_model import Broken, World
@@ -104,18 +105,6 @@ def _forget_how_long_versions_are_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Policy, "version_age", property(lambda _: timedelta(0)))
 
 
-def _take_the_age_of_a_version_for_that_of_its_successor(patch: pytest.MonkeyPatch) -> None:
-    def choose(stored: Mapping[int, datetime], policy: Policy, now: datetime, protected: Mapping[int, str]) -> Any:
-        gone = []
-        for version in sorted(stored)[: -policy.retain]:
-            if version in protected or stored[version] > now - policy.version_age:
-                break
-            gone.append(version)
-        return gone, {}
-
-    patch.setattr(cleanup, "choose", choose)
-
-
 @pytest.mark.parametrize(
     "plant",
     [
@@ -127,7 +116,6 @@ def _take_the_age_of_a_version_for_that_of_its_successor(patch: pytest.MonkeyPat
         _forget_references,
         _forget_how_old_files_are,
         _forget_how_long_versions_are_kept,
-        _take_the_age_of_a_version_for_that_of_its_successor,
     ],
 )
 def test_a_clean_up_that_forgets_something_is_caught(
@@ -209,6 +197,36 @@ def test_failing_storage_is_settled_or_told() -> None:
         done += after.error is None
     assert tried > 100
     assert done >= 3
+
+
+def test_a_crash_while_versions_are_put_back_leaves_no_gap() -> None:
+    """A tag appears when all old versions are gone already. They come back from the newest down."""
+    scene = Scene()
+    counts: set[int] = set()
+    for stop in range(1, 400):
+        store = scene.fresh()
+
+        def tag(call: Call, store: Store = store) -> None:
+            if call.verb == "delete" and call.path.endswith(Naming.V2.file_name(scene.newest - 1)):
+                versions = set(versions_of(store))
+                references = References(PutVersions(below(store, "table")))
+                store.put("table/_refs/tags/late.json", Tag(version=2).encode())
+                assert scene.newest in versions
+                assert references.tags().keys() == {"late"}
+
+        process = SimulatedStore(store, on_call=tag, plan={stop: "stop_after"})
+        try:
+            done = clean(process)
+        except Stopped:
+            versions = versions_of(store)
+            assert versions == list(range(versions[0], scene.newest + 1)), (stop, versions)
+            assert not missing_files(store, ROOTS)
+            counts.add(len(versions))
+        else:
+            assert done.kept == tuple(range(2, scene.newest + 1))
+            assert versions_of(store) == list(done.kept)
+            break
+    assert counts >= set(range(1, scene.newest))
 
 
 def _tags(table: Table, _: Store) -> None:

@@ -152,3 +152,47 @@ def test_bringing_back_interrupted_anywhere_loses_nothing() -> None:
         assert list(at(crash.store, 66).trash()) == []
         count += 1
     assert count >= 20
+
+
+def torn() -> DictStore:
+    """A lake whose hints are wrong, and of which published manifests are missing or damaged."""
+    store = copied(NEGLECTED)
+    lake = at(store, 60)
+    for name in TABLES[:2]:
+        row = lake.table(name).row
+        paths = sorted(info.path for info in store.list(f"{row.location}/_versions"))
+        store.delete(paths[0])
+        store.delete(paths[-1])
+        store.put(paths[1], b"torn")
+    store.put("_latest_hint", b"3")
+    store.put("_oldest", b"nonsense")
+    return store
+
+
+TORN = torn()
+
+
+def mend(store: SimulatedStore) -> object:
+    return at(store, 70).fsck(repair=True)
+
+
+@pytest.mark.parametrize("faults", [None, UNANSWERED], ids=["crash", "unanswered"])
+def test_mending_interrupted_anywhere_makes_nothing_worse_and_is_finished_by_the_next(
+    faults: tuple[Fault, ...] | None,
+) -> None:
+    before = at(copied(TORN), 81).fsck()
+    assert len(before.problems) == 8
+    assert len(missing(TORN)) == 2
+    count = 0
+    options = {} if faults is None else {"faults": faults}
+    for crash in crash_points(lambda: copied(TORN), mend, **options):
+        store = crash.store
+        assert isinstance(store, DictStore)
+        found = at(store, 82).fsck()
+        assert found.kinds() <= before.kinds(), str(crash)
+        assert len(found.problems) <= len(before.problems), str(crash)
+        assert at(store, 83).fsck(repair=True).ok, str(crash)
+        assert at(store, 84).fsck().problems == (), str(crash)
+        usable(store, 85)
+        count += 1
+    assert count >= 60

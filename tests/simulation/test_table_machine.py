@@ -30,12 +30,13 @@ from seiche.errors import (
     IncompatibleConflict,
     NotFound,
     RetryableConflict,
+    SeicheError,
     Unavailable,
 )
 from seiche.store.base import Data
 from seiche.table.build import build
 from seiche.table.commit import Committer
-from seiche.table.format import file, roaring
+from seiche.table.format import roaring
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field, IndexMetadata
 from seiche.table.format.row_ids import RowIds, RowVersions
@@ -500,16 +501,18 @@ def takes_absence_for_no(committer: Committer, version: int, transaction: Transa
         return False
 
 
-def takes_the_name_for_a_loss(committer: Committer, made: Manifest, transaction: Transaction) -> bool:
+def takes_the_name_for_a_loss(
+    committer: Committer, version: int, transaction: Transaction, data: Data, failure: SeicheError
+) -> bool:
     for _ in range(50):
         try:
-            committer.versions.claim(made.version, file.encode(made, transaction.encode()))
+            committer.versions.claim(version, data)
             return True
         except AlreadyExists:
             return False
         except (CommitUnknown, Unavailable):
             continue
-    raise committer._unknown(made.version, transaction)
+    raise committer._unknown(version, transaction)
 
 
 def builds_on_what_it_read(pending: Pending, **_: object) -> tuple[Transaction, Manifest]:
@@ -534,7 +537,7 @@ MUTANTS: dict[str, tuple[object, str, object, str]] = {
     "rows are not compared": (Rebase, "_check_other_rows", lambda *_: None, "gone already"),
     "others' deletions are forgotten": (Rebase, "_merged", writes_only_its_own_vector, "gone already|expected"),
     "absent counts as no": (Committer, "_settled", takes_absence_for_no, "told that it failed"),
-    "a taken name counts as a loss": (Committer, "_claim", takes_the_name_for_a_loss, "told that it failed"),
+    "a taken name counts as a loss": (Committer, "_claim_again", takes_the_name_for_a_loss, "told that it failed"),
     "built on the version that was read": (Pending, "build", builds_on_what_it_read, "expected"),
 }
 

@@ -9,7 +9,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import ConflictError, RetryableConflict, SeicheError
 from seiche.lake.edits import Planned
 from seiche.lake.intent import Intent
-from seiche.lake.making import Made
+from seiche.lake.made import Made
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import transaction_key
 from seiche.lake.objects.rows import TransactionRow
@@ -17,10 +17,11 @@ from seiche.lake.publish import Publisher
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree import transactions
-from seiche.lake.tree.latest import write_hint
+from seiche.lake.tree.latest import read_root, write_hint
 from seiche.lake.tree.root import millis
 from seiche.lake.tree.swap import Lost, publish, stage
 from seiche.lake.tree.transactions import TransactionRecord
+from seiche.lake.tree.tree import Change
 
 __all__ = ["Answer", "Committer"]
 
@@ -55,7 +56,8 @@ class _Group:
     files: dict[str, bytes] = field(default_factory=dict)
     planned: list[Planned] = field(default_factory=list)
     records: list[TransactionRecord] = field(default_factory=list)
-    unflushed: list[str] = field(default_factory=list)
+    # The tree with all messages, if it is known already.
+    change: Change | None = None
     rollback_to: int | None = None
     min_base: int = 0
 
@@ -82,13 +84,20 @@ class Committer:
         Nobody is told that he lost before the root that he lost against is durable; if that root loses itself, the
         whole group is planned again.
         """
-        for _ in self.patience.tries(self.runtime):
-            base = self.states.latest()
-            group = _Group(base, base)
-            for intent in intents:
-                self._admit(intent, group)
-            if not group.records or self._put(group):
-                return [group.answers[intent.id] for intent in intents]
+        # Once for all attempts: what the statements wrote does not depend on what others do.
+        self.states.store.flush(path for intent in intents for path in intent.unflushed)
+        staged: set[str] = set()
+        for attempt in self.patience.tries(self.runtime):
+            with self.states.store.turn() as waited:
+                guessed = attempt == 1 and not waited
+                base = self._base(intents) if guessed else self.states.latest()
+                group = _Group(base, base)
+                for intent in intents:
+                    self._admit(intent, group)
+                if guessed and any(answer.error is not None for answer in group.answers.values()):
+                    continue  # the version that it was tried on may have expired and been cleared away meanwhile
+                if not group.records or self._put(group, staged):
+                    return [group.answers[intent.id] for intent in intents]
         version = self.states.known.version
         outrun = RetryableConflict(
             f"in {self.patience.attempts} attempts other writers were faster each time; the lake is now at version"
@@ -97,20 +106,31 @@ class Committer:
         )
         return [Answer(error=outrun)] * len(intents)
 
+    def _base(self, intents: Sequence[Intent]) -> State:
+        """The version to begin with. Where nobody else seems to be, a look for a newer one is saved: the root decides.
+
+        That it was quiet when the transaction began is a guess about the time since, and costs one attempt if wrong.
+        """
+        known = self.states.known
+        if self.states.quiet and all(intent.base == known.version for intent in intents):
+            return known
+        return self.states.latest()
+
     def abort(self, transaction_id: str) -> None:
         """See to it that a transaction that is not decided yet is decided against, by a root that says so."""
         for _ in self.patience.tries(self.runtime):
-            base = self.states.latest()
-            if base.outcome(transaction_id) is not None:
-                return
-            row = TransactionRow(
-                version=base.version + 1, outcome="aborted", decided_at_millis=millis(self.runtime.clock.now())
-            )
-            group = _Group(base, base)
-            group.messages.append((transaction_key(transaction_id), rows.encode(row), transaction_id))
-            group.records.append(TransactionRecord(transaction_id, base.version, outcome="aborted"))
-            if self._put(group):
-                return
+            with self.states.store.turn():
+                base = self.states.latest()
+                if base.outcome(transaction_id) is not None:
+                    return
+                row = TransactionRow(
+                    version=base.version + 1, outcome="aborted", decided_at_millis=millis(self.runtime.clock.now())
+                )
+                group = _Group(base, base)
+                group.messages.append((transaction_key(transaction_id), rows.encode(row), transaction_id))
+                group.records.append(TransactionRecord(transaction_id, base.version, outcome="aborted"))
+                if self._put(group, set()):
+                    return
         raise RetryableConflict(
             f"transaction {transaction_id} could not be settled: other writers were faster each time.",
             transaction_id=transaction_id,
@@ -134,7 +154,8 @@ class Committer:
         """Say in the error which transaction was in the way: the latest one since that wrote what this one wants to."""
         keys = intent.keys
         for version in range(base.version, max(intent.base, base.version - _BLAMED), -1):
-            for record in self.states.at(version).root.transactions:
+            # Of a version that has expired meanwhile it is not known any more what it wrote.
+            for record in read_root(self.states.store, version).transactions:
                 if keys.intersection(record.keys or ()):
                     error.message += f" That was transaction {record.id} in version {version} of the lake."
                     error.details |= {"winner": record.id, "winner_version": version}
@@ -166,27 +187,33 @@ class Committer:
             if one.made is not None:
                 group.files |= one.made.files
         group.planned += planned
-        group.unflushed += intent.unflushed
         if intent.rollback_to is not None:
             group.rollback_to = intent.rollback_to
         group.min_base = max(group.min_base, intent.min_base)
+        change = state.tree.apply(messages, self.runtime)
+        # Several are applied once more, together: otherwise each would leave nodes that only the next one needs.
+        group.change = None if group.messages else change
         group.messages += messages
-        group.state = state.after(state.tree.apply(messages, self.runtime).tree, group.files)
+        group.state = state.after(change.tree, group.files)
         return Answer(version)
 
     def _stowed(self, value: bytes, state: State) -> tuple[bytes, dict[str, bytes]]:
         kind = rows.kind_of(value).__name__.removesuffix("Row").lower()
         return definitions.stow(value, kind, (), self.runtime, most_bytes=state.definition.row_max_size_bytes)
 
-    def _put(self, group: _Group) -> bool:
-        """Write the files, then the root, then what only speeds others up: `False` if somebody else has the version."""
+    def _put(self, group: _Group, staged: set[str]) -> bool:
+        """Write the files, then the root, then what only speeds others up: `False` if somebody else has the version.
+
+        `staged` are files that an earlier attempt has written.
+        """
         base = group.base
         for one in group.planned:
             self._publish_before(base, one)
-        base.store.flush(group.unflushed)
-        change = base.tree.apply(group.messages, self.runtime)
+        change = group.change or base.tree.apply(group.messages, self.runtime)
         records, side_file, side_files = transactions.stow(group.records, self.runtime)
-        stage(base.store, {**group.files, **change.files, **side_files}, runtime=self.runtime)
+        files = {**group.files, **change.files, **side_files}
+        stage(base.store, {path: files[path] for path in files.keys() - staged}, runtime=self.runtime)
+        staged |= files.keys()
         root = base.root.successor(
             change.tree.root,
             root_id=str(self.runtime.uuid()),
@@ -209,6 +236,9 @@ class Committer:
         if isinstance(outcome, Lost):
             return False
         self.states.advance(root)
+        for one in group.planned:
+            if one.made is not None:
+                one.made.remember(base.manifests)
         self._publish_after(group.planned)
         write_hint(base.store, root.version)
         return True

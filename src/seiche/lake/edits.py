@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from seiche.core.runtime import Runtime
 from seiche.errors import RetryableConflict
-from seiche.lake.making import Made, make_versions
+from seiche.lake.care.restorable import check_restorable
+from seiche.lake.made import Made
+from seiche.lake.making import make_versions
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import id_key, name_of, trash_key
 from seiche.lake.objects.names import text
@@ -14,7 +16,7 @@ from seiche.lake.state import State, as_relation
 from seiche.lake.work import Folded, Work
 from seiche.store.prefix import below
 from seiche.table.bases import deletion_files
-from seiche.table.operations import Overwrite
+from seiche.table.operations import Overwrite, Restore
 
 __all__ = ["AGAIN", "Planned", "TableEdit", "trashed"]
 
@@ -117,11 +119,19 @@ class TableEdit:
     def _made(self, state: State, now: TableRow, uuid: str, runtime: Runtime, *, durable: bool) -> Made:
         if self.work is None or not self.worked:
             return Made(now)
+        progress = self.work.progress
+        if durable and progress.made is not None and progress.row == now:
+            return progress.made
         folded = self.work.folded(deletion_files(self.work.base, below(state.store, now.location), runtime))
         self._check_content(state, now, folded)
-        return make_versions(
-            self.work, folded, now, state.store, uuid=uuid, runtime=runtime, table=self.name, durable=durable
+        if isinstance(folded.content, Restore):
+            check_restorable(state, now, folded.content.version, table=self.name)
+        made = make_versions(
+            self.work, folded, now, state, uuid=uuid, runtime=runtime, table=self.name, durable=durable
         )
+        if durable and not isinstance(folded.content, Restore):
+            progress.row, progress.made = now, made
+        return made
 
     def _with_properties(self, now: TableRow) -> TableRow:
         if not self.properties:

@@ -19,6 +19,7 @@ from seiche.table.transaction import Transaction as TableTransaction
 from seiche.table.verbs.table import TableVerbs
 
 if TYPE_CHECKING:
+    import lance
     import pyarrow as pa
 
     from seiche.lake.lake import Lake
@@ -54,6 +55,17 @@ class TransactionTable(TableVerbs):
 
         self._transaction.note_read(self.id)
         return scan(self._snapshot().dataset, columns, filter)
+
+    def to_lance(self) -> "lance.LanceDataset":
+        """The table as a pylance dataset that sees what the transaction did, and whose commits become part of it.
+
+        The table counts as read by the transaction from now on.
+        """
+        from seiche.lake.engines.lance_dataset import TransactionDataset
+        from seiche.lake.engines.staged_table import StagedTable
+
+        self._transaction.note_read(self.id)
+        return TransactionDataset(self._transaction, StagedTable(self._transaction, (self.id,)))
 
     def apply(self, change: Change) -> None:
         """Make a prepared change part of the transaction."""
@@ -101,7 +113,8 @@ class TransactionTable(TableVerbs):
         return work
 
     def _load(self, version: int) -> Manifest:
-        return LakeVersions(self._transaction.state.store, self._edit.row).read(version).manifest
+        state = self._transaction.state
+        return LakeVersions(state.store, self._edit.row, state.manifests).read(version).manifest
 
     def _snapshot(self) -> Snapshot:
         work = self._work()
@@ -155,6 +168,13 @@ class LakeTable(TableVerbs):
         """Rows as an Arrow table: all of them, or the `columns` and the rows that match `filter` (SQL)."""
         with self._lake.reading():
             return self._read().to_arrow(columns=columns, filter=filter)
+
+    def to_lance(self) -> "lance.LanceDataset":
+        """The table as a pylance dataset whose commits go through the lake, each as a transaction of its own."""
+        from seiche.lake.engines.lance_dataset import LakeDataset
+
+        row = self.row
+        return LakeDataset(self._lake, row, below(self._lake.store, row.location))
 
     def _read(self) -> TransactionTable:
         return self._lake.transaction().table(self._name)

@@ -1,18 +1,19 @@
 """New versions of a Lance table from the statements of a transaction, on top of what the lake holds now."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists
+from seiche.lake.made import Made, Progress
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.renumber import renumbered, reserved, trimmed
+from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions, staged_path
 from seiche.lake.work import Folded, Work
-from seiche.store.base import Store
 from seiche.store.paths import join
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
@@ -23,19 +24,8 @@ from seiche.table.transaction import Transaction
 __all__ = ["Made", "make_versions"]
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The row that names the new versions, and their manifests: as files to be written, and in order to be
-    published.
-    """
-
-    row: TableRow
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    staged: tuple[bytes, ...] = ()
-
-
 def make_versions(
-    work: Work, folded: Folded, now: TableRow, lake: Store, *, uuid: str, runtime: Runtime, table: str, durable: bool
+    work: Work, folded: Folded, now: TableRow, state: State, *, uuid: str, runtime: Runtime, table: str, durable: bool
 ) -> Made:
     """The versions that `folded` makes after version `now.table_version`; conflicts with what came since are raised.
 
@@ -43,17 +33,22 @@ def make_versions(
     answer is recognised. `durable` says whether the row is that of a root, or of an earlier member of the same group,
     whose manifests must then be published together with these.
     """
-    versions = LakeVersions(lake, now)
+    progress = work.progress if durable else Progress()
+    versions = progress.versions or LakeVersions(state.store, now, state.manifests)
+    versions.follow(now)
     operations = list(folded.followers) if folded.content is None else [folded.content, *folded.followers]
     made: list[tuple[Transaction, Manifest]] = []
     for number, operation in enumerate(operations):
         unique = uuid if number == 0 else str(runtime.derived_uuid(UUID(uuid), str(number)))
         # Each was prepared on the base, so each is checked against everything that others committed since.
-        transaction = Transaction(work.base.version, unique, operation)
-        rows = folded.affected_rows if operation is folded.content else None
-        pending = Pending(transaction, work.base, versions, runtime, affected_rows=rows, table=table)
+        pending = progress.pending if operation is folded.content else None
+        if pending is None:
+            transaction = Transaction(work.base.version, unique, operation)
+            rows = folded.affected_rows if operation is folded.content else None
+            pending = Pending(transaction, work.base, versions, runtime, affected_rows=rows, table=table)
         made.append(_next(pending, now, made[-1][1] if made else None))
         if operation is folded.content:
+            progress.pending, progress.versions = pending, versions
             latest, moved = renumbered(made[0][1], folded, work, versions.store)
             made[0] = made[0][0], latest
             operations[1:] = trimmed(operations[1:], moved)

@@ -164,7 +164,7 @@ def _restored(
     base = LakeVersions(state.store, last).read(last.table_version).manifest
     restore = Folded(Restore(then.table_version), None, ())
     return make_versions(
-        Work.begin(base), restore, row, state.store, uuid=uuid, runtime=runtime, table=table, durable=durable
+        Work.begin(base), restore, row, state, uuid=uuid, runtime=runtime, table=table, durable=durable
     )
 
 

@@ -1,9 +1,10 @@
 """One version of the lake, as something to look things up in."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from seiche.errors import NotFound
+from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import KeyRange, id_key, namespace_key, table_key, transaction_key
 from seiche.lake.objects.names import Name, text
@@ -29,6 +30,8 @@ class State:
     root: Root
     tree: Tree
     definition: LakeDefinition
+    # Shared by all versions that were opened together.
+    manifests: ManifestCache = field(default_factory=ManifestCache, repr=False, compare=False)
 
     @property
     def version(self) -> int:

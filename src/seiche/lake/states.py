@@ -1,11 +1,15 @@
 """The versions of one lake, found and remembered."""
 
 from datetime import datetime
+from functools import partial
 
 from seiche.core.runtime import Runtime
+from seiche.errors import NotFound
+from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.state import State
 from seiche.lake.tree import definition
-from seiche.lake.tree.latest import latest_root, newer_root, read_root
+from seiche.lake.tree.latest import last, latest_root, read_root
+from seiche.lake.tree.names import root_name
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.root import Root
 from seiche.lake.tree.timeline import version_at
@@ -27,7 +31,10 @@ class States:
         self.nodes = Nodes(store)
         self._definitions: dict[str, definition.LakeDefinition] = {}
         self._known = known
+        self._manifests = ManifestCache()
         self._storage_times: dict[int, datetime] = {}
+        # Whether the last look for something newer found nothing.
+        self.quiet = False
 
     @property
     def known(self) -> State:
@@ -36,13 +43,17 @@ class States:
 
     def latest(self) -> State:
         """The newest version there is."""
-        if self._known is None:
-            self._known = self.of(latest_root(self.store))
-            return self._known
-        root = newer_root(self.store, self._known.root)
-        if root is not self._known.root:
-            self._known = self.of(root)
-        return self._known
+        known = self._known
+        if known is None:
+            self._known = known = self.of(latest_root(self.store))
+            return known
+        times: dict[int, datetime] = {}
+        version = last(known.version, partial(self._exists, times))
+        self.quiet = version == known.version
+        if not self.quiet:
+            self._storage_times = {version: times[version]}
+            self._known = known = self.of(read_root(self.store, version))
+        return known
 
     def at(self, version: int) -> State:
         """A version that is still kept."""
@@ -67,9 +78,17 @@ class States:
             self._storage_times = {state.version: known}
         return known
 
+    def _exists(self, times: dict[int, datetime], version: int) -> bool:
+        """Whether there is such a version; if so, the answer also tells when it was written."""
+        try:
+            times[version] = self.store.head(root_name(version)).modified
+        except NotFound:
+            return False
+        return True
+
     def of(self, root: Root) -> State:
         """The version that a root stands for."""
         found = self._definitions.get(root.definition)
         if found is None:
             found = self._definitions[root.definition] = definition.load(self.store, root.definition)
-        return State(self.store, root, Tree(root.node, self.nodes, found.shape), found)
+        return State(self.store, root, Tree(root.node, self.nodes, found.shape), found, self._manifests)

@@ -1,10 +1,13 @@
 """The lake as the one who decides the versions of its tables."""
 
 from seiche.errors import Corrupt, InvalidInput
+from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Data, Store
 from seiche.store.prefix import below
+from seiche.table.format.file import ManifestFile
+from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming
 
@@ -12,8 +15,12 @@ __all__ = ["LakeVersions", "staged_path"]
 
 
 def staged_path(version: int, unique: str) -> str:
-    """Where a manifest waits for the root that makes it a version. Ends as pylance expects of a manifest."""
-    return f"_staged/{version:020}-{unique}.manifest"
+    """Where a manifest waits for the root that makes it a version; `unique` is a uuid or a hash in hexadecimal digits.
+
+    The name has the length of a version's plain name: pylance, given a manifest by its path, goes by that to tell how
+    the table names its versions.
+    """
+    return f"_staged/s{version & 0xFFFFFFF:07x}{unique.replace('-', '')[:12]}.manifest"
 
 
 class LakeVersions(Versions):
@@ -23,10 +30,16 @@ class LakeVersions(Versions):
     published before the root of the next one is put.
     """
 
-    def __init__(self, lake: Store, row: TableRow) -> None:
+    def __init__(self, lake: Store, row: TableRow, cache: ManifestCache | None = None) -> None:
         super().__init__(below(lake, row.location))
         self.row = row
-        self._staged = {first: ref.path for first, ref in manifests(row)}
+        self._staged = dict(manifests(row))
+        self._cache = cache or ManifestCache()
+
+    def follow(self, row: TableRow) -> None:
+        """Others have committed: the newest version is that of `row`."""
+        self.row = row
+        self._staged |= manifests(row)
 
     def newest(self, known: int = 0) -> int:
         return self.row.table_version
@@ -35,7 +48,22 @@ class LakeVersions(Versions):
         raise InvalidInput("a lake lists the versions of a table by its log", remedy="Use `lake.log()`.")
 
     def path(self, version: int) -> str:
-        return self._staged.get(version) or Naming.V2.path(version)
+        staged = self._staged.get(version)
+        return Naming.V2.path(version) if staged is None else staged.path
+
+    def read(self, version: int) -> ManifestFile:
+        ref = self._staged.get(version)
+        if ref is None:
+            return super().read(version)
+        held = self._cache.recall(ref)
+        if held is None:
+            held = super().read(version)
+            self._cache.keep(ref, held)
+        return held
+
+    def transaction(self, version: int) -> Transaction:
+        inline = self.read(version).transaction if version in self._staged else None
+        return super().transaction(version) if inline is None else Transaction.from_proto(inline)
 
     def claim(self, version: int, data: Data) -> None:
         raise InvalidInput(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from seiche.errors import InvalidInput
+from seiche.lake.made import Progress
 from seiche.table.affected import AffectedRows, newly_deleted
 from seiche.table.change import Change
 from seiche.table.format.deletions import DeletionFiles
@@ -70,6 +71,7 @@ class Work:
     statements: tuple[Change, ...] = ()
     # Whether a change of content came after a compaction, whose new fragments it may have changed.
     compacted: bool = field(default=False, kw_only=True)
+    progress: Progress = field(default_factory=Progress, init=False, repr=False, compare=False)
 
     @classmethod
     def begin(cls, base: Manifest) -> "Work":

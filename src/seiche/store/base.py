@@ -4,6 +4,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -190,6 +191,14 @@ class Store(ABC):
         Writers may go on meanwhile: who needs a directory makes it again.
         """
         return 0
+
+    def turn(self) -> AbstractContextManager[bool]:
+        """One writer at a time inside the block, where a store can arrange that; yields whether one had to wait.
+
+        Only to save work that would be for nothing: safety must not depend on it, since whoever waits too long goes on
+        without.
+        """
+        return nullcontext(False)
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         """`work` done to all items, several at a time where that helps; the results in order.

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
 
@@ -15,6 +15,7 @@ from seiche.store.files import copy_all, fsync_directory, read_all, write_all
 from seiche.store.os_errors import translate
 from seiche.store.paths import TEMPORARY, as_uri_path, check, check_directory, check_start_after, join, valid
 from seiche.store.staging import Fill, Staging, Undecided
+from seiche.store.turns import Turns
 
 __all__ = ["Durability", "LocalStore"]
 
@@ -53,6 +54,7 @@ class LocalStore(Store):
         self._clock = runtime.clock
         self._staging = Staging(runtime)
         self._settled: set[str] = set()
+        self._turns = Turns(self._root, runtime)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r})"
@@ -69,6 +71,9 @@ class LocalStore(Store):
     @property
     def lists_in_one_request(self) -> bool:
         return True
+
+    def turn(self) -> AbstractContextManager[bool]:
+        return self._turns.one()
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         # Side by side, waits for the disk overlap; without any, threads only get into each other's way.

@@ -1,6 +1,7 @@
 """A store as it will be once some files are written."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from seiche.store.base import Data, Done, Item, ObjectInfo, Store
 
@@ -75,6 +76,9 @@ class OverlayStore(Store):
     @property
     def lists_in_one_request(self) -> bool:
         return self.inner.lists_in_one_request
+
+    def turn(self) -> AbstractContextManager[bool]:
+        return self.inner.turn()
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         return self.inner.in_parallel(work, items)

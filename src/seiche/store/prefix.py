@@ -1,6 +1,7 @@
 """A directory of a store, seen as a store of its own."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -83,6 +84,9 @@ class PrefixStore(Store):
             recursive=recursive,
         )
         return map(self._relative, found)
+
+    def turn(self) -> AbstractContextManager[bool]:
+        return self.inner.turn()
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         return self.inner.in_parallel(work, items)

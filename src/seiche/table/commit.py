@@ -58,16 +58,19 @@ class Committer:
         written = ""
         attempt = 0
         for attempt in self.patience.tries(self.runtime):
-            newest = self.versions.newest(max(pending.checked, base.version))
-            if earlier := pending.check_against(newest):
-                return Commit(earlier.load(), earlier.transaction, attempt)
-            ready, manifest = pending.build()
-            if ready.file_name != written:
-                self._write_transaction(ready)
-                written = ready.file_name
-            if self._claim(manifest, ready):
-                self.versions.announce(manifest.version)
-                return Commit(manifest, ready, attempt)
+            # One by one, where writers can arrange that: in a crowd most attempts would be for nothing.
+            with self.versions.store.turn():
+                newest = self.versions.newest(max(pending.checked, base.version))
+                if earlier := pending.check_against(newest):
+                    return Commit(earlier.load(), earlier.transaction, attempt)
+                ready, manifest = pending.build()
+                encoded = ready.encode()
+                if ready.file_name != written:
+                    self._write_transaction(ready, encoded)
+                    written = ready.file_name
+                if self._claim(manifest, ready, encoded):
+                    self.versions.announce(manifest.version)
+                    return Commit(manifest, ready, attempt)
         raise self._outrun(transaction, pending.checked, attempt)
 
     def create(self, transaction: Transaction, empty: Manifest) -> Commit:
@@ -78,58 +81,63 @@ class Committer:
         with suppress(NotFound):
             newest = self.versions.newest()
             raise self._taken(newest)
-        manifest = build(empty, transaction, runtime=self.runtime)
-        self._write_transaction(transaction)
-        if not self._claim(manifest, transaction):
+        manifest, encoded = build(empty, transaction, runtime=self.runtime), transaction.encode()
+        self._write_transaction(transaction, encoded)
+        if not self._claim(manifest, transaction, encoded):
             raise self._taken(manifest.version)
         self.versions.announce(manifest.version)
         return Commit(manifest, transaction, 1)
 
-    def _write_transaction(self, transaction: Transaction) -> None:
+    def _write_transaction(self, transaction: Transaction, encoded: bytes) -> None:
         """The copy that stands beside the inline one. Older readers want it; nothing here depends on it."""
         # The name holds the transaction's uuid: if something is there already, it is ours.
         with suppress(AlreadyExists, CommitUnknown):
-            path = f"_transactions/{transaction.file_name}"
-            self.versions.store.put_if_absent(path, transaction.encode(), durable=False)
+            self.versions.store.put_if_absent(f"_transactions/{transaction.file_name}", encoded, durable=False)
 
-    def _claim(self, manifest: Manifest, transaction: Transaction) -> bool:
+    def _claim(self, manifest: Manifest, transaction: Transaction, encoded: bytes) -> bool:
         """Try to make this manifest its version: `True` if it is, `False` if somebody else has that version.
 
-        After an unclear answer only a different manifest under the name says no. Absent does not: the put may still be
-        on its way, so the identical bytes are put again, and whichever copy lands is this commit. Nor does "exists
-        already", which may speak of the first copy: to call that a loss would be to report a commit that happened as
-        one that did not. Raises `Unavailable` if nothing can have been written, `CommitUnknown` if something may have
-        been.
+        Raises `Unavailable` if nothing can have been written, `CommitUnknown` if something may have been.
         """
-        data: Data = file.encode(manifest, transaction.encode())
-        doubt = False
-        failure: SeicheError | None = None
+        data = file.encode(manifest, encoded)
+        try:
+            self.versions.claim(manifest.version, data)
+        except AlreadyExists:
+            return False
+        except (CommitUnknown, Unavailable) as error:
+            return self._claim_again(manifest.version, transaction, data, error)
+        return True
+
+    def _claim_again(self, version: int, transaction: Transaction, data: Data, failure: SeicheError) -> bool:
+        """The same after an unclear answer, or none.
+
+        Only a different manifest under the name says no. Absent does not: the put may still be on its way, so the
+        identical bytes are put again, and whichever copy lands is this commit. Nor does "exists already", which may
+        speak of the first copy: taken for a loss, a commit that happened would be reported as one that did not.
+        """
+        doubt = isinstance(failure, CommitUnknown)
         for _ in replace(self.patience, attempts=_SETTLING_ATTEMPTS).tries(self.runtime):
             try:
-                self.versions.claim(manifest.version, data)
+                if doubt:
+                    with suppress(NotFound):
+                        return self._settled(version, transaction)
+                self.versions.claim(version, data)
                 return True
-            except AlreadyExists:
+            except AlreadyExists as error:
                 if not doubt:
                     return False
+                failure = error
             except CommitUnknown as error:
                 doubt, failure = True, error
             except Unavailable as error:
                 failure = error
-                continue
             except SeicheError as error:
                 failure = error
                 break
-            try:
-                return self._settled(manifest.version, transaction)
-            except (NotFound, Unavailable) as error:
-                failure = error
-            except SeicheError as error:
-                failure = error
-                break
-        if not doubt and failure is not None:
+        if not doubt:
             raise failure
         # Not that error itself: its remedy might be to do the work again, and it may have been done.
-        raise self._unknown(manifest.version, transaction) from failure
+        raise self._unknown(version, transaction) from failure
 
     def _settled(self, version: int, transaction: Transaction) -> bool:
         """Whether the version that exists is ours; if so it lasts, which the unclear answer may have been about."""

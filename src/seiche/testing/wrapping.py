@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -118,6 +119,9 @@ class WrappingStore(Store):
         return self._call(
             Call("list", prefix), lambda: self._inner.list(prefix, start_after=start_after, recursive=recursive)
         )
+
+    def turn(self) -> AbstractContextManager[bool]:
+        return self._inner.turn()
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         # One after the other, so that a run is the same each time.

@@ -145,7 +145,7 @@ DAMAGE: dict[str, tuple[str, Damage]] = {
     "a published manifest is missing": ("published.missing", lambda at: published(at, "a")[1].unlink()),
     "both manifests of a version are missing": (
         "published.missing",
-        lambda at: (staged(at, "a")[1].unlink(), published(at, "a")[1].unlink()),
+        lambda at: [path.unlink() for path in (staged(at, "a")[1], published(at, "a")[1])],  # type: ignore[func-returns-value]
     ),
     "the newest published manifest is missing": ("published.missing", lambda at: published(at, "a")[-1].unlink()),
     "a published manifest was cut": ("published.damaged", lambda at: cut(published(at, "a")[-1])),

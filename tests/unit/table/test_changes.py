@@ -9,12 +9,15 @@ import pytest
 
 from seiche.errors import InvalidInput, NotFound
 from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION
-from seiche.table.operations import Opaque
+from seiche.table.format.deletions import DeletionFiles
+from seiche.table.operations import Opaque, Project
 from seiche.table.row_changes import changes_of
 from seiche.table.table import Table
 from seiche.table.transaction import Transaction
 from seiche.table.versions.naming import Naming
+from seiche.testing import DictStore
 from tests.row_table import SCHEMA, some_rows
+from tests.unit.table import tables
 
 DATA = pa.table({"id": range(10), "name": list("abcdefghij")})
 
@@ -137,9 +140,10 @@ class TestRows:
         changes = table.changes(1).to_arrow()
         assert changes[CHANGE_TYPE].unique().to_pylist() == ["update"]
         assert sorted(changes["twice"].to_pylist()) == list(range(0, 20, 2))
-        table.replace_column("name", pa.array(["same"] * 10))
-        assert set(table.changes(2).to_arrow()["name"].to_pylist()) == {"same"}
-        assert table.changes(2).counts == {3: {"update": 10}}
+        table.delete("id = 5")
+        table.replace_column("name", pa.array(["same"] * 9))
+        assert set(table.changes(3).to_arrow()["name"].to_pylist()) == {"same"}
+        assert table.changes(3).counts == {4: {"update": 9}}
 
 
 class TestColumns:
@@ -246,6 +250,18 @@ class TestRefused:
         with pytest.raises(NotFound, match="no version 3, so the changes after 1 are not known"):
             table.changes(1)
         assert table.changes(3 + 1).counts == {}
+
+    def test_files_of_columns_that_are_gone_do_not_matter(self) -> None:
+        """A fragment may lose them with any later commit; its rows are what they were."""
+        old, new = tables.fragment(0, fields=[0]), tables.fragment(0, fields=[0])
+        old.files.add(path="dropped.lance", fields=[1])
+        before = tables.manifest(1, [old])
+        after = tables.manifest(2, [new], fields=[tables.field(0, "id")])
+        files = DeletionFiles(DictStore())
+        found = changes_of(before, after, Transaction(1, "t", Project(tuple(after.header.fields))), files, files)
+        assert (len(found.updated), len(found.deleted), len(found.inserted)) == (0, 0, 0)
+        other = tables.manifest(2, [new])
+        assert len(changes_of(before, other, Transaction(1, "t", Project()), files, files).updated) == 10
 
     def test_an_operation_of_a_newer_writer(self, table: Table) -> None:
         table.append([{"id": 20, "name": "x"}])

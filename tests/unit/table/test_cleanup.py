@@ -204,6 +204,19 @@ class TestLeftovers:
         assert all(path.startswith("tree/kept/inner/") for path in trees)
         assert kept.version == 6
 
+    def test_a_branch_inside_another_that_exists(self, made: Aged) -> None:
+        outer = made.table.branch("outer")
+        made.append(outer)
+        made.append(made.table.branch("outer/inner"))
+        made.root.delete(branch_path("outer/inner"))
+        made.root.put("tree/outer/_new/of a newer writer", b"x")
+        made.later(8)
+        made.run()
+        trees = {path for path in made.everything() if path.startswith("tree/")}
+        assert "tree/outer/_new/of a newer writer" in trees
+        assert not [path for path in trees if path.startswith("tree/outer/inner")]
+        assert not missing_files(made.store, ["table/tree/outer"])
+
     def test_leases_of_the_dead(self, made: Aged) -> None:
         with suppress(ZeroDivisionError), made.table._references.held(2, "test"):
             assert made.run().kept == (2, 3, 4, 5, 6)

@@ -63,7 +63,9 @@ def answering(about: About) -> Iterator[None]:
 def refused(error: SeicheError, about: About) -> Exception:
     """The error of the namespace interface that says the same."""
     if isinstance(error, NotFound):
-        return _NOT_FOUND[about](str(error))
+        # A table can also be missing because its namespace is.
+        missing: About = "namespace" if about == "table" and "table" not in error.details else about
+        return _NOT_FOUND[missing](str(error))
     if isinstance(error, AlreadyExists):
         return _EXISTS[about](str(error))
     for ours, theirs in _OTHERS:

@@ -53,6 +53,7 @@ STATEMENTS: Final = (
 REFUSED: Final[Mapping[str, str]] = {
     "cleanup_old_versions": "`lake.expire` and `lake.gc` clean up: versions of the lake need those of its tables.",
     "create_branch": "Tables of a lake have no branches; a transaction keeps changes apart until it commits.",
+    "deep_clone": "`lake.export` makes copies.",
     "initialize_mem_wal": "Tables of a lake take rows by commits only.",
     "mem_wal_writer": "Tables of a lake take rows by commits only.",
     "migrate_manifest_paths_v2": "Tables of a lake have the newer names already.",

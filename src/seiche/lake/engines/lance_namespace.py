@@ -10,7 +10,7 @@ from seiche.errors import InvalidInput, NotFound, RetryableConflict
 from seiche.lake.edits import TableEdit
 from seiche.lake.engines.capture import capture
 from seiche.lake.engines.catalog import id_of
-from seiche.lake.engines.native_commit import NativeVersion, before_first, commit_native
+from seiche.lake.engines.native_commit import NativeVersion, before_first, commit_native, reference
 from seiche.lake.engines.staged_table import StagedTable
 from seiche.lake.engines.table_namespace import TableNamespace, found
 from seiche.lake.engines.views import Views
@@ -21,6 +21,7 @@ from seiche.lake.state import State, as_relation
 from seiche.lake.versions import LakeVersions
 from seiche.lake.work import Work
 from seiche.store.base import Store
+from seiche.store.prefix import below
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
@@ -73,7 +74,13 @@ class LakeNamespace(TableNamespace):
 
     def _create(self, entries: Sequence[Any]) -> list[lance.TableVersion]:
         wanted = [self._wanted(entry) for entry in entries]
-        rows = [self._row_or_declared(one) for one in wanted]
+        made = self._commit(wanted)
+        for one, entry in zip(wanted, entries, strict=True):
+            self._declared.pop(one.name, None)
+            self._clear(one.row, entry)
+        return made
+
+    def _commit(self, wanted: Sequence[NativeVersion]) -> list[lance.TableVersion]:
         if not all(map(self._is_done, wanted)):
             try:
                 commit_native(self._lake, wanted, self._since)
@@ -81,19 +88,20 @@ class LakeNamespace(TableNamespace):
                 if not all(map(self._is_done, wanted)):
                     self._publish(wanted)
                     raise
-        for one, row, entry in zip(wanted, rows, entries, strict=True):
-            self._declared.pop(one.name, None)
-            self._clear(row, entry)
+            else:
+                return [self._made(one) for one in wanted]
         return [self._version(one.name, one.native.version) for one in wanted]
+
+    def _made(self, one: NativeVersion) -> lance.TableVersion:
+        """A version that was just committed: a look into the lake could fail, and the commit would seem to have."""
+        ref = reference(one.native)
+        return found(below(self._lake.store, one.row.location), one.native.version, ref.path, ref.size)
 
     def _wanted(self, entry: Any) -> NativeVersion:
         name = id_of(entry)
         declared = self._declared.get(name)
         row = self.check_lance(name) if declared is None else declared
-        return NativeVersion(name, self._read(row, entry), declared)
-
-    def _row_or_declared(self, one: NativeVersion) -> TableRow:
-        return self.check_lance(one.name) if one.declared is None else one.declared
+        return NativeVersion(name, row, self._read(row, entry), declared=declared is not None)
 
     def _is_done(self, one: NativeVersion) -> bool:
         """Whether this very version stands in the lake: an earlier attempt whose answer was lost."""
@@ -101,9 +109,10 @@ class LakeNamespace(TableNamespace):
             row = self._row_of(one.name)
         except NotFound:
             return False
-        if row.table_version < one.native.version or (one.declared is not None and row.id != one.declared.id):
+        if row.id != one.row.id or row.table_version < one.native.version:
             return False
-        return LakeVersions(self._lake.store, row).transaction(one.native.version).uuid == one.native.message.uuid
+        stands = LakeVersions(self._lake.store, row).read(one.native.version)
+        return stands.transaction == one.native.message
 
     def _publish(self, lost: Sequence[NativeVersion]) -> None:
         """pylance looks for the versions that it has lost against in the table's public directory."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from seiche.core.runtime import Runtime
+from seiche.errors import RetryableConflict
 from seiche.lake.edits import TableEdit
 from seiche.lake.engines.native_manifest import NativeManifest, new_files
 from seiche.lake.engines.staged_table import StagedTable
@@ -70,40 +71,46 @@ class NativeEdit(TableEdit):
 
 @dataclass(frozen=True, slots=True)
 class NativeVersion:
-    """A version that pylance wants to make of a table. `declared` is the row of a table that does not exist yet."""
+    """A version that pylance wants to make of a table, which does not exist yet if it is only `declared`."""
 
     name: Name
+    row: TableRow
     native: NativeManifest
-    declared: TableRow | None = None
+    declared: bool = False
 
     def join(self, transaction: "Transaction") -> None:
         """Make it what the transaction does to the table, after a look at what it does."""
-        made = self._created(transaction, self.declared) if self.declared else self._changed(transaction)
-        transaction.put_edit(made)
+        transaction.put_edit(self._created(transaction) if self.declared else self._changed(transaction))
 
     def _changed(self, transaction: "Transaction") -> NativeEdit:
         edit = StagedTable(transaction, self.name).edit
+        if edit.row.id != self.row.id:
+            raise RetryableConflict(
+                f"{edit.name} was dropped and made anew while pylance wrote to it.",
+                remedy="Nothing was written. Open the table again.",
+                table=edit.name,
+            )
         versions = LakeVersions(transaction.state.store, edit.row)
         if edit.row.table_version == self.native.version - 1:
             previous = versions.read(edit.row.table_version).manifest
             self.native.check_follows(
                 previous, transaction.runtime, load=lambda version: versions.read(version).manifest
             )
-            self._note_files(transaction, edit.row, previous)
+            self._note_files(transaction, previous)
         return NativeEdit(row=edit.row, key=edit.key, found=edit.found, found_key=edit.found_key, native=self.native)
 
-    def _created(self, transaction: "Transaction", row: TableRow) -> NativeEdit:
+    def _created(self, transaction: "Transaction") -> NativeEdit:
         transaction._check_free(self.name)
         previous = before_first(self.native)
         self.native.check_follows(previous, transaction.runtime)
-        self._note_files(transaction, row, previous)
+        self._note_files(transaction, previous)
         key = table_key(self.name)
-        transaction.names[key] = row.id
-        return NativeEdit(row=row, key=key, native=self.native)
+        transaction.names[key] = self.row.id
+        return NativeEdit(row=self.row, key=key, native=self.native)
 
-    def _note_files(self, transaction: "Transaction", row: TableRow, previous: Manifest) -> None:
+    def _note_files(self, transaction: "Transaction", previous: Manifest) -> None:
         # pylance flushes nothing: without this, a power failure could leave the commit without its rows.
-        transaction.unflushed += [join(row.location, path) for path in new_files(previous, self.native.manifest)]
+        transaction.unflushed += [join(self.row.location, path) for path in new_files(previous, self.native.manifest)]
 
 
 def commit_native(lake: "Lake", versions: Sequence[NativeVersion], since: int) -> int:
@@ -125,10 +132,7 @@ def commit_native(lake: "Lake", versions: Sequence[NativeVersion], since: int) -
 
 def before_first(native: NativeManifest) -> Manifest:
     """What stands before the first version of a table: nothing, in the format that pylance chose for it."""
-    header = native.manifest.header
     return empty(
         stable_row_ids=native.manifest.has_stable_row_ids,
-        data_format=header.data_format.version,
-        config=header.config,
-        table_metadata=header.table_metadata,
+        data_format=native.manifest.header.data_format.version,
     )

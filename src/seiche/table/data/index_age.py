@@ -1,21 +1,37 @@
 """How old an index segment is: which fragments it cannot possibly know."""
 
+from collections.abc import Sequence
+
 from seiche.errors import NotFound
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import IndexMetadata
+from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
+from seiche.table.format.row_ids import RowIds
 from seiche.table.snapshot import Snapshot
 from seiche.table.versions.stored import PutVersions
 
-__all__ = ["largest_known_id"]
+__all__ = ["is_older"]
 
 
-def largest_known_id(segment: IndexMetadata, snapshot: Snapshot) -> int:
-    """An id above which the files of the segment have nothing about any fragment.
+def is_older(segment: IndexMetadata, fragments: Sequence[DataFragment], snapshot: Snapshot) -> bool:
+    """Whether the files of the segment cannot have anything about any row of the fragments.
 
-    What a segment covers does not tell: when values of a fragment are written anew, its coverage shrinks, but its files
-    keep the old ones, and native code believes them as soon as another segment of the same index covers the fragment.
-    So it goes by age: a fragment that came after a version which already had the segment is unknown to it.
+    What a segment covers does not tell. When values of a fragment are written anew, or rows with stable ids move, its
+    coverage shrinks, but its files keep what they have; and native code believes them as soon as another segment of the
+    same index covers the fragment. So it goes by age: what came after a version which already had the segment is
+    unknown to it.
     """
+    early = _early_version(segment, snapshot)
+    if any(one.id <= early.max_fragment_id for one in fragments):
+        return False
+    if not snapshot.manifest.has_stable_row_ids:
+        return True
+    # A new fragment may have rows that were elsewhere before.
+    ids = (RowIds.decode(one.inline_row_ids, rows=one.physical_rows).to_array() for one in fragments)
+    return all(not len(each) or int(each.min()) >= early.header.next_row_id for each in ids)
+
+
+def _early_version(segment: IndexMetadata, snapshot: Snapshot) -> Manifest:
+    """A version that has the segment, as early as one can be found."""
     without, found = segment.dataset_version, snapshot.manifest
     newest = snapshot.published_version or 0
     versions = PutVersions(snapshot.store, runtime=snapshot.runtime)
@@ -36,7 +52,7 @@ def largest_known_id(segment: IndexMetadata, snapshot: Snapshot) -> int:
             without = middle
         else:
             found = manifest
-    return found.max_fragment_id
+    return found
 
 
 def _with(segment: IndexMetadata, versions: PutVersions, number: int) -> Manifest | None:

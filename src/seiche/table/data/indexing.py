@@ -7,7 +7,7 @@ from pyroaring import BitMap
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict, Unavailable
 from seiche.table.change import Change
-from seiche.table.data.index_age import largest_known_id
+from seiche.table.data.index_age import is_older
 from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
 from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
@@ -177,9 +177,9 @@ class Optimizing:
         segments = [index for index, _ in reach.segments if index.name == name]
         if self._merge >= len(segments):
             return len(segments)
-        new = reach.unindexed(name, BitMap(snapshot.manifest.fragments.ids()))
-        oldest = min(new) if new else 0
-        safe = not new or all(oldest > largest_known_id(one, snapshot) for one in segments)
+        unindexed = reach.unindexed(name, BitMap(snapshot.manifest.fragments.ids()))
+        new = [one for one in snapshot.manifest.fragments if one.id in unindexed]
+        safe = all(is_older(one, new, snapshot) for one in segments)
         return self._merge if safe else len(segments)
 
 

@@ -6,7 +6,7 @@ from pyroaring import BitMap
 
 from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, find
 from seiche.table.format.manifest_pb2 import IndexMetadata
-from seiche.table.operations.coverage import covered, is_system
+from seiche.table.operations.coverage import covered, followed, is_system
 from seiche.table.snapshot import Snapshot
 
 __all__ = ["Reach"]
@@ -31,7 +31,7 @@ class Reach:
         for index in manifest.indices:
             if not is_system(index):
                 now = covered(index)
-                found.append((index, existing.copy() if now is None else _followed(now, moves) & existing))
+                found.append((index, existing.copy() if now is None else followed(now, moves) & existing))
         return cls(tuple(found), entry is not None)
 
     def segments_over(self, fragment_id: int) -> frozenset[bytes]:
@@ -53,14 +53,3 @@ class Reach:
             if index.name == name:
                 left -= own
         return left
-
-
-def _followed(fragments: BitMap, moves: ReuseContent) -> BitMap:
-    """Where the rows of the fragments are now. Of what moved together, all or nothing was covered."""
-    now = fragments.copy()
-    for version in moves.versions:
-        for group in version.groups:
-            old = BitMap(one.id for one in group.old_fragments)
-            if old and old.issubset(now):
-                now = (now - old) | BitMap(one.id for one in group.new_fragments)
-    return now

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 
 from seiche.errors import InvalidInput
 from seiche.table.format import roaring
-from seiche.table.format.index_details import SINGLETONS
+from seiche.table.format.index_details import FRAGMENT_REUSE, SINGLETONS, ReuseContent, find, reuse_details
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations.context import Schema
 from seiche.table.operations.fields import related
@@ -20,6 +20,7 @@ __all__ = [
     "covered",
     "extended",
     "follow",
+    "followed",
     "is_system",
     "knows_row_ids",
     "on_fields_of",
@@ -69,12 +70,38 @@ def trimmed(indices: Indices, schema: Schema, fragment_ids: Collection[int], fie
     if not fragment_ids or not fields:
         return indices
     touched = related(schema, fields)
+    gone = BitMap(fragment_ids)
+    reuse = find(indices, FRAGMENT_REUSE)
 
     def trim(index: IndexMetadata, now: BitMap) -> BitMap:
         concerned = not touched.isdisjoint(index.fields) or not touched.isdisjoint(index.covering_fields)
-        return now - BitMap(fragment_ids) if concerned else now
+        return _led_on(now, gone, reuse) - gone if concerned else now
 
     return _changed(indices, trim)
+
+
+def _led_on(now: BitMap, fragment_ids: BitMap, reuse: IndexMetadata | None) -> BitMap:
+    """Coverage that names these fragments themselves, if it covers them.
+
+    A segment may name the fragments where its rows were before a rewrite, and cover those where they are now only
+    because the fragment-reuse index says so: to strike these out as they are would strike out nothing.
+    """
+    if reuse is None or fragment_ids.isdisjoint(covered(reuse) or BitMap()):
+        return now
+    details = reuse_details(reuse)
+    # What is in a file cannot be looked at here.
+    return followed(now, details.inline) if details.WhichOneof("content") == "inline" else BitMap()
+
+
+def followed(fragment_ids: BitMap, moves: ReuseContent) -> BitMap:
+    """Where the rows of the fragments are now. Of what was rewritten together, all or nothing is covered."""
+    now = fragment_ids.copy()
+    for version in moves.versions:
+        for group in version.groups:
+            old = BitMap(one.id for one in group.old_fragments)
+            if old and old.issubset(now):
+                now = (now - old) | BitMap(one.id for one in group.new_fragments)
+    return now
 
 
 def trimmed_where_rewritten(

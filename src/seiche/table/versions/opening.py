@@ -26,8 +26,8 @@ def open_versions(
 ) -> Versions:
     """Who decides the versions of the table at `uri`: its storage, or the manifest store that is named.
 
-    The address of a table on S3 that DynamoDB decides (`s3+ddb://`) names both. `naming` is for a table that is about to
-    be made.
+    The address of a table on S3 that DynamoDB decides (`s3+ddb://`) names both. `naming` is for a table that is about
+    to be made.
     """
     if isinstance(uri, Store):
         return _versions(uri, naming, manifest_store, runtime)

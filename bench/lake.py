@@ -1,0 +1,300 @@
+"""Transactions of a lake: what they cost in requests, over several tables, and for many writers at once.
+
+Side by side with systems that do the same, in one run and in turns, so that whatever else the machine does hits all of
+them. Ten rows go into each table, data files included, except where it says that only commits are measured. Bars:
+
+- a warm append to one table: at most 5 writes and 2 reads, data files aside;
+- one transaction over 10 tables: 3 times the best of the others, and at most 4 times as long as one over 1 table;
+- 8 processes that append to one table: 4 times the best of the others, p99 under a second, nobody fails.
+
+DuckLake and delta-rs do not flush data files to the disk; "Seiche" does not either, "Seiche with fsync" flushes all.
+"""
+
+import multiprocessing
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
+
+import seiche
+from bench import _peers as peers
+from bench._peers import ROWS, SCHEMA, Transact
+from bench.report import Table
+from seiche import Lake
+from seiche.lake.transaction import Transaction
+from seiche.store import open_store
+from seiche.store.local import Durability
+from seiche.store.prefix import below
+from seiche.table.change import Change
+from seiche.table.data.write import Limits, write_rows
+from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.operations import Append
+from seiche.testing import CountingStore
+from seiche.testing.wrapping import Call
+
+OURS: Mapping[str, Durability] = {"Seiche": "os", "Seiche with fsync": "fsync"}
+TABLES = 10
+APPENDERS, APPENDS = 8, 30
+COMMITTERS, COMMITS = 16, 50
+ROUNDS, IN_A_ROUND = 10, 5
+
+_CONTEXT = multiprocessing.get_context("spawn")
+T = TypeVar("T")
+
+
+def run() -> Iterable[Table]:
+    yield requests()
+    with peers.database() as postgres:
+        yield ten_tables(postgres)
+        yield appenders(postgres)
+    yield committers()
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="seiche-bench-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def prepared(path: Path, tables: int) -> Lake:
+    """A lake of empty tables."""
+    lake = seiche.create(str(path), durability="os")
+    lake.create_namespace("bench")
+    with lake.transaction() as tx:
+        for number in range(tables):
+            tx.create_table(f"bench.t{number}", SCHEMA)
+    return lake
+
+
+def opened(path: Path, durability: Durability) -> Transact:
+    """What appends to the tables of a lake."""
+    lake = seiche.open(str(path), durability=durability)
+
+    def transact(tables: int) -> None:
+        with lake.transaction() as tx:
+            for number in range(tables):
+                tx.append(f"bench.t{number}", ROWS)
+
+    return transact
+
+
+class CountedStore(CountingStore):
+    """Counts requests, but not those about data files."""
+
+    def _call(self, call: Call, act: Callable[[], T]) -> T:
+        return act() if "/data/" in call.path else super()._call(call, act)
+
+
+def requests() -> Table:
+    """Exact numbers, the same in each run."""
+    rows = []
+    for tables in (1, TABLES):
+        with folder() as path:
+            prepared(path / "lake", tables)
+            store = CountedStore(open_store(str(path / "lake"), durability="os"))
+            lake = seiche.open(store)
+            for _ in range(3):
+                store.reset()
+                with lake.transaction() as tx:
+                    for number in range(tables):
+                        tx.append(f"bench.t{number}", ROWS)
+            counts = ", ".join(f"{count} {verb}" for verb, count in sorted(store.counts.items()))
+            rows.append((tables, store.reads, store.writes, counts))
+    note = (
+        "Data files aside, on local disk, where a table's hint is written too. The bar: 2 reads and 5 writes for one."
+    )
+    return Table("Storage requests of a warm append", ("tables", "reads", "writes", "by verb"), rows, note)
+
+
+def ten_tables(postgres: str) -> Table:
+    """One writer, one and ten tables in a transaction."""
+    taken: dict[str, dict[int, list[float]]] = {name: {1: [], TABLES: []} for name in (*OURS, *peers.DUCKLAKES)}
+    with folder() as path:
+        writers = {name: _one_writer(name, path, postgres, number) for number, name in enumerate(taken)}
+        for transact in writers.values():
+            transact(1)
+            transact(TABLES)
+        for _ in range(ROUNDS):
+            for name, transact in writers.items():
+                for tables in (1, TABLES):
+                    taken[name][tables] += [_seconds(partial(transact, tables)) for _ in range(IN_A_ROUND)]
+    each = {
+        name: {tables: median(times) * 1000 for tables, times in figures.items()} for name, figures in taken.items()
+    }
+    best = min(each[name][TABLES] for name in peers.DUCKLAKES)
+    rows = [
+        (name, one := figures[1], ten := figures[TABLES], ten / one, 1000 / ten, best / ten)
+        for name, figures in each.items()
+    ]
+    return Table(
+        f"One transaction over {TABLES} tables, 10 rows into each",
+        ("writer", "1 table ms", f"{TABLES} tables ms", "times 1 table", "per second", "times the best peer"),
+        rows,
+        "medians; bars: 3 times the best peer, at most 4 times one table",
+    )
+
+
+def _one_writer(name: str, path: Path, postgres: str, number: int) -> Transact:
+    own = path / f"ten_{path.name[-8:]}_{number}"
+    own.mkdir()
+    if name in OURS:
+        prepared(own / "lake", TABLES)
+        return opened(own / "lake", OURS[name])
+    peers.prepare(name, own, postgres, TABLES)
+    return peers.opened(name, own, postgres)
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    act()
+    return time.perf_counter() - begin
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a crowd of processes did: seconds of each success, failures, and when each process was done."""
+
+    elapsed: float
+    taken: list[float]
+    failed: int
+    ended: list[float]
+    failures: Mapping[str, int]
+
+    @property
+    def rate(self) -> float:
+        return len(self.taken) / self.elapsed
+
+    def percentile(self, share: float) -> float:
+        """Milliseconds."""
+        ordered = sorted(self.taken) or [float("nan")]
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000
+
+
+def crowd(processes: int, times: int, make: Callable[[int], Callable[[], object]]) -> Report:
+    """So many processes that each do `make(number)()` so many times, all starting at once."""
+    start, results = _CONTEXT.Barrier(processes + 1), _CONTEXT.Queue()
+    workers = [_CONTEXT.Process(target=_work, args=(make, one, times, start, results)) for one in range(processes)]
+    for worker in workers:
+        worker.start()
+    start.wait()
+    begin = time.perf_counter()
+    reports = []
+    ended = []
+    for _ in workers:
+        reports.append(results.get())
+        ended.append(time.perf_counter() - begin)
+    for worker in workers:
+        worker.join()
+    failures: dict[str, int] = {}
+    for _, failed in reports:
+        for what in failed:
+            failures[what] = failures.get(what, 0) + 1
+    taken = [one for times_, _ in reports for one in times_]
+    return Report(ended[-1], taken, sum(failures.values()), ended, failures)
+
+
+def _work(make: Callable[[int], Callable[[], object]], number: int, times: int, start: Any, results: Any) -> None:
+    act = make(number)
+    taken: list[float] = []
+    failed: list[str] = []
+    start.wait()
+    for _ in range(times):
+        begin = time.perf_counter()
+        try:
+            act()
+            taken.append(time.perf_counter() - begin)
+        except Exception as error:
+            failed.append(f"{type(error).__name__}: {str(error)[:100]}")
+    results.put((taken, failed))
+
+
+def appenders(postgres: str) -> Table:
+    """Many processes, one table, data included."""
+    reports = {}
+    for number, name in enumerate((*OURS, *peers.PEERS)):
+        with folder() as path:
+            own = path / f"crowd_{path.name[-8:]}_{number}"
+            own.mkdir()
+            if name in OURS:
+                lake = prepared(own / "lake", 1)
+                reports[name] = crowd(APPENDERS, APPENDS, partial(_our_appender, own / "lake", OURS[name]))
+                assert lake.table("bench.t0").to_arrow().num_rows == 10 * len(reports[name].taken), "rows were lost"
+            else:
+                peers.prepare(name, own, postgres, 1)
+                reports[name] = crowd(APPENDERS, APPENDS, partial(_peer_appender, name, own, postgres))
+    best = max(reports[name].rate for name in peers.PEERS)
+    return Table(
+        f"{APPENDERS} processes that append 10 rows to one table, {APPENDS} times each",
+        ("writer", "appends/s", "times the best peer", "median ms", "p99 ms", "failed"),
+        [
+            (name, one.rate, one.rate / best, one.percentile(0.5), one.percentile(0.99), one.failed)
+            for name, one in reports.items()
+        ],
+        f"of {APPENDERS * APPENDS}; bars: 4 times the best peer, p99 under 1000 ms, none failed",
+    )
+
+
+def _our_appender(path: Path, durability: Durability, _: int) -> Callable[[], object]:
+    table = seiche.open(str(path), durability=durability).table("bench.t0")
+    table.to_arrow()
+    return lambda: table.append(ROWS)
+
+
+def _peer_appender(name: str, path: Path, postgres: str, _: int) -> Callable[[], object]:
+    transact = peers.opened(name, path, postgres)
+    return lambda: transact(1)
+
+
+def committers() -> Table:
+    """Many processes, commits only: every transaction names the same data file."""
+    rows = []
+    for shared in (False, True):
+        for name, durability in OURS.items():
+            with folder() as path:
+                lake = prepared(path, COMMITTERS)
+                store = below(lake.store, lake.table("bench.t0").row.location)
+                header = lake.transaction().table("bench.t0")._work().base.header
+                written = write_rows(store, header, SCHEMA, iter(ROWS.to_batches()), Limits.of())
+                fragment = written.fragments[0].SerializeToString()
+                before = lake.version
+                report = crowd(COMMITTERS, COMMITS, partial(_committer, path, durability, fragment, shared))
+                assert lake.version == before + len(report.taken), "versions were lost"
+                first, last = min(report.ended), max(report.ended)
+                what = "one table" if shared else "a table each"
+                rows.append(
+                    (
+                        f"{name}, {what}",
+                        report.rate,
+                        report.percentile(0.5),
+                        report.percentile(0.99),
+                        first / last,
+                        report.failed,
+                    )
+                )
+    return Table(
+        f"{COMMITTERS} processes, {COMMITS} commits each, no data written",
+        ("writer", "commits/s", "median ms", "p99 ms", "first done / last done", "failed"),
+        rows,
+        "Roots of one lake are decided one after the other, so tables of their own spare the rebase, not the wait.",
+    )
+
+
+def _committer(path: Path, durability: Durability, fragment: bytes, shared: bool, number: int) -> Callable[[], object]:
+    lake = seiche.open(str(path), durability=durability)
+    name = "bench.t0" if shared else f"bench.t{number}"
+    change = Change(Append((DataFragment.FromString(fragment),)))
+    lake.table(name)
+
+    def commit(tx: Transaction) -> None:
+        tx.table(name).apply(change)
+
+    return lambda: lake.run(commit)

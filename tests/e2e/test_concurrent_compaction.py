@@ -1,0 +1,184 @@
+"""Fragments are rewritten and indices built while rows come, change and go: nothing is lost, nothing comes back."""
+
+import multiprocessing
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from seiche import ConflictError, RetryableConflict
+from seiche.store import open_store
+from seiche.table.table import Table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("word", pa.string())])
+CONTEXT = multiprocessing.get_context("spawn")
+WRITERS = 2
+LONG: dict[str, Any] = {"attempts": 1000, "timeout": 120}
+
+
+def opened(path: str) -> Table:
+    return Table.open(open_store(path, durability="os"))
+
+
+def rows(ids: list[int], k: int) -> pa.Table:
+    return pa.table({"id": ids, "k": [k] * len(ids), "word": [f"word{one % 7}" for one in ids]}, schema=SCHEMA)
+
+
+def write(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
+    """Append, update and delete rows of one's own, and report what must be there in the end."""
+    table, chance = opened(path), random.Random(number)
+    expected: dict[int, int] = {}
+    following, done = number * 1_000_000, {"append": 0, "update": 0, "delete": 0}
+    start.wait()
+    while not stop.is_set():
+        step = chance.choice(["append", "append", "update", "delete"]) if len(expected) > 20 else "append"
+        chosen = chance.sample(sorted(expected), min(len(expected), chance.randrange(1, 6)))
+        listed = ", ".join(map(str, chosen))
+        k = chance.randrange(10)
+        if step == "append":
+            chosen = list(range(following, following + chance.randrange(1, 30)))
+            following += len(chosen)
+            table.append(rows(chosen, k))
+            expected |= dict.fromkeys(chosen, k)
+        elif step == "update":
+            mode: Any = chance.choice(["rows", "columns"])
+            assert table.update({"k": str(k)}, where=f"id in ({listed})", mode=mode, **LONG).rows == len(chosen)
+            expected |= dict.fromkeys(chosen, k)
+        else:
+            assert table.delete(f"id in ({listed})", **LONG).rows == len(chosen)
+            for one in chosen:
+                del expected[one]
+        done[step] += 1
+    results.put(("writer", expected, done))
+
+
+def rewrite(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
+    """Compact and reorder, leading indices on in every way there is."""
+    table, chance = opened(path), random.Random(number)
+    done = {"compact": 0, "reorder": 0, "lost": 0}
+    start.wait()
+    while not stop.is_set():
+        step = chance.choice(["compact", "compact", "reorder"])
+        index: Any = chance.choice(["remap", "reuse", "drop"])
+        try:
+            if step == "compact":
+                size = chance.choice([50, 200, 10_000])
+                changed = table.compact(target_rows_per_fragment=size, index=index, attempts=5).changed
+            else:
+                by = (chance.choice(["id", "k", "word"]), chance.choice(["ascending", "descending"]))
+                changed = table.reorder([by], across=chance.random() < 0.5, index=index, attempts=5).changed
+        except RetryableConflict:
+            done["lost"] += 1
+        else:
+            done[step] += changed
+    results.put(("rewriter", {}, done))
+
+
+def index(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
+    """Build, optimise and drop indices."""
+    table, chance = opened(path), random.Random(number)
+    done = {"create": 0, "optimize": 0, "drop": 0, "lost": 0}
+    start.wait()
+    while not stop.is_set():
+        step = chance.choice(["create", "optimize", "optimize", "optimize", "drop"])
+        column, kind = chance.choice([("id", "BTREE"), ("k", "BITMAP"), ("word", "INVERTED")])
+        try:
+            if step == "create":
+                table.create_index(column, kind, replace=True, attempts=5)
+            elif step == "optimize":
+                table.optimize_indices(merge=chance.choice([None, 0, 1, 3]), attempts=5)
+            elif table.manifest.indices and chance.random() < 0.2:
+                table.drop_index(chance.choice([one.name for one in table.manifest.indices if one.fields]))
+        except (ConflictError, LookupError, IndexError):
+            done["lost"] += 1
+        except Exception as error:
+            if type(error).__name__ != "NotFound":
+                raise
+        else:
+            done[step] += 1
+    results.put(("indexer", {}, done))
+
+
+def look(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
+    """At versions as they come, compare what the indices answer with what a scan of every row gives."""
+    chance = random.Random(number)
+    done = {"looks": 0, "indexed": 0}
+    start.wait()
+    while not stop.is_set():
+        dataset: Any = lance.dataset(path)
+        check(dataset, chance)
+        done["looks"] += 1
+        done["indexed"] += bool(dataset.describe_indices())
+    results.put(("looker", {}, done))
+
+
+def check(dataset: Any, chance: random.Random) -> None:
+    everything = dataset.to_table(columns=["id", "k", "word"], use_scalar_index=False).to_pylist()
+    ids = [row["id"] for row in everything]
+    assert len(set(ids)) == len(ids), "a row is there twice"
+    some = [chance.choice(ids) for _ in range(5)] if ids else []
+    lowest, k, word = chance.choice(ids or [0]), chance.randrange(10), f"word{chance.randrange(7)}"
+    answers = {
+        f"id in ({', '.join(map(str, [*some, -1]))})": {one for one in ids if one in some},
+        f"id >= {lowest}": {one for one in ids if one >= lowest},
+        f"k = {k}": {row["id"] for row in everything if row["k"] == k},
+    }
+    for condition, wanted in answers.items():
+        found = dataset.to_table(columns=["id"], filter=condition)["id"].to_pylist()
+        assert sorted(found) == sorted(wanted), (dataset.version, condition)
+    if any(one.name == "word_idx" for one in dataset.describe_indices()):
+        found = dataset.to_table(columns=["id", "_score"], full_text_query=word)["id"].to_pylist()
+        assert sorted(found) == sorted(row["id"] for row in everything if row["word"] == word), dataset.version
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable row ids"])
+def test_rewriting_and_indexing_race_with_writers(
+    tmp_path: Path, stable_row_ids: bool, effort: Callable[[int, int], int]
+) -> None:
+    path = str(tmp_path / "t")
+    table = Table.create(open_store(path, durability="os"), SCHEMA, stable_row_ids=stable_row_ids)
+    table.append(rows(list(range(50)), 3))
+    for column, kind in (("id", "BTREE"), ("k", "BITMAP"), ("word", "INVERTED")):
+        table.create_index(column, kind)
+    jobs = [*[write] * WRITERS, rewrite, index, look]
+    start, stop, results = CONTEXT.Barrier(len(jobs) + 1), CONTEXT.Event(), CONTEXT.Queue()
+    workers = [
+        CONTEXT.Process(target=job, args=(path, number, start, stop, results)) for number, job in enumerate(jobs, 1)
+    ]
+    for worker in workers:
+        worker.start()
+    start.wait()
+    deadline = time.monotonic() + effort(6, 120)
+    while time.monotonic() < deadline and all(worker.is_alive() for worker in workers):
+        time.sleep(0.05)
+    stop.set()
+    reports = []
+    for worker in workers:
+        while worker.is_alive() or not results.empty():
+            if not results.empty():
+                reports.append(results.get())
+            worker.join(0.05)
+    assert [worker.exitcode for worker in workers] == [0] * len(jobs)
+    reports += [results.get() for _ in range(len(jobs) - len(reports))]
+    expected = dict.fromkeys(range(50), 3)
+    for _, own, done in sorted(reports, key=str):
+        expected |= own
+        print(done)
+    final: Any = lance.dataset(path)
+    final.validate()
+    found = final.to_table(columns=["id", "k"], use_scalar_index=False).to_pylist()
+    assert sorted((row["id"], row["k"]) for row in found) == sorted(expected.items())
+    for seed in range(20):
+        check(final, random.Random(seed))
+    totals = {name: count for _, _, done in reports for name, count in done.items()}
+    assert min(totals["append"], totals["update"], totals["delete"]) >= 3
+    assert totals["compact"] + totals["reorder"] >= 3
+    assert totals["optimize"] + totals["create"] >= 3
+    assert totals["looks"] >= 3
+    assert final.version == len(final.versions())
