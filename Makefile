@@ -10,6 +10,7 @@ ARGS ?=
 KEY := $(firstword $(shell cksum pyproject.toml))
 READY ?= $(VENV)/.ready-dev-$(KEY)
 READY_SPARK ?= $(VENV)/.ready-spark-$(KEY)
+READY_BENCH ?= $(VENV)/.ready-bench-$(KEY)
 # For targets that start Spark: Java 17 or newer, from PyPI if need be, and workers that use this environment.
 WITH_SPARK = JAVA_HOME="$$($(PYTHON) -m tools.java_home)" PYSPARK_PYTHON="$(abspath $(PYTHON))"
 
@@ -57,7 +58,7 @@ format: $(READY) ## format the code and fix what can be fixed
 proto: $(READY) ## generate code from proto/
 	$(PYTHON) -m tools.protoc
 
-bench: $(READY) ## measure, side by side (ARGS="store" for one)
+bench: $(READY) $(READY_BENCH) ## measure, side by side (ARGS="store" for one)
 	@$(PYTHON) -m bench $(ARGS)
 
 soak: $(READY) ## the long forms of the proofs in the test suite
