@@ -55,10 +55,10 @@ def test_every_finding_has_a_command(lake: Lake, monkeypatch: pytest.MonkeyPatch
     lost.table("shop.b").append(rows(*range(5000)))
     found = lake.health()
     said = advice(found)
-    compact = f"seiche table compact {lake.uri} shop.a"
+    compact = "lake.table('shop.a').compact()"
     assert said["4 of 4 fragments are small"] == compact
     assert said["2 of 7 rows are deleted"] == compact
-    assert [command for finding, command in said.items() if "manifest" in finding] == [compact]
+    assert compact in [command for finding, command in said.items() if "manifest" in finding]
     assert said["4 of 5 rows are not in an index that the table has"] == "lake.table('shop.a').optimize_indices()"
     assert f"seiche expire {lake.uri}" in said.values()
     assert f"seiche untag {lake.uri} NAME" in said.values()

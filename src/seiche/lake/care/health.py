@@ -107,7 +107,7 @@ def examine(lake: "CareVerbs", *, orphans: bool) -> Health:
         advice=(),
     )
     everything = 0 if found is None else found.bytes
-    advice = (*_about_lake(figures, state, lake.store.uri, everything), *_about_tables(tables, lake.store.uri))
+    advice = (*_about_lake(figures, state, lake.store.uri, everything), *_about_tables(tables))
     return replace(figures, advice=advice)
 
 
@@ -163,9 +163,9 @@ def _about_lake(health: Health, state: State, uri: str, everything: int) -> Iter
             yield Advice("versions", finding, f"seiche untag {uri} NAME")
 
 
-def _about_tables(tables: tuple[TableHealth, ...], uri: str) -> Iterator[Advice]:
+def _about_tables(tables: tuple[TableHealth, ...]) -> Iterator[Advice]:
     for one in tables:
-        compact = f"seiche table compact {uri} {one.table}"
+        compact = f"lake.table({one.table!r}).compact()"
         if one.small_fragments > _SMALL_FRAGMENTS:
             yield Advice(one.table, f"{one.small_fragments} of {one.fragments} fragments are small", compact)
         elif one.fragments > _FRAGMENTS:
