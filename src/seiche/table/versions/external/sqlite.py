@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -81,7 +82,9 @@ class SqliteManifestStore(SqlManifestStore):
             self._connection = None
         connection = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            with suppress(sqlite3.OperationalError):
+                # Busy at once, without waiting, if somebody else is just changing the mode: then they do it for us.
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()
             # Less than FULL forgets the last commits in a power failure, and a forgotten claim has two winners.
             connection.execute("PRAGMA synchronous = FULL").fetchall()
             connection.execute(self._create).fetchall()
