@@ -157,6 +157,12 @@ class TestAgainstPylance:
         Table.open(str(tmp_path / "t")).cleanup(retain=1, dry_run=False)
         found = native(tmp_path / "t").take_blobs("b", indices=[0, 1])
         assert [len(one.readall()) for one in found] == [100_000, 3_000_000]
+        small = pa.table({"i": [1], "b": lance.blob.blob_array([b"z"])})
+        lance.write_dataset(small, str(tmp_path / "t"), mode="overwrite")
+        age(tmp_path / "t", 30)
+        Table.open(str(tmp_path / "t")).cleanup(retain=1, dry_run=False)
+        assert len(list((tmp_path / "t/data").iterdir())) == 1
+        assert not [one for one in (tmp_path / "t/data").iterdir() if one.is_dir()]
 
 
 class TestLeftovers:

@@ -22,6 +22,7 @@ from seiche.store.base import ObjectInfo
 from seiche.store.paths import parent
 from seiche.table.cleanup_plan import Cleanup, Policy, Removal, choose
 from seiche.table.cleanup_survey import FOLDERS, Names, Needs, Protection, expired, in_batches, listed, look_at_names
+from seiche.table.format import refs
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.reachable import Reach
 from seiche.table.refs import References
@@ -69,7 +70,7 @@ class Cleaner:
         gone = self._remove_versions(survey)
         files = self._still_unneeded(survey, gone)
         self._store.in_parallel(lambda removal: self._store.delete(removal.path), files)
-        for folder in {parent(removal.path) for removal in files if removal.kind in {"index file", _LEFT_BEHIND}}:
+        for folder in {parent(removal.path) for removal in files} - {*FOLDERS, "_versions", refs.TAGS}:
             self._store.prune(folder)
         manifests = [removal for number, removal in zip(survey.going, survey.manifests, strict=True) if number in gone]
         return replace(

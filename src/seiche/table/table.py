@@ -20,7 +20,7 @@ from seiche.table.format.flags import require_writable
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.refs import MAIN
 from seiche.table.operations import Operation, Overwrite
-from seiche.table.refs import References
+from seiche.table.refs import References, find_tag
 from seiche.table.snapshot import Snapshot
 from seiche.table.transaction import Transaction
 from seiche.table.verbs.care import CareVerbs
@@ -117,8 +117,11 @@ class Table(TableVerbs, CareVerbs):
     ) -> "Table":
         """The table at `uri`: live, or pinned at a version number, a tag, or the time `as_of`."""
         versions = open_versions(uri, manifest_store=manifest_store, runtime=runtime, options=options)
-        if branch is not None and branch != MAIN:
-            versions = finished(References(versions, runtime=runtime), branch)
+        if branch is not None:
+            line = None if branch == MAIN else branch
+            if line is not None:
+                versions = finished(References(versions, runtime=runtime), line)
+            version = find_tag(versions.store, version, line) if isinstance(version, str) else version
         return Table._at(versions, version, as_of, runtime)
 
     @property
@@ -168,8 +171,9 @@ class Table(TableVerbs, CareVerbs):
     ) -> "Table":
         """Another handle on the same table: pinned at a version, tag or time, or live on a branch."""
         if branch is not None:
-            references = self._references
-            versions = references.line(None) if branch == MAIN else finished(references, branch)
+            references, named = self._references, None if branch == MAIN else branch
+            versions = references.line(None) if named is None else finished(references, named)
+            version = find_tag(versions.store, version, named) if isinstance(version, str) else version
             return Table._at(versions, version, as_of, self._runtime)
         if (version is None) == (as_of is None):
             raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")

@@ -205,6 +205,11 @@ class TestBranches:
         assert branch.tag("here").branch == "dev"
         assert branch.tags() == made.table.tags()
         assert made.table.checkout("here").uri == Table.open(made.root, "here").uri == branch.uri
+        assert Table.open(made.root, "here", branch="dev").version == 3
+        with pytest.raises(InvalidInput, match="'here' is for a version of the branch 'dev'"):
+            Table.open(made.root, "here", branch="main")
+        with pytest.raises(InvalidInput, match="'here' is for a version of the branch 'dev'"):
+            branch.checkout("here", branch="main")
         assert made.table.branch("more", "here").version == 3
         assert made.table.branches()["more"].parent_branch == "dev"
         with pytest.raises(InvalidInput, match="the branch 'dev', not of the main line"):
