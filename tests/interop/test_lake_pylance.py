@@ -16,6 +16,7 @@ from seiche import InvalidInput, Lake, NotFound, RetryableConflict
 from seiche.lake.engines.lance_dataset import REFUSED, STATEMENTS
 from seiche.lake.engines.views import FAR
 from seiche.lake.transaction import Transaction
+from seiche.lake.versions import LakeVersions
 from seiche.store import open_store
 from seiche.table.table import Table
 from seiche.table.versions import hint
@@ -55,6 +56,11 @@ def check(lake: Lake, table: str = "shop.a") -> None:
     assert plain.version == version
     plain.validate()  # type: ignore[no-untyped-call]
     assert in_order(plain.to_table()) == in_order(lake.table(table).to_arrow())
+    manifest = LakeVersions(lake.store, lake.table(table).row).read(version).manifest
+    assert all(0 < index.dataset_version <= version for index in manifest.indices), "no number from inside is left"
+    if plain.has_stable_row_ids:
+        numbers = plain.to_table(columns=["_row_created_at_version", "_row_last_updated_at_version"])
+        assert all(0 < number <= version for column in numbers.columns for number in column.to_pylist())
     for index in plain.describe_indices():
         (column,) = index.field_names
         for row in plain.to_table(columns=[column])[column].to_pylist()[:50]:
@@ -341,6 +347,12 @@ def test_a_serializable_transaction_that_read_through_pylance_conflicts_with_cha
     lake.table("shop.a").append(rows(77))
     with pytest.raises(RetryableConflict, match=r"shop\.a"):
         tx.commit()
+    by_hand = lake.transaction("serializable")
+    lance.dataset(namespace_client=by_hand.namespace(), table_id=["shop", "a"]).count_rows()
+    by_hand.append("shop.b", rows(1))
+    lake.table("shop.a").append(rows(78))
+    with pytest.raises(RetryableConflict, match=r"shop\.a"):
+        by_hand.commit()
 
 
 def test_a_statement_that_fails_leaves_the_transaction_as_it_was(lake: Lake) -> None:
@@ -409,6 +421,21 @@ def test_a_statement_is_run_again_after_a_conflict_if_its_rows_can_be_read_again
     with pytest.raises(RetryableConflict):
         dataset._execute("update", raced, repeatable=False)
     assert content(table.to_arrow(filter="id = 1")) == {1: 21}
+
+
+def test_rows_that_can_be_read_only_once_are_not_merged_again_from_nothing(lake: Lake) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        lake.table("shop.a").update({"n": "n + 10"}, where="id = 7")
+        yield from rows(7, 3000).to_batches()
+
+    merge: Any = lake.table("shop.a").to_lance().merge_insert("id").when_matched_update_all()
+    with pytest.raises(RetryableConflict):
+        merge.when_not_matched_insert_all().execute(pa.RecordBatchReader.from_batches(SCHEMA, batches()))
+    assert content(lake.table("shop.a").to_arrow(filter="id in (7, 3000)")) == {7: 10}
+    with pytest.raises((ValueError, OSError), match="nonsense"):
+        lake.table("shop.a").to_lance().merge_insert("nonsense")
+    with pytest.raises(AttributeError, match="when_nonsense"):
+        merge.when_nonsense()
 
 
 def test_compaction_through_a_handle_is_the_lakes_own(lake: Lake) -> None:

@@ -29,6 +29,7 @@ class Merging:
         self._dataset = dataset
         self._on = on
         self._said: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._builder(dataset)  # refuses columns that there are not
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not callable(getattr(MergeInsertBuilder, name, None)):
