@@ -158,8 +158,8 @@ class Table(TableVerbs, CareVerbs):
 
     def versions(self) -> list[Version]:
         """The versions that are kept, oldest first, with the time and the operation that made each."""
-        kept = self._versions.all()
-        return list(self.store.in_parallel(self._describe, kept))
+        found = self.store.in_parallel(self._describe, self._versions.all())
+        return [version for version in found if version is not None]
 
     def transactions(self, since: int = 0) -> list[tuple[int, Transaction]]:
         """The transactions that made the kept versions after `since`, with the version each made."""
@@ -340,8 +340,11 @@ class Table(TableVerbs, CareVerbs):
         live = Table(versions, versions.read(versions.newest()).manifest, runtime=runtime)
         return live if version is None and as_of is None else live.checkout(version, as_of=as_of)
 
-    def _describe(self, version: int) -> Version:
-        read = self._versions.read(version)
+    def _describe(self, version: int) -> Version | None:
+        try:
+            read = self._versions.read(version)
+        except NotFound:
+            return None  # cleaned up since the versions were listed
         inline = read.transaction
         made = self._versions.transaction(version) if inline is None else Transaction.from_proto(inline)
         return Version(version, read.manifest.timestamp, made.operation.name)

@@ -251,6 +251,13 @@ class TestRefused:
             table.changes(1)
         assert table.changes(3 + 1).counts == {}
 
+    def test_a_version_that_is_cleaned_up_before_it_is_read(self, table: Table) -> None:
+        table.delete("id = 4")
+        changes = table.changes(1)
+        table.store.delete(Naming.V2.path(1))
+        with pytest.raises(NotFound, match="version 1 cannot be opened any more"):
+            list(changes)
+
     def test_files_of_columns_that_are_gone_do_not_matter(self) -> None:
         """A fragment may lose them with any later commit; its rows are what they were."""
         old, new = tables.fragment(0, fields=[0]), tables.fragment(0, fields=[0])

@@ -25,7 +25,7 @@ from seiche.table.table import Table
 from seiche.table.transaction import Transaction
 from seiche.table.versions.external import MemoryManifestStore
 from seiche.table.versions.naming import Naming
-from seiche.testing import CountingStore, DictStore
+from seiche.testing import Call, CountingStore, DictStore, SimulatedStore
 from tests.made_up_table import MadeUpTable, missing_files, needed_by, paths_below, simulated
 
 DAY = 86400.0
@@ -112,6 +112,18 @@ class TestWhatGoes:
         assert made.run("7d").kept == (6, 7)
         made.later(2)
         assert made.run("7d").kept == (7,)
+
+    def test_who_lists_versions_meanwhile(self, made: Aged) -> None:
+        store = SimulatedStore(made.store)
+        table = Table.open(below(store, "table"), runtime=made.runtime)
+        cleaned = []
+
+        def clean_up(call: Call) -> None:
+            if call.verb == "get" and not cleaned:
+                cleaned.append(made.run())
+
+        store.on_call = clean_up
+        assert [one.version for one in table.versions()] == [6]
 
     def test_young_files_of_versions_that_go(self) -> None:
         made = Aged()

@@ -13,7 +13,7 @@ from seiche.errors import InvalidInput, NotFound
 from seiche.table.bases import deletion_files
 from seiche.table.build import empty
 from seiche.table.data.removal import by_fragment
-from seiche.table.data.scanning import BATCH_ROWS, batches, scanner
+from seiche.table.data.scanning import BATCH_ROWS, batches, native_message, scanner
 from seiche.table.format import roaring
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
@@ -106,7 +106,7 @@ class Changes:
         return f"<changes after version {self.from_version} up to {self.to_version}: {parts}>"
 
     def _read(self, version: int, names: Mapping[str, str], rows: Rows) -> Iterator[pa.RecordBatch]:
-        dataset: Any = self._open(version)
+        dataset = self._opened(version)
         scan = scanner(
             dataset,
             columns=list(names.values()),
@@ -119,6 +119,16 @@ class Changes:
             with_row_address=not names,
         )
         return batches(scan, what=_WHAT)
+
+    def _opened(self, version: int) -> Any:
+        try:
+            return self._open(version)
+        except (ValueError, OSError) as error:
+            raise NotFound(
+                f"version {version} cannot be opened any more: {native_message(error)}",
+                remedy="It was cleaned up meanwhile; `versions()` lists those that are kept.",
+                version=version,
+            ) from error
 
     def _marked(self, batch: pa.RecordBatch, names: Mapping[str, str], kind: str, version: int) -> pa.RecordBatch:
         columns = [self._column(batch, field, names.get(field.name), version) for field in self._columns]
