@@ -116,7 +116,7 @@ class TestWhatGoes:
     def test_who_lists_versions_meanwhile(self, made: Aged) -> None:
         store = SimulatedStore(made.store)
         table = Table.open(below(store, "table"), runtime=made.runtime)
-        cleaned = []
+        cleaned: list[Cleanup] = []
 
         def clean_up(call: Call) -> None:
             if call.verb == "get" and not cleaned:
