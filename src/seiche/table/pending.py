@@ -42,6 +42,7 @@ class Pending:
         self._runtime = runtime
         self._table = table or versions.store.uri
         self._manifests = {base.version: base}
+        self._kept = (base.version, transaction.read_version)
         self._deletions = deletion_files(base, versions.store, runtime)
         self._rebase = TransactionRebase.begin(
             transaction, read_manifest=self._read_manifest, affected_rows=affected_rows, table=self._table
@@ -75,14 +76,14 @@ class Pending:
         return ready, made
 
     def _newer(self, newest: int) -> Iterator[Committed]:
-        versions = range(self.checked + 1, newest + 1)
+        versions, read = range(self.checked + 1, newest + 1), partial(self._committed, newest=newest)
         if self._versions.store.lists_in_one_request:
-            return map(self._committed, versions)
-        return iter(self._versions.store.in_parallel(self._committed, versions))
+            return map(read, versions)
+        return iter(self._versions.store.in_parallel(read, versions))
 
-    def _committed(self, version: int) -> Committed:
+    def _committed(self, version: int, newest: int) -> Committed:
         try:
-            transaction = self._versions.transaction(version)
+            transaction = self._newest(version) if version == newest else self._versions.transaction(version)
         except NotFound as error:
             raise Corrupt(
                 f"{self._table}: version {version} is missing although a later one exists.",
@@ -91,6 +92,20 @@ class Pending:
                 version=version,
             ) from error
         return Committed(version, transaction, partial(self._load, version))
+
+    def _newest(self, version: int) -> Transaction:
+        """What made the newest version, which is read whole: it is the one to build on."""
+        if version in self._manifests:
+            return self._versions.transaction(version)
+        read = self._versions.read(version)
+        # Those that were the newest in earlier attempts are not needed any more, and may be large.
+        self._manifests = {one: self._manifests[one] for one in self._kept if one in self._manifests}
+        self._manifests[version] = read.manifest
+        return (
+            self._versions.transaction(version)
+            if read.transaction is None
+            else Transaction.from_proto(read.transaction)
+        )
 
     def _read_manifest(self) -> Manifest:
         return self._load(self.transaction.read_version)

@@ -90,9 +90,8 @@ def read_transaction(store: Store, path: str) -> Transaction | None:
     Takes one request for a small file and two or three for a large one, whatever the size of its manifest.
     """
     head = store.get_range(path, 0, _READ_WHOLE)
-    if len(head) < _READ_WHOLE:
-        return decode(head, path=path).transaction
-    end = _manifest_offset(store.get_range(path, -FOOTER_SIZE, FOOTER_SIZE), path)
+    whole = len(head) < _READ_WHOLE
+    end = _manifest_offset(head if whole else store.get_range(path, -FOOTER_SIZE, FOOTER_SIZE), path)
     start = _last_section(head, end)
     if start is not None:
         section = head[start:end] if end <= len(head) else store.get_range(path, start, end - start)
@@ -100,7 +99,7 @@ def read_transaction(store: Store, path: str) -> Transaction | None:
             alone = start == 0 and section[4:5] == _INDEX_SECTION
             return None if alone else _parse_transaction(section[4:], start, path)
     # No sections, or a layout that we have not seen: the manifest itself says where its transaction is.
-    return decode(store.get(path), path=path).transaction
+    return decode(head if whole else store.get(path), path=path).transaction
 
 
 def _last_section(head: bytes, end: int) -> int | None:
