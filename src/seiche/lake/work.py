@@ -1,6 +1,7 @@
 """What one transaction does to one table: its statements, and the single change of content that they add up to."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from seiche.errors import InvalidInput
@@ -29,6 +30,7 @@ from seiche.table.operations import (
     Rewrite,
     Update,
 )
+from seiche.table.operations.files import TOMBSTONE
 
 __all__ = ["CONTENT", "Folded", "Work"]
 
@@ -165,9 +167,10 @@ class Work:
     def _overwrite(self, operations: Sequence[Operation], bare: tuple[DataFragment, ...]) -> Overwrite:
         *_, last = (one for one in operations if isinstance(one, Overwrite))
         header = self.settled.header
+        known = {one.id for one in header.fields}
         return replace(
             last,
-            fragments=bare,
+            fragments=tuple(_fitting(one, known) for one in bare),
             schema=tuple(header.fields),
             schema_metadata=dict(header.schema_metadata),
         )
@@ -178,7 +181,8 @@ class Work:
         if all(isinstance(one, Project) for one in operations) and not self.compacted:
             return Project(tuple(header.fields), asserted)
         existing = [one for one in self.settled.fragments if self.base.fragments.get(one.id) is not None]
-        return Merge((*existing, *bare), tuple(header.fields), dict(header.schema_metadata), asserted)
+        fragments, metadata = (*existing, *bare), dict(header.schema_metadata)
+        return Merge(fragments, tuple(header.fields), metadata, asserted, added=len(bare))
 
     def _added(self) -> tuple[DataFragment, ...]:
         return tuple(one for one in self.settled.fragments if self.base.fragments.get(one.id) is None)
@@ -198,6 +202,17 @@ class Work:
 def _bare(fragment: DataFragment) -> DataFragment:
     """A fragment as an operation brings it: data files and nothing that depends on its number."""
     return DataFragment(files=fragment.files, physical_rows=fragment.physical_rows)
+
+
+def _fitting(fragment: DataFragment, known: AbstractSet[int]) -> DataFragment:
+    """The fragment without columns that a later statement dropped: an overwrite brings what its own schema has."""
+    made = DataFragment(physical_rows=fragment.physical_rows)
+    for file in fragment.files:
+        if not known.isdisjoint(file.fields):
+            kept = made.files.add()
+            kept.CopyFrom(file)
+            kept.fields[:] = [one if one in known else TOMBSTONE for one in file.fields]
+    return made
 
 
 def _updates(operations: Iterable[Operation]) -> Iterable[Update]:

@@ -91,7 +91,7 @@ def shadow(snapshot: Snapshot, *, last_fragment_id: int | None = None) -> Iterat
         with suppress(SeicheError):
             for one in list(snapshot.store.list(place)):
                 snapshot.store.delete(one.path)
-            snapshot.store.prune(PLACE)
+            snapshot.store.prune(place)
 
 
 def _first_version(snapshot: Snapshot, last_fragment_id: int | None) -> tuple[Manifest, Transaction]:

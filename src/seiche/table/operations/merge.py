@@ -33,6 +33,9 @@ class Merge(Values):
     schema_metadata: Mapping[str, bytes] = field(default_factory=dict)
     # A promise of the writer: no column became non-nullable, so rows that others append meanwhile still fit.
     preserves_nullability: bool = False
+    # How many fragments, the last ones, are new. No field of the message holds it: in what was read from storage they
+    # are told by their id, which is not possible where the fragment 0 is left out.
+    added: int | None = None
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         check_schema(self.schema)
@@ -51,6 +54,9 @@ class Merge(Values):
 
     def _sorted_out(self, manifest: Manifest) -> tuple[list[DataFragment], list[DataFragment]]:
         """Those that exist, and those that are new: these have the id 0 and stand behind the one that really has it."""
+        if self.added is not None:
+            split = len(self.fragments) - self.added
+            return list(self.fragments[:split]), list(self.fragments[split:])
         merged: list[DataFragment] = []
         new = []
         zero_is_met = manifest.fragments.get(0) is None
