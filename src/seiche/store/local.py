@@ -13,6 +13,7 @@ from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError, Un
 from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
 from seiche.store.files import copy_all, fsync_directory, read_all, write_all
 from seiche.store.os_errors import translate
+from seiche.store.page_cache import LargeFiles, is_large
 from seiche.store.paths import TEMPORARY, as_uri_path, check, check_directory, check_start_after, join, valid
 from seiche.store.staging import Fill, Staging, Undecided
 from seiche.store.turns import Turns
@@ -53,6 +54,7 @@ class LocalStore(Store):
         self._fsync = durability == "fsync"
         self._clock = runtime.clock
         self._staging = Staging(runtime)
+        self._large = LargeFiles()
         self._settled: set[str] = set()
         self._turns = Turns(self._root, runtime)
 
@@ -116,7 +118,12 @@ class LocalStore(Store):
         self._write(path, write, False)
 
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
-        self._create(path, lambda fd: write_all(fd, data), self._fsync and durable)
+        sync = self._fsync and durable
+        if is_large(data):
+            self._create(path, lambda fd: self._large.fill(fd, data), sync)
+            self._large.written(self._base + path)
+        else:
+            self._create(path, lambda fd: write_all(fd, data), sync)
 
     def copy(self, source: str, target: str) -> None:
         with self._opened(source) as (old, _):
