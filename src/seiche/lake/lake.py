@@ -31,6 +31,7 @@ from seiche.lake.tree.root import millis
 from seiche.lake.tree.transactions import Isolation
 from seiche.store import open_store
 from seiche.store.base import Store
+from seiche.table.engines import engine
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,11 +119,13 @@ class Lake(HistoryVerbs, CareVerbs):
         owner: str = "",
         properties: Mapping[str, str] | None = None,
         lifetime: float = _LIFETIME,
+        spark: Any = None,
     ) -> Transaction:
         """Begin a transaction on the latest version.
 
         With a `key`, it is applied at most once: whoever commits under the same key again gets the version that the
         first one made. With a `stream` and an `epoch`, likewise for that epoch, whichever run (`owner`) it comes from.
+        With a session of Spark, statements are executed by its workers, and `tx.read(table)` gives a data frame.
         """
         if isolation not in ("snapshot", "serializable"):
             raise InvalidInput(f"isolation {isolation!r} is unknown", remedy='Use "snapshot" or "serializable".')
@@ -133,7 +136,8 @@ class Lake(HistoryVerbs, CareVerbs):
         identity = self._runtime.uuid()
         if key is not None:
             identity = self._runtime.derived_uuid(UUID(state.definition.id), key)
-        return Transaction(
+        kind = Transaction if spark is None else engine("spark").transaction_class(spark)
+        begun: Transaction = kind(
             state,
             self._committer,
             self._runtime,
@@ -144,6 +148,11 @@ class Lake(HistoryVerbs, CareVerbs):
             expires_at_millis=millis(self._runtime.clock.now()) + int(lifetime * 1000),
             read_only=self._pinned is not None,
         )
+        return begun
+
+    def spark(self, session: Any) -> Any:
+        """The lake with a session of Spark (a `seiche.spark.SparkLake`): transactions, reads and care by its workers."""
+        return engine("spark").lake(self, session)
 
     def resume(self, transaction_id: str) -> Transaction:
         """Go on with a transaction that was saved, here or in another process, as it was when it was saved."""

@@ -17,7 +17,7 @@ from seiche.table.operations.context import Build
 from seiche.table.operations.fields import check_fit
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["Appending", "Overwriting"]
+__all__ = ["Appending", "Overwriting", "still_fits"]
 
 
 class Appending:
@@ -32,7 +32,7 @@ class Appending:
     def __call__(self, snapshot: Snapshot) -> Change | None:
         header = snapshot.manifest.header
         written = self._written
-        if written is None or self._header is None or not _fits(written, self._header, snapshot):
+        if written is None or self._header is None or not still_fits(written, self._header, snapshot):
             written = self._written = self._write(snapshot)
             self._header = header
         if not written.fragments:
@@ -90,7 +90,7 @@ class Overwriting:
         return written, fields, schema
 
 
-def _fits(written: Written, then: Header, snapshot: Snapshot) -> bool:
+def still_fits(written: Written, then: Header, snapshot: Snapshot) -> bool:
     """Whether files that were written for the one schema mean the same under that of the snapshot."""
     if then.data_format != snapshot.manifest.header.data_format:
         return False

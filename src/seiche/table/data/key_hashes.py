@@ -18,11 +18,11 @@ from seiche.table.operations import KeyExistenceFilter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["inserted_keys", "key_bytes", "siphash"]
+__all__ = ["MOST_EXACT", "inserted_keys", "key_bytes", "key_filter", "siphash"]
 
 # Everybody who checks for conflicts reads the filter. Beyond this number of keys one of the other kind is written, with
 # every bit set: it stands for any key, so that of two merges that insert that much one is always run again.
-_MOST_EXACT = 1 << 14
+MOST_EXACT = 1 << 14
 _BLOOM_BYTES = 1 << 15
 _BLOOM_ITEMS = 8192
 _BLOOM_PROBABILITY = 0.00057
@@ -30,16 +30,21 @@ _BLOOM_PROBABILITY = 0.00057
 
 def inserted_keys(field_ids: Sequence[int], columns: Sequence[pa.Array]) -> KeyExistenceFilter:
     """The filter for these keys, given as columns in the order of their field ids. Keys with a null are no keys."""
+    few = len(columns[0]) <= MOST_EXACT
+    return key_filter(field_ids, siphash(key_bytes(columns)).tolist() if few else None)
+
+
+def key_filter(field_ids: Sequence[int], hashes: Sequence[int] | None) -> KeyExistenceFilter:
+    """The filter for keys with these hashes; for `None`, or more than `MOST_EXACT`, one that stands for any key."""
     made = KeyExistenceFilter(field_ids=field_ids)
-    rows = len(columns[0])
-    if rows > _MOST_EXACT:
+    if hashes is None or len(hashes) > MOST_EXACT:
         made.bloom.bitmap = b"\xff" * _BLOOM_BYTES
         made.bloom.num_bits = 8 * _BLOOM_BYTES
         made.bloom.number_of_items = _BLOOM_ITEMS
         made.bloom.probability = _BLOOM_PROBABILITY
         return made
     made.exact.SetInParent()
-    made.exact.key_hashes.extend(sorted(set(siphash(key_bytes(columns)).tolist())))
+    made.exact.key_hashes.extend(sorted(set(hashes)))
     return made
 
 

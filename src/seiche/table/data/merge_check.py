@@ -9,13 +9,25 @@ from seiche.table.data.joined import Joined, mentioned
 from seiche.table.data.merge_source import MergeSource
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["check_clauses"]
+__all__ = ["check_clauses", "check_order"]
 
 
 def check_clauses(snapshot: Snapshot, source: MergeSource, on: Sequence[str], clauses: Sequence[Clause]) -> None:
     """`InvalidInput` for clauses that contradict each other, set a key, or have SQL that cannot be evaluated."""
     if sum(clause.action == "insert" for clause in clauses) > 1:
         raise InvalidInput("rows that are not matched are inserted twice", remedy="Say it once.")
+    check_order(clauses)
+    for clause in clauses:
+        if clause.assignments is not None:
+            _check_assignments(clause, snapshot, on)
+    _check_sql(snapshot, source, on, [clause for clause in clauses if clause.side == "matched"])
+    for clause in clauses:
+        if clause.side == "not matched by source":
+            check_expressions(snapshot.dataset, clause.assignments or {}, snapshot.schema, clause.condition)
+
+
+def check_order(clauses: Sequence[Clause]) -> None:
+    """`InvalidInput` for a clause that no row ever comes to."""
     done: dict[str, Clause] = {}
     for clause in clauses:
         if clause.side in done:
@@ -25,12 +37,6 @@ def check_clauses(snapshot: Snapshot, source: MergeSource, on: Sequence[str], cl
             )
         if clause.condition is None:
             done[clause.side] = clause
-        if clause.assignments is not None:
-            _check_assignments(clause, snapshot, on)
-    _check_sql(snapshot, source, on, [clause for clause in clauses if clause.side == "matched"])
-    for clause in clauses:
-        if clause.side == "not matched by source":
-            check_expressions(snapshot.dataset, clause.assignments or {}, snapshot.schema, clause.condition)
 
 
 def _check_assignments(clause: Clause, snapshot: Snapshot, on: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from seiche.table.change import Result
 from seiche.table.data.clauses import Clause
+from seiche.table.engines import engine_for
 
 __all__ = ["MergeBuilder"]
 
@@ -64,7 +65,8 @@ class MergeBuilder:
         from seiche.table.data.merge import Merging
         from seiche.table.data.write import Limits
 
-        prepare = Merging(self._data, self._on, self._clauses, Limits.of(*self._limits))
+        make = Merging if (elsewhere := engine_for(self._data)) is None else elsewhere.merging
+        prepare = make(self._data, self._on, self._clauses, Limits.of(*self._limits))
         return self._run("merge", prepare, attempts=attempts, timeout=timeout)
 
     def _with(self, clause: Clause) -> Self:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from seiche.table.change import Result
+from seiche.table.engines import engine_for
 from seiche.table.verbs.base import Verbs
 from seiche.table.verbs.merge import MergeBuilder
 
@@ -22,7 +23,8 @@ class RowVerbs(Verbs):
     return.
 
     `data` is an Arrow table, record batches, a reader, an iterator of batches, a pandas or Polars data frame, or a list
-    of dictionaries. What is appended in batches is written as it comes: memory does not grow with the number of rows.
+    of dictionaries; a data frame of Spark is written by its workers. What is appended in batches is written as it
+    comes: memory does not grow with the number of rows.
     """
 
     def append(
@@ -42,7 +44,9 @@ class RowVerbs(Verbs):
         from seiche.table.data.append import Appending
         from seiche.table.data.write import Limits
 
-        prepare = Appending(data, Limits.of(max_rows_per_file, max_bytes_per_file))
+        limits = Limits.of(max_rows_per_file, max_bytes_per_file)
+        elsewhere = engine_for(data)
+        prepare = Appending(data, limits) if elsewhere is None else elsewhere.appending(data, limits)
         return self._run("append", prepare, attempts=attempts, timeout=timeout)
 
     def overwrite(
@@ -63,7 +67,10 @@ class RowVerbs(Verbs):
         from seiche.table.data.append import Overwriting
         from seiche.table.data.write import Limits
 
-        prepare = Overwriting(data, schema, config, Limits.of(max_rows_per_file, max_bytes_per_file))
+        limits = Limits.of(max_rows_per_file, max_bytes_per_file)
+        elsewhere = engine_for(data)
+        make = Overwriting if elsewhere is None else elsewhere.overwriting
+        prepare = make(data, schema, config, limits)
         return self._run("overwrite", prepare, attempts=attempts, timeout=timeout)
 
     def delete(self, predicate: str, *, attempts: int | None = None, timeout: float | None = None) -> Result:

@@ -1,0 +1,207 @@
+"""Delete and update by Spark: a scan finds the rows, Spark evaluates what is said of them, workers put it into place."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from seiche.errors import InvalidInput
+from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing, edit_part
+from seiche.spark.jobs import collected, frame_of
+from seiche.spark.scanning import GROUP, Scan, read_scan, scans
+from seiche.spark.types import spark_schema
+from seiche.spark.writing import target_of
+from seiche.table.change import Change
+from seiche.table.data.assign import check_columns
+from seiche.table.data.key_hashes import MOST_EXACT, key_filter
+from seiche.table.data.portion import Portion
+from seiche.table.data.removal import remove_all
+from seiche.table.data.scanning import ADDRESS
+from seiche.table.data.write import Limits, fields_of
+from seiche.table.format import roaring
+from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.operations import REWRITE_ROWS, Delete, KeyExistenceFilter, Update
+from seiche.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+__all__ = ["Deleting", "Expression", "Rows", "Updating", "as_column", "changed", "mentioned", "rows_of", "shown_type"]
+
+# SQL of Spark, or a column of it.
+Expression: TypeAlias = str | Column
+
+# How Spark says that it left out a part of an expression when it wrote it down.
+_LEFT_OUT = re.compile(r"\.\.\. \d+ more fields|\.\.\.$")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a table with their addresses, as a frame, and the tasks that read them."""
+
+    frame: "DataFrame"
+    tasks: Sequence[Scan]
+
+
+def rows_of(
+    session: "SparkSession", snapshot: Snapshot, columns: Sequence[str], parts: int | None, *, where: str | None = None
+) -> Rows:
+    """All rows of a version with these columns, their addresses, and the number of the task that read them."""
+    tasks, schema = scans(snapshot, columns=columns, where=where, addresses=True, parts=parts)
+    return Rows(frame_of(session, read_scan, tasks, schema), tasks)
+
+
+def mentioned(expressions: Iterable[Expression], names: Sequence[str]) -> list[str]:
+    """Those columns that may be meant in the expressions: at least all that are."""
+    text = "\n".join(one if isinstance(one, str) else str(one) for one in expressions)
+    if _LEFT_OUT.search(text) or "*" in text:
+        return list(names)
+    return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
+
+
+def as_column(expression: Expression) -> Column:
+    """An expression of either form as a column."""
+    return F.expr(expression) if isinstance(expression, str) else expression
+
+
+def shown_type(schema: "pa.Schema", name: str) -> "DataType":
+    """The type of Spark under which a column of the table is shown."""
+    import pyarrow as pa
+
+    return spark_schema(pa.schema([schema.field(name)]))[0].dataType
+
+
+class Deleting:
+    """Prepares a Delete of the rows that meet a condition of Spark."""
+
+    def __init__(self, session: "SparkSession", condition: Expression, parts: int | None = None) -> None:
+        if isinstance(condition, str) and not condition.strip():
+            raise InvalidInput("a condition in SQL is needed", remedy="Say 'true' to delete all rows.")
+        self._session = session
+        self._condition = condition
+        self._parts = parts
+
+    def __call__(self, snapshot: Snapshot) -> Change | None:
+        if isinstance(self._condition, str) and self._condition.strip().lower() == "true":
+            everything = remove_all(snapshot)
+            if everything is not None and not everything.rows:
+                return None
+            if everything is not None:
+                operation = Delete(everything.updated, everything.removed, "true")
+                return Change(operation, everything.rows, rows=everything.count)
+        needed = mentioned([self._condition], snapshot.schema.names)
+        rows = rows_of(self._session, snapshot, needed, self._parts)
+        found = rows.frame.where(as_column(self._condition)).select(ADDRESS, GROUP, F.lit(0).alias(ACTION))
+        editing = Editing(target_of(snapshot, Limits.of()), _portions(rows), (Action(None),))
+        return changed(snapshot, editing, _by_task(found, len(rows.tasks)), delete=True)
+
+
+class Updating:
+    """Prepares an Update of the rows that meet a condition: changed rows are written anew."""
+
+    def __init__(
+        self,
+        session: "SparkSession",
+        assignments: Mapping[str, Expression],
+        where: Expression | None,
+        limits: Limits,
+        parts: int | None = None,
+    ) -> None:
+        self._session = session
+        self._set = dict(assignments)
+        self._where = where
+        self._limits = limits
+        self._parts = parts
+
+    def __call__(self, snapshot: Snapshot) -> Change | None:
+        schema = snapshot.schema
+        check_columns({name: one if isinstance(one, str) else "column" for name, one in self._set.items()}, schema)
+        said = [*self._set.values(), *([] if self._where is None else [self._where])]
+        rows = rows_of(self._session, snapshot, mentioned(said, schema.names), self._parts)
+        found = rows.frame if self._where is None else rows.frame.where(as_column(self._where))
+        values = [as_column(one).cast(shown_type(schema, name)).alias(VALUE + name) for name, one in self._set.items()]
+        edits = found.select(ADDRESS, GROUP, F.lit(0).alias(ACTION), *values)
+        editing = Editing(target_of(snapshot, self._limits), _portions(rows), (Action(tuple(self._set)),))
+        return changed(snapshot, editing, _by_task(edits, len(rows.tasks)), assigned=list(self._set))
+
+
+def changed(
+    snapshot: Snapshot,
+    editing: Editing,
+    edits: "DataFrame",
+    *,
+    assigned: Sequence[str] = (),
+    delete: bool = False,
+) -> Change | None:
+    """Let the workers apply the edits, and make one operation of what they report; `None` if nothing was changed.
+
+    `assigned` are the columns that may have got other values: indices on others go on covering the rows.
+    """
+    parts = collected(edits, partial(edit_part, editing))
+    if not parts:
+        return None
+    updated = tuple(DataFragment.FromString(one) for part in parts for one in part.updated)
+    removed = tuple(sorted(one for part in parts for one in part.removed))
+    rows = {
+        fragment_id: roaring.decode(offsets, what=f"the rows taken out of fragment {fragment_id}")
+        for part in parts
+        for fragment_id, offsets in part.rows.items()
+    }
+    counts = [sum(numbers) for numbers in zip(*(part.counts for part in parts), strict=True)]
+    total = sum(counts)
+    files, size = sum(part.files for part in parts), sum(part.bytes for part in parts)
+    if delete:
+        # Without the condition: it is Spark's SQL, and whoever compares conditions would read it as the engine's.
+        return Change(Delete(updated, removed, ""), rows, rows=total, files=files, bytes=size)
+    header = snapshot.manifest.header
+    touched = {one.id for one in fields_of(header, [name for name in assigned if name in snapshot.schema.names])}
+    operation = Update(
+        removed,
+        updated,
+        # Fragments whose rows moved come first: the builder gives row ids to those that have none.
+        _ordered(DataFragment.FromString(one) for part in parts for one in part.new),
+        fields_for_preserving_frag_bitmap=tuple(one.id for one in header.fields if one.id not in touched),
+        update_mode=REWRITE_ROWS,
+        inserted_rows=_keys(editing, parts),
+    )
+    notes = _notes(editing, counts)
+    return Change(operation, rows, rows=total, files=files, bytes=size, notes=notes)
+
+
+def _ordered(fragments: Iterable[DataFragment]) -> tuple[DataFragment, ...]:
+    return tuple(sorted(fragments, key=lambda one: not one.inline_row_ids))
+
+
+def _keys(editing: Editing, parts: Sequence[Edited]) -> KeyExistenceFilter | None:
+    if not editing.key:
+        return None
+    ids = sorted(field_id for field_id, _ in editing.key)
+    if any(part.keys is None for part in parts):
+        return key_filter(ids, None)
+    hashes = [one for part in parts for one in part.keys or ()]
+    return key_filter(ids, hashes if len(hashes) <= MOST_EXACT else None)
+
+
+def _notes(editing: Editing, counts: Sequence[int]) -> dict[str, object]:
+    if not editing.key and len(editing.actions) == 1 and not editing.actions[0].insert:
+        return {"mode": "rows"}
+    totals = {"inserted": 0, "updated": 0, "deleted": 0}
+    for action, count in zip(editing.actions, counts, strict=True):
+        kind = "inserted" if action.insert else "deleted" if action.columns is None else "updated"
+        totals[kind] += count
+    return dict(totals)
+
+
+def _portions(rows: Rows) -> tuple[Portion, ...]:
+    return tuple(task.portion for task in rows.tasks)
+
+
+def _by_task(edits: "DataFrame", tasks: int) -> "DataFrame":
+    """Edits where the worker gets all of a fragment, in the order of its rows."""
+    return edits.repartitionById(max(1, tasks), F.col(GROUP)).sortWithinPartitions(ADDRESS)

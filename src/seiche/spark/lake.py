@@ -1,0 +1,68 @@
+"""A lake with a session of Spark."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from seiche.lake.lake import Lake
+from seiche.lake.statements import TableName
+from seiche.lake.tags import version_of
+from seiche.spark.registration import register
+from seiche.spark.transaction import SparkTransaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SparkLake"]
+
+T = TypeVar("T")
+
+
+class SparkLake:
+    """What `lake.spark(session)` gives: the same lake, with Spark to do the work."""
+
+    def __init__(self, lake: Lake, session: "SparkSession") -> None:
+        """Use `lake.spark(session)`."""
+        self.lake = lake
+        self.session = session
+        register(session)
+
+    def transaction(self, **options: Any) -> SparkTransaction:
+        """Begin a transaction whose statements Spark executes; `options` are those of `lake.transaction`."""
+        return cast(SparkTransaction, self.lake.transaction(spark=self.session, **options))
+
+    def run(self, fn: Callable[[SparkTransaction], T], **options: Any) -> T:
+        """Run `fn(tx)` and commit, again on the latest version after each retryable conflict; as `lake.run`."""
+        return self.lake.run(lambda tx: fn(cast(SparkTransaction, tx)), spark=self.session, **options)
+
+    def read(
+        self,
+        table: TableName,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        *,
+        version: int | str | None = None,
+        as_of: datetime | None = None,
+    ) -> "DataFrame":
+        """A table as a data frame: as it is now, in a version of the lake (a number or a tag), or at a time."""
+        handle = self.at(version, as_of)
+        with handle.reading():
+            begun = cast(SparkTransaction, handle.transaction(spark=self.session))
+            return begun.read(table, columns, filter)
+
+    def count(self, table: TableName, *, version: int | str | None = None, as_of: datetime | None = None) -> int:
+        """How many rows a table has, from metadata."""
+        handle = self.at(version, as_of)
+        with handle.reading():
+            return cast(SparkTransaction, handle.transaction(spark=self.session)).count(table)
+
+    def at(self, version: int | str | None = None, as_of: datetime | None = None) -> Lake:
+        """The lake itself, or a handle that stays at a version or time and is read-only."""
+        point = version if as_of is None else as_of
+        if point is None:
+            return self.lake
+        states = self.lake.states
+        return Lake(states, pinned=states.at(version_of(states, point)))
+
+    def __repr__(self) -> str:
+        return f"SparkLake({self.lake!r})"

@@ -1,0 +1,236 @@
+"""Merge by Spark: one join decides, for every row of both sides, which clause it is for; workers do the rest.
+
+The data is evaluated once, in the one job that also writes. A row that a clause is for becomes an edit: it goes to the
+worker that has the row's fragment, or if it is new to one that gets all rows with its key.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from seiche.errors import InvalidInput
+from seiche.spark.changing import Expression, Rows, as_column, changed, mentioned, rows_of, shown_type
+from seiche.spark.edits import ACTION, VALUE, Action, Editing
+from seiche.spark.scanning import GROUP
+from seiche.spark.types import conform_shown
+from seiche.spark.writing import frame_schema, target_of
+from seiche.table.change import Change
+from seiche.table.data.clauses import Clause
+from seiche.table.data.matching import key_values
+from seiche.table.data.merge_check import check_order
+from seiche.table.data.scanning import ADDRESS, quoted
+from seiche.table.data.write import Limits
+from seiche.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["FrameMerging"]
+
+# Whether a row of the data is there, and, of a clause about one side, whether its condition holds and its values.
+_HERE = "_seiche_here"
+_HOLDS = "_seiche_holds_"
+_SET = "_seiche_set_"
+
+
+class FrameMerging:
+    """Prepares an Update that merges the rows of a data frame by key."""
+
+    def __init__(
+        self,
+        frame: "DataFrame",
+        on: Sequence[str],
+        clauses: Sequence[Clause],
+        limits: Limits,
+        *,
+        condition: Expression | None = None,
+        parts: int | None = None,
+    ) -> None:
+        if not clauses:
+            raise InvalidInput(
+                "the merge does not say what to do with any row",
+                remedy="Say it with when_matched_update_all(), when_not_matched_insert_all() and the like.",
+            )
+        if not on and condition is None:
+            raise InvalidInput("the merge has no key", remedy='Say on="id", for example, or give a condition.')
+        self._frame = frame
+        self._on = tuple(on)
+        self._clauses = tuple(clauses)
+        self._limits = limits
+        self._condition = condition
+        self._parts = parts
+
+    def __call__(self, snapshot: Snapshot) -> Change | None:
+        given = frame_schema(self._frame)
+        self._check(snapshot, given)
+        taken = {number: self._columns(clause, given, snapshot) for number, clause in enumerate(self._clauses)}
+        rows = rows_of(self._frame.sparkSession, snapshot, self._needed(snapshot), self._parts)
+        joined = self._joined(rows)
+        action = self._action()
+        columns = sorted({name for names in taken.values() for name in names or ()})
+        values = [self._value(name, taken, snapshot).alias(VALUE + name) for name in columns]
+        edits = joined.withColumn(ACTION, action).where(F.col(ACTION).isNotNull())
+        tasks, inserting = len(rows.tasks), self._inserting_tasks()
+        chosen = edits.select(
+            F.col(f"target.{ADDRESS}").alias(ADDRESS),
+            self._group(tasks, inserting).alias(GROUP),
+            ACTION,
+            *values,
+        )
+        placed = chosen.repartitionById(tasks + inserting, F.col(GROUP)).sortWithinPartitions(
+            ADDRESS, *(VALUE + name for name in self._on if name in columns and inserting)
+        )
+        ids = {one.name: one.id for one in snapshot.manifest.header.fields if one.parent_id == -1}
+        actions = tuple(
+            Action(taken[number], insert=clause.action == "insert") for number, clause in enumerate(self._clauses)
+        )
+        key = tuple(sorted((ids[name], name) for name in self._on))
+        editing = Editing(target_of(snapshot, self._limits), tuple(task.portion for task in rows.tasks), actions, key)
+        return changed(snapshot, editing, placed, assigned=sorted(self._assigned(taken)))
+
+    def _check(self, snapshot: Snapshot, given: "pa.Schema") -> None:
+        """`InvalidInput` for what cannot be right, before anything runs."""
+        _check_key(given, snapshot.schema, self._on)
+        check_order(self._clauses)
+        for clause in self._clauses:
+            for name in clause.assignments or {}:
+                if name not in snapshot.schema.names:
+                    raise InvalidInput(
+                        f"the table has no column {name!r}, only {', '.join(map(quoted, snapshot.schema.names))}",
+                        remedy="Set whole columns by their names.",
+                        column=name,
+                    )
+                if name in self._on and clause.action == "update":
+                    raise InvalidInput(
+                        f"'{clause}' sets {name!r}, which is part of the key",
+                        remedy="Change keys with an update of its own: a merge could give two rows the same one.",
+                        column=name,
+                    )
+
+    def _columns(self, clause: Clause, given: "pa.Schema", snapshot: Snapshot) -> tuple[str, ...] | None:
+        """The columns that a clause gives values to; `None` if it deletes."""
+        if clause.action == "delete":
+            return None
+        if clause.assignments is not None:
+            return tuple(clause.assignments)
+        # Refuses columns that the table does not have, and for an insert missing ones that must not be null.
+        conform_shown(given, snapshot.schema, whole_rows=clause.action == "insert")
+        return tuple(given.names)
+
+    def _assigned(self, taken: Mapping[int, tuple[str, ...] | None]) -> set[str]:
+        """The columns that an update may have changed: never the key, by which the rows were found."""
+        return {
+            name
+            for number, clause in enumerate(self._clauses)
+            if clause.action == "update"
+            for name in taken[number] or ()
+        } - set(self._on)
+
+    def _needed(self, snapshot: Snapshot) -> list[str]:
+        """The columns of the table that the join and the clauses look at."""
+        said: list[Expression] = [] if self._condition is None else [self._condition]
+        for clause in self._clauses:
+            if clause.side != "not matched":
+                said += [*(clause.assignments or {}).values(), *([clause.condition] if clause.condition else [])]
+        names = snapshot.schema.names
+        wanted = {*self._on, *mentioned(said, names)}
+        return [name for name in names if name in wanted]
+
+    def _joined(self, rows: Rows) -> "DataFrame":
+        """Both sides, each as `target` or `source`, with what one-sided clauses say of it worked out before."""
+        target = self._prepared(rows.frame.alias("target"), "not matched by source").alias("target")
+        source = self._prepared(self._frame.alias("source"), "not matched").withColumn(_HERE, F.lit(True))
+        source = source.alias("source")
+        conditions = [F.col(f"target.{quoted(name)}") == F.col(f"source.{quoted(name)}") for name in self._on]
+        if self._condition is not None:
+            conditions.append(as_column(self._condition))
+        condition = conditions[0]
+        for one in conditions[1:]:
+            condition &= one
+        sides = {clause.side for clause in self._clauses}
+        how = {
+            (False, False): "inner",
+            (True, False): "right_outer",
+            (False, True): "left_outer",
+            (True, True): "full_outer",
+        }["not matched" in sides, "not matched by source" in sides]
+        return target.join(source, condition, how)
+
+    def _prepared(self, frame: "DataFrame", side: str) -> "DataFrame":
+        made = {}
+        for number, clause in enumerate(self._clauses):
+            if clause.side == side:
+                if clause.condition is not None:
+                    made[f"{_HOLDS}{number}"] = as_column(clause.condition)
+                for name, expression in (clause.assignments or {}).items():
+                    made[f"{_SET}{number}_{name}"] = as_column(expression)
+        return frame.withColumns(made) if made else frame
+
+    def _action(self) -> "Column":
+        """The number of the first clause that is for a row; null if none is."""
+        there, here = F.col(f"target.{ADDRESS}").isNotNull(), F.col(f"source.{_HERE}").isNotNull()
+        sides = {"matched": there & here, "not matched": ~there & here, "not matched by source": there & ~here}
+        found: Column | None = None
+        for number, clause in enumerate(self._clauses):
+            holds = sides[clause.side]
+            if clause.condition is not None:
+                holds &= as_column(clause.condition) if clause.side == "matched" else F.col(f"{_HOLDS}{number}")
+            found = F.when(holds, number) if found is None else found.when(holds, number)
+        assert found is not None  # noqa: S101 - there is at least one clause
+        return found.cast("int")
+
+    def _value(self, name: str, taken: Mapping[int, tuple[str, ...] | None], snapshot: Snapshot) -> "Column":
+        """The value that a column gets, whichever clause gives it."""
+        kind = shown_type(snapshot.schema, name)
+        found: Column | None = None
+        for number, clause in enumerate(self._clauses):
+            if name not in (taken[number] or ()):
+                continue
+            value = self._said(number, clause, name).cast(kind)
+            is_it = F.col(ACTION) == number
+            found = F.when(is_it, value) if found is None else found.when(is_it, value)
+        assert found is not None  # noqa: S101 - some clause gives it a value
+        return found
+
+    @staticmethod
+    def _said(number: int, clause: Clause, name: str) -> "Column":
+        if clause.assignments is None:
+            return F.col(f"source.{quoted(name)}")
+        if clause.side == "matched":
+            return as_column(clause.assignments[name])
+        return F.col(f"`{_SET}{number}_{name}`")
+
+    def _group(self, tasks: int, inserting: int) -> "Column":
+        """The task that an edit is for: that of the fragment, or for a new row one behind those, by its key."""
+        group = F.col(f"target.{GROUP}")
+        if not inserting:
+            return group
+        by = F.hash(*(F.col(f"source.{quoted(name)}") for name in self._on)) if self._on else F.spark_partition_id()
+        return F.coalesce(group, F.pmod(by, F.lit(inserting)).cast("int") + F.lit(tasks))
+
+    def _inserting_tasks(self) -> int:
+        inserts = any(clause.action == "insert" for clause in self._clauses)
+        return max(1, (self._parts or 4) // 2) if inserts else 0
+
+
+def _check_key(given: "pa.Schema", table: "pa.Schema", on: Sequence[str]) -> None:
+    for name in on:
+        for schema, whose in ((table, "the table"), (given, "the data")):
+            if name not in schema.names:
+                raise InvalidInput(
+                    f"{whose} has no column {name!r} to merge on, only {', '.join(map(repr, schema.names))}",
+                    remedy="Merge on columns that both have.",
+                    column=name,
+                )
+    if len(set(on)) < len(on):
+        raise InvalidInput(f"the key {on!r} has a column twice", remedy='Say on="id", for example.')
+    for column in _empty(table, on):
+        key_values(column, "key")
+
+
+def _empty(table: "pa.Schema", on: Sequence[str]) -> "Iterator[pa.Array]":
+    import pyarrow as pa
+
+    return (pa.array([], table.field(name).type) for name in on)

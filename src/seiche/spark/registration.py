@@ -1,0 +1,18 @@
+"""Making the format name "seiche" known to Spark."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(session: "SparkSession") -> None:
+    """After this, `spark.read.format("seiche")` and `df.write.format("seiche")` work in the session. Repeatable.
+
+    Without it they work too: Spark finds the module `pyspark_seiche` by itself, if it is installed with the driver.
+    """
+    from seiche.spark.source import SeicheSource
+
+    session.dataSource.register(SeicheSource)

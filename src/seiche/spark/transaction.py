@@ -1,0 +1,131 @@
+"""A transaction of a lake whose statements are executed by Spark's workers."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from seiche.errors import InvalidInput
+from seiche.lake.statements import TableName
+from seiche.lake.transaction import Transaction
+from seiche.spark.merge_builder import SparkMergeBuilder
+from seiche.spark.scanning import live_rows, read_frame
+from seiche.table.change import Result
+from seiche.table.data.write import Limits
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["SparkTransaction"]
+
+
+class SparkTransaction(Transaction):
+    """As every transaction, with a session of Spark: `lake.transaction(spark=session)`.
+
+    Rows are given as data frames, and conditions and expressions are Spark's SQL, or its columns. Workers scan, join
+    and write data files and deletion vectors; the driver gets a few bytes for each file. Nothing else differs: the
+    statements fold, rebase and commit with all others, and rows may also be given as Arrow tables or the like.
+    """
+
+    def __init__(self, *state: Any, session: "SparkSession", **options: Any) -> None:
+        """Use `lake.transaction(spark=session)`."""
+        super().__init__(*state, **options)
+        # The session that executes the statements.
+        self.session = session
+
+    def read(
+        self,
+        table: TableName,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        *,
+        addresses: bool = False,
+    ) -> "DataFrame":
+        """The table as this transaction sees it now, its own changes included, as a data frame.
+
+        The frame stays at what is seen now, whatever the transaction does next. `columns` and `filter` (SQL of the
+        storage engine, not of Spark) are applied while reading: Spark itself cannot push them down here. With
+        `addresses`, each row has `_rowaddr`, by which `delete_rows` and `update_rows` find it, and `_seiche_group`.
+        """
+        handle = self.table(table)
+        self.note_read(handle.id)
+        return read_frame(
+            self.session,
+            handle._snapshot(),
+            columns=columns,
+            where=filter,
+            addresses=addresses,
+            parts=self._parts(),
+        )
+
+    def count(self, table: TableName) -> int:
+        """How many rows the table has, from metadata alone where it says so."""
+        handle = self.table(table)
+        self.note_read(handle.id)
+        known = live_rows(handle._snapshot())
+        return known if known is not None else self.read(table, columns=[]).count()
+
+    def delete(self, table: TableName, predicate: "str | Column", **options: Any) -> Result:
+        """Remove the rows for which the condition (Spark's SQL, or a column) is true."""
+        from seiche.spark.changing import Deleting
+
+        prepare = Deleting(self.session, predicate, self._parts())
+        return self.table(table)._run("delete", prepare, **options)
+
+    def update(
+        self,
+        table: TableName,
+        set: "Mapping[str, str | Column]",  # noqa: A002 - the word for it
+        where: "str | Column | None" = None,
+        *,
+        max_rows_per_file: int | None = None,
+        max_bytes_per_file: int | None = None,
+        **options: Any,
+    ) -> Result:
+        """Set columns to expressions over the old values, in the rows for which `where` is true, or in all."""
+        from seiche.spark.changing import Updating
+
+        limits = Limits.of(max_rows_per_file, max_bytes_per_file)
+        prepare = Updating(self.session, set, where, limits, self._parts())
+        return self.table(table)._run("update", prepare, **options)
+
+    def merge(
+        self,
+        table: TableName,
+        data: Any,
+        on: str | Sequence[str] = (),
+        *,
+        condition: "str | Column | None" = None,
+        max_rows_per_file: int | None = None,
+        max_bytes_per_file: int | None = None,
+        **options: Any,
+    ) -> SparkMergeBuilder:
+        """Merge the rows of a data frame by key; say what shall happen to them, then `.execute()`.
+
+        Rows belong together if the columns `on` are equal and, if given, `condition` holds, which speaks of `source.x`
+        and `target.x`. Other rows than a data frame are made one.
+        """
+        if options:
+            raise InvalidInput(f"merge does not know {', '.join(sorted(options))}", remedy="Leave it out.")
+        limits = (max_rows_per_file, max_bytes_per_file)
+        return SparkMergeBuilder(self.table(table)._run, self.frame(data), on, condition, limits, self._parts())
+
+    def frame(self, data: Any) -> "DataFrame":
+        """Rows as a data frame of this session: the frame itself, or what an Arrow table and the like become."""
+        if hasattr(data, "mapInArrow"):
+            frame: DataFrame = data
+            return frame
+        import pyarrow as pa
+
+        from seiche.spark.types import as_shown, shown
+        from seiche.table.data.source import Source
+
+        opened = Source(data).open()
+        wanted = shown(opened.schema)
+        rows = pa.Table.from_batches([as_shown(one, wanted) for one in opened.batches], wanted)
+        return self.session.createDataFrame(rows)
+
+    def _parts(self) -> int:
+        """Into how many tasks work is divided: a few for each worker, so that none waits long for another."""
+        try:
+            return max(2, 2 * self.session.sparkContext.defaultParallelism)
+        except Exception:  # noqa: BLE001 - through Spark Connect there is no context, and no type for saying so
+            return 16

