@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import lance
     import pyarrow as pa
 
+    from seiche.lake.engines.iceberg_table import EngineTable
     from seiche.lake.lake import Lake
     from seiche.lake.state import State
     from seiche.lake.transaction import Transaction
@@ -66,6 +67,10 @@ class TransactionTable(TableVerbs):
 
         self._transaction.note_read(self.id)
         return TransactionDataset(self._transaction, StagedTable(self._transaction, (self.id,)))
+
+    def to_iceberg(self) -> "EngineTable":
+        """Refused: it is a Lance table. Of an Iceberg table, a PyIceberg table inside the transaction."""
+        raise not_iceberg(self._edit.row, self.name)
 
     def apply(self, change: Change) -> None:
         """Make a prepared change part of the transaction."""
@@ -128,6 +133,13 @@ def table_snapshot(state: "State", row: TableRow, work: Work, transaction: "Tran
     return Snapshot(store, work.running, transaction.runtime, staged=True, published=published)
 
 
+def not_iceberg(row: TableRow, name: str) -> InvalidInput:
+    """Says that a table is none that PyIceberg could open."""
+    return InvalidInput(
+        f"{name} is a table of format {row.format}, not an Iceberg table", remedy="Use `to_lance()`.", table=name
+    )
+
+
 class LakeTable(TableVerbs):
     """A table of a lake. Every call starts from the latest version; every verb is a transaction of its own.
 
@@ -175,6 +187,10 @@ class LakeTable(TableVerbs):
 
         row = self.row
         return LakeDataset(self._lake, row, below(self._lake.store, row.location))
+
+    def to_iceberg(self) -> "EngineTable":
+        """Refused: it is a Lance table. Of an Iceberg table, a PyIceberg table whose commits go through the lake."""
+        raise not_iceberg(self.row, self.name)
 
     def _read(self) -> TransactionTable:
         return self._lake.transaction().table(self._name)

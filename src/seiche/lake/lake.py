@@ -15,7 +15,7 @@ from seiche.lake import saved
 from seiche.lake.adopt import Adopted, adopt
 from seiche.lake.care.leases import Hold
 from seiche.lake.care.verbs import CareVerbs
-from seiche.lake.commit import Committer
+from seiche.lake.commit import Answer, Committer
 from seiche.lake.handles import LakeTable
 from seiche.lake.history_verbs import HistoryVerbs
 from seiche.lake.intent import Intent
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from seiche.lake.engines.lance_namespace import LakeNamespace
+    from seiche.lake.engines.pyiceberg_catalog import SeicheCatalog
 
 __all__ = ["Lake", "Status", "create", "open_lake"]
 
@@ -151,7 +152,7 @@ class Lake(HistoryVerbs, CareVerbs):
         return begun
 
     def spark(self, session: Any) -> Any:
-        """The lake with a session of Spark (a `seiche.spark.SparkLake`): transactions, reads and care by its workers."""
+        """The lake with a session of Spark (a `seiche.spark.SparkLake`): its workers do what is asked for."""
         return engine("spark").lake(self, session)
 
     def resume(self, transaction_id: str) -> Transaction:
@@ -205,7 +206,11 @@ class Lake(HistoryVerbs, CareVerbs):
         """A table; `NotFound` if there is none of this name."""
         full = parts(name, what="table")
         with self.reading():
-            self.state().table(full)
+            row = self.state().table(full)
+        if row.format == "iceberg":
+            from seiche.lake.iceberg.handles import IcebergLakeTable
+
+            return IcebergLakeTable(self, full)
         return LakeTable(self, full)
 
     def namespace(self) -> "LakeNamespace":
@@ -216,6 +221,12 @@ class Lake(HistoryVerbs, CareVerbs):
         from seiche.lake.engines.lance_namespace import LakeNamespace
 
         return LakeNamespace(self)
+
+    def iceberg_catalog(self) -> "SeicheCatalog":
+        """The lake for PyIceberg: its Iceberg tables, each commit a transaction of its own."""
+        from seiche.lake.engines.pyiceberg_catalog import SeicheCatalog
+
+        return SeicheCatalog.over(self)
 
     def namespaces(self, inside: str | Sequence[str] = ()) -> list[Name]:
         """The namespaces directly in another one, or the outermost ones."""
@@ -272,6 +283,10 @@ class Lake(HistoryVerbs, CareVerbs):
                 remedy="Open it without a version to change it.",
             )
         return self._committer.commit(intent).version or 0
+
+    def decide_group(self, intents: Sequence[Intent]) -> list[Answer]:
+        """Decide several transactions with one root, each with an answer of its own; see `Committer.commit_group`."""
+        return self._committer.commit_group(intents)
 
     def adopt(self, name: str) -> list[Adopted]:
         """Bring in what somebody committed to a table's directory past the lake; see `seiche.lake.adopt`."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from seiche.core.runtime import Runtime
 from seiche.errors import (
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from seiche.lake.engines.lance_namespace import TransactionNamespace
+    from seiche.lake.engines.pyiceberg_catalog import SeicheCatalog
     from seiche.lake.handles import TransactionTable
+    from seiche.lake.iceberg.table import IcebergTable
 
 __all__ = ["Transaction"]
 
@@ -84,6 +86,8 @@ class Transaction(Statements):
         # Names as this transaction sees them, where it changed them: a table's id, or None where it is gone.
         self.names: dict[bytes, str | None] = {}
         self._lance: TransactionNamespace | None = None
+        # The oldest version of the lake that anything in it was built on, if files were written before it began.
+        self.oldest = state.version
 
     @property
     def base(self) -> int:
@@ -95,7 +99,12 @@ class Transaction(Statements):
         from seiche.lake.handles import TransactionTable
 
         self.check_running()
-        return TransactionTable(self, self._edit(parts(name)).row.id)
+        row = self._edit(parts(name)).row
+        if row.format == "iceberg":
+            from seiche.lake.iceberg.handles import IcebergTransactionTable
+
+            return IcebergTransactionTable(self, row.id)
+        return TransactionTable(self, row.id)
 
     def namespace(self) -> "TransactionNamespace":
         """The lake as this transaction sees it, for pylance: what it commits there becomes part of the transaction."""
@@ -151,14 +160,30 @@ class Transaction(Statements):
         name: str | Sequence[str],
         schema: "pa.Schema",
         *,
+        format: Literal["lance", "iceberg"] = "lance",
         properties: Mapping[str, str] | None = None,
         stable_row_ids: bool = False,
+        **options: Any,
     ) -> "TransactionTable":
-        """Make an empty Lance table."""
+        """Make an empty table.
+
+        An Iceberg table (`format="iceberg"`) takes an Arrow or an Iceberg schema, and as `options` PyIceberg's
+        `partition_spec` and `sort_order`; a `location` only if the lake has given it out.
+        """
         from seiche.lake.creating import creation
         from seiche.lake.handles import TransactionTable
 
         self.check_running()
+        if format == "iceberg":
+            from seiche.lake.iceberg import statements
+
+            statements.create(self, name, schema, properties=properties, **options)
+            return self.table(name)
+        if format != "lance" or options:
+            raise InvalidInput(
+                f"a table of format {format!r} cannot be made with {sorted(options)}",
+                remedy='Use format="lance" or "iceberg"; partition_spec= and sort_order= are for Iceberg.',
+            )
         full = parts(name, what="table")
         self._check_free(full)
         row, base, change = creation(
@@ -169,6 +194,56 @@ class Transaction(Statements):
         made = TransactionTable(self, row.id)
         made.apply(change)
         return made
+
+    def iceberg(self, name: str | Sequence[str]) -> "IcebergTable":
+        """An Iceberg table as this transaction sees it: its metadata, and where the file is that it began from."""
+        from seiche.lake.iceberg import statements
+
+        self.check_running()
+        return statements.look(self, name)
+
+    def commit_iceberg(
+        self,
+        name: str | Sequence[str],
+        requirements: Sequence[Any],
+        updates: Sequence[Any],
+        *,
+        follow: bool = False,
+        exclusive: bool = False,
+        written: Mapping[str, int] | None = None,
+    ) -> "IcebergTable":
+        """Make a commit of an Iceberg engine part of the transaction; returns the table after it.
+
+        `requirements` and `updates` are PyIceberg's models. Requirements are checked against what the transaction sees,
+        and a `RetryableConflict` says which one does not hold; when the transaction is committed they are checked again
+        if others have changed the table. With `assert-create` among them the table is made. With `follow`, an append
+        that was built on an earlier state of the table is put on top of what the transaction sees. An `exclusive` one
+        is never moved. `written` tells for files, by their path in the lake, which version the lake had when they were
+        written, if that was before the transaction began.
+        """
+        from seiche.lake.iceberg import statements
+
+        self.check_running()
+        return statements.commit(self, name, requirements, updates, follow=follow, exclusive=exclusive, written=written)
+
+    def register_iceberg(
+        self, name: str | Sequence[str], metadata_location: str, *, overwrite: bool = False
+    ) -> "IcebergTable":
+        """Make a table of Iceberg metadata that exists. Files that it has outside of the lake stay there."""
+        from seiche.lake.iceberg import statements
+
+        self.check_running()
+        statements.register(self, name, metadata_location, overwrite=overwrite)
+        return statements.look(self, name)
+
+    def iceberg_catalog(self) -> "SeicheCatalog":
+        """The lake as this transaction sees it, for PyIceberg: what it commits there becomes part of the
+        transaction.
+        """
+        from seiche.lake.engines.pyiceberg_catalog import SeicheCatalog
+
+        self.check_running()
+        return SeicheCatalog.inside(self)
 
     def drop_table(self, name: str | Sequence[str]) -> None:
         """Remove a table. Its files stay until the lake's clean-up finds that no kept version needs them."""
@@ -192,6 +267,11 @@ class Transaction(Statements):
         """Set properties of a table, or remove those given as `None`."""
         self.check_running()
         edit = self._edit(parts(name, what="table"))
+        if edit.row.format == "iceberg":
+            from seiche.lake.iceberg import statements
+
+            statements.set_properties(self, edit, properties)
+            return
         self.edits[edit.row.id] = replace(edit, properties={**edit.properties, **properties})
 
     def create_view(
@@ -309,7 +389,7 @@ class Transaction(Statements):
             )
         return Intent(
             id=self.id,
-            base=self.base,
+            base=min(self.base, self.oldest),
             isolation=self.isolation,
             reads=self.reads,
             edits=edits,

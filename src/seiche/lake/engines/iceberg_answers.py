@@ -1,0 +1,55 @@
+"""How the lake says no to PyIceberg: in PyIceberg's own errors."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeAlias
+
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    TableAlreadyExistsError,
+    ValidationException,
+)
+
+from seiche.errors import AlreadyExists, CommitUnknown, ConflictError, NotFound, SeicheError
+
+__all__ = ["About", "answering"]
+
+About: TypeAlias = Literal["namespace", "table", "view"]
+
+_MISSING: dict[About, type[Exception]] = {
+    "namespace": NoSuchNamespaceError,
+    "table": NoSuchTableError,
+    "view": NoSuchViewError,
+}
+
+
+@contextmanager
+def answering(about: About, *, exclusive: bool = False) -> Iterator[None]:
+    """Let an error of ours leave as PyIceberg has it; ours stays its cause.
+
+    PyIceberg repeats what fails because of others, as it was written. What was worked out from the table's rows
+    (`exclusive`) must not be repeated so: that is said by another error.
+    """
+    try:
+        yield
+    except SeicheError as error:
+        raise _refused(error, about, exclusive) from error
+
+
+def _refused(error: SeicheError, about: About, exclusive: bool) -> Exception:
+    if isinstance(error, NotFound):
+        # A table can also be missing because its namespace is.
+        missing: About = "namespace" if about == "table" and "table" not in error.details else about
+        return _MISSING[missing](str(error))
+    if isinstance(error, AlreadyExists):
+        return (NamespaceAlreadyExistsError if about == "namespace" else TableAlreadyExistsError)(str(error))
+    if isinstance(error, ConflictError):
+        return (ValidationException if exclusive else CommitFailedException)(str(error))
+    if isinstance(error, CommitUnknown):
+        return CommitStateUnknownException(str(error))
+    return error

@@ -1,0 +1,79 @@
+"""A PyIceberg table whose commits go through the lake, or into a transaction of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyiceberg.table import Table
+from pyiceberg.table import Transaction as PyIcebergTransaction
+
+from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.store.base import Store
+
+__all__ = ["EngineFileIO", "EngineTable", "EngineTransaction"]
+
+
+class EngineFileIO(LakeFileIO):
+    """Remembers which files were written through it, and which version the lake had at the time."""
+
+    def __init__(self, store: Store, version: Callable[[], int], note: Callable[[str], None]) -> None:
+        self.written: dict[str, int] = {}
+
+        def noted(path: str) -> None:
+            self.written[path] = version()
+            note(path)
+
+        super().__init__(store, noted)
+
+
+class EngineTable(Table):
+    """As PyIceberg's, except that inside a transaction reading counts as reading, and nothing is ever deleted."""
+
+    # Set while a commit is on its way that was worked out from the table's rows.
+    exclusive = False
+    on_read: Callable[[], None] = staticmethod(lambda: None)
+
+    def transaction(self) -> "EngineTransaction":
+        return EngineTransaction(self)
+
+    def scan(self, *args: Any, **options: Any) -> Any:
+        self.on_read()
+        return super().scan(*args, **options)
+
+    def incremental_append_scan(self, *args: Any, **options: Any) -> Any:
+        self.on_read()
+        return super().incremental_append_scan(*args, **options)
+
+    @property
+    def inspect(self) -> Any:
+        self.on_read()
+        return super().inspect
+
+    def refresh(self) -> "EngineTable":
+        # Not the files' side of it: what was written through this handle must stay known.
+        fresh = self.catalog.load_table(self._identifier)
+        self._check_uuid(self.metadata, fresh.metadata)
+        self.metadata = fresh.metadata
+        self.metadata_location = fresh.metadata_location
+        return self
+
+
+class EngineTransaction(PyIcebergTransaction):
+    """As PyIceberg's, except that an upsert is known to depend on the rows that it found, even if it only adds some."""
+
+    _table: EngineTable
+
+    def __init__(self, table: EngineTable, autocommit: bool = False) -> None:
+        super().__init__(table, autocommit)
+        self._exclusive = False
+
+    def upsert(self, *args: Any, **options: Any) -> Any:
+        self._exclusive = True
+        self._table.on_read()
+        return super().upsert(*args, **options)
+
+    def commit_transaction(self) -> Table:
+        self._table.exclusive = self._exclusive
+        try:
+            return super().commit_transaction()
+        finally:
+            self._table.exclusive = False

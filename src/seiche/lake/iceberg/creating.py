@@ -1,0 +1,99 @@
+"""The beginning of an Iceberg table."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
+    AddSortOrderUpdate,
+    AssertCreate,
+    AssignUUIDUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+    SetLocationUpdate,
+    SetPropertiesUpdate,
+    UpgradeFormatVersionUpdate,
+)
+
+from seiche.core.runtime import Runtime
+from seiche.errors import InvalidInput
+from seiche.lake.iceberg.metadata import Metadata
+from seiche.lake.iceberg.places import address, new_location, table_id_in
+from seiche.lake.iceberg.work import Step
+from seiche.lake.objects.names import Name
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.tree.root import millis
+from seiche.store.base import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["creation_step", "new_metadata", "new_row"]
+
+
+def new_metadata(
+    name: Name,
+    schema: "Schema | pa.Schema",
+    store: Store,
+    runtime: Runtime,
+    *,
+    partition_spec: Any = None,
+    sort_order: Any = None,
+    properties: Mapping[str, str] | None = None,
+    location: str | None = None,
+) -> Metadata:
+    """The metadata of a table that does not exist yet, in a place that is found for it; nothing is written.
+
+    `InvalidInput` if schema, partitions or order do not go together, or `location` is none that the lake gave out.
+    """
+    if location is None:
+        location = address(store, new_location(name, str(runtime.uuid())))
+    _, table_id = table_id_in(store, location)
+    given = {str(key): str(value) for key, value in (properties or {}).items()}
+    try:
+        version = int(given.get(TableProperties.FORMAT_VERSION, TableProperties.DEFAULT_FORMAT_VERSION))
+        made: Metadata = new_table_metadata(
+            schema=Catalog._convert_schema_if_needed(schema, cast(Any, version)),
+            partition_spec=partition_spec or UNPARTITIONED_PARTITION_SPEC,
+            sort_order=sort_order or UNSORTED_SORT_ORDER,
+            location=location.rstrip("/"),
+            properties=dict(given),
+            table_uuid=UUID(table_id),
+        )
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise InvalidInput(
+            f"no Iceberg table can be made so: {error}", remedy="Give an Arrow or an Iceberg schema."
+        ) from error
+    return made
+
+
+def creation_step(metadata: Metadata) -> Step:
+    """The commit that makes a table of this metadata, as an engine would send it."""
+    updates = (
+        AssignUUIDUpdate(uuid=metadata.table_uuid),
+        UpgradeFormatVersionUpdate.model_validate({"format-version": metadata.format_version}),
+        AddSchemaUpdate(schema=metadata.schema()),
+        SetCurrentSchemaUpdate(),
+        AddPartitionSpecUpdate(spec=metadata.spec()),
+        SetDefaultSpecUpdate(),
+        AddSortOrderUpdate.model_validate({"sort-order": metadata.sort_order()}),
+        SetDefaultSortOrderUpdate(),
+        SetLocationUpdate(location=metadata.location),
+        SetPropertiesUpdate(updates=dict(metadata.properties)),
+    )
+    return Step((AssertCreate(),), updates)
+
+
+def new_row(metadata: Metadata, store: Store, runtime: Runtime) -> TableRow:
+    """The row of a table that is about to be made; its place and id are in the metadata's location."""
+    place, table_id = table_id_in(store, metadata.location)
+    return TableRow(id=table_id, format="iceberg", location=place, created_at_millis=millis(runtime.clock.now()))

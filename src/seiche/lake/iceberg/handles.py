@@ -1,0 +1,238 @@
+"""Iceberg tables of a lake, as a user holds them: the same handles as for Lance tables, as far as PyIceberg goes."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from seiche.errors import InvalidInput
+from seiche.lake.handles import LakeTable, TransactionTable
+from seiche.lake.iceberg.merging import IcebergMerge
+from seiche.lake.iceberg.metadata import Metadata
+from seiche.lake.iceberg.sources import as_arrow
+from seiche.lake.iceberg.table import IcebergTable, at_state
+from seiche.lake.objects.keys import name_of
+from seiche.lake.objects.names import Name
+from seiche.table.change import Prepare, Result
+
+if TYPE_CHECKING:
+    import lance
+    import pyarrow as pa
+
+    from seiche.lake.engines.iceberg_table import EngineTable
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["IcebergLakeTable", "IcebergTransactionTable"]
+
+_EVERYTHING = "true"
+
+
+class IcebergTransactionTable(TransactionTable):
+    """An Iceberg table inside a transaction: reads see what the transaction did, and nobody else does yet."""
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """The columns, as an Arrow schema."""
+        found: pa.Schema = self.to_iceberg().schema().as_arrow()
+        return found
+
+    @property
+    def metadata(self) -> Metadata:
+        """PyIceberg's `TableMetadata`, as the transaction sees it."""
+        return self._looked().metadata
+
+    @property
+    def metadata_location(self) -> str:
+        """The address of the metadata file that the transaction found; empty for a table that it makes."""
+        return self._looked().metadata_location
+
+    def to_iceberg(self) -> "EngineTable":
+        """The table as PyIceberg has it; what is committed there becomes part of the transaction."""
+        return self._transaction.iceberg_catalog().load_table(self._name())
+
+    def to_arrow(self, *, columns: list[str] | None = None, filter: str | None = None) -> "pa.Table":
+        """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
+        return _rows(self.to_iceberg(), columns, filter)
+
+    def to_lance(self) -> "lance.LanceDataset":
+        """Refused: it is an Iceberg table."""
+        _refuse(self.name, "to_lance", "Use `to_iceberg()`.")
+
+    def append(self, data: Any, **options: Any) -> Result:
+        """Add rows."""
+        rows = self._taken("append", data, options)
+        return self._changed("append", rows.num_rows, lambda table: table.append(rows))
+
+    def overwrite(
+        self,
+        data: Any,
+        schema: "pa.Schema | None" = None,
+        config: Mapping[str, str] | None = None,
+        *,
+        where: str = _EVERYTHING,
+        **options: Any,
+    ) -> Result:
+        """Replace the rows that match `where`, or all. The schema stays: `to_iceberg().update_schema()` changes it."""
+        if schema is not None or config is not None:
+            _refuse(self.name, "overwrite with another schema", "Use `to_iceberg().update_schema()` before it.")
+        rows = self._taken("overwrite", data, options)
+        return self._changed("overwrite", rows.num_rows, lambda table: table.overwrite(rows, _condition(where)))
+
+    def delete(self, predicate: str, **options: Any) -> Result:
+        """Remove the rows that match a condition, as PyIceberg understands it; `"true"` removes all."""
+        _check_options(self.name, "delete", options)
+        return self._changed("delete", None, lambda table: table.delete(_condition(predicate)))
+
+    def update(self, set: Mapping[str, str], where: str | None = None, **options: Any) -> Result:  # noqa: A002
+        """Refused: PyIceberg has no update by expressions."""
+        _refuse(self.name, "update", "Read the rows, change them, and `merge` or `overwrite(..., where=)` them.")
+
+    def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
+        """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
+        _check_options(self.name, "merge", options)
+        rows = as_arrow(data, self.schema)
+
+        def upsert(update: bool, insert: bool) -> Result:
+            keys = [on] if isinstance(on, str) else list(on)
+            return self._changed("merge", None, lambda table: table.upsert(rows, keys, update, insert))
+
+        return IcebergMerge(self.name, upsert)
+
+    def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
+        _refuse(self.name, verb, "Use `to_iceberg()`.")
+
+    def _taken(self, verb: str, data: Any, options: Mapping[str, Any]) -> "pa.Table":
+        _check_options(self.name, verb, options)
+        return as_arrow(data, self.schema)
+
+    def _changed(self, verb: str, rows: int | None, do: Callable[[Any], Any]) -> Result:
+        self._transaction.check_running()
+        table = self.to_iceberg()
+        before = table.metadata
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Delete operation did not match any records")
+            try:
+                done = do(table)
+            except (ValueError, NotImplementedError) as error:
+                raise InvalidInput(f"{self.name}: PyIceberg cannot do this {verb}: {error}", table=self.name) from error
+        after = table.metadata
+        added = {one.snapshot_id for one in after.snapshots} - {one.snapshot_id for one in before.snapshots}
+        version = self._edit.row.table_version
+        if not added:
+            return Result(verb, version, changed=False)
+        notes: dict[str, object] = {"snapshot": after.current_snapshot_id}
+        if hasattr(done, "rows_updated"):
+            notes |= {"updated": done.rows_updated, "inserted": done.rows_inserted}
+        counted = [one.summary for one in after.snapshots if one.snapshot_id in added and one.summary is not None]
+        files = sum(int(one["added-data-files"] or 0) for one in counted)
+        if rows is None:
+            rows = sum(int(one["deleted-records"] or 0) for one in counted)
+            rows -= sum(int(one["added-records"] or 0) for one in counted) if verb == "delete" else 0
+        return Result(verb, version + 1, rows=max(0, rows), files=files, notes=notes)
+
+    def _name(self) -> Name:
+        return name_of(self._edit.key or b"")
+
+    def _looked(self) -> IcebergTable:
+        return self._transaction.iceberg(self._name())
+
+
+class IcebergLakeTable(LakeTable):
+    """An Iceberg table of a lake. Every verb is a transaction of its own."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """PyIceberg's `TableMetadata` at the version that the lake's handle is at."""
+        return self._looked().metadata
+
+    @property
+    def metadata_location(self) -> str:
+        """The address of the current metadata file."""
+        return self._looked().metadata_location
+
+    def to_iceberg(self) -> "EngineTable":
+        """The table as PyIceberg has it; its commits go through the lake, each as a transaction of its own."""
+        return self._lake.iceberg_catalog().load_table(self._name)
+
+    def to_lance(self) -> "lance.LanceDataset":
+        """Refused: it is an Iceberg table."""
+        _refuse(self.name, "to_lance", "Use `to_iceberg()`.")
+
+    def append(self, data: Any, **options: Any) -> Result:
+        """Add rows. When others append meanwhile, both are there; the data is written once."""
+        rows = as_arrow(data, self.schema)
+        return self._once(lambda table: table.append(rows, **options))
+
+    def overwrite(self, data: Any, *args: Any, **options: Any) -> Result:
+        """Replace the rows that match `where=`, or all."""
+        rows = as_arrow(data, self.schema)
+        return self._once(lambda table: table.overwrite(rows, *args, **options))
+
+    def delete(self, predicate: str, **options: Any) -> Result:
+        """Remove the rows that match a condition, as PyIceberg understands it; `"true"` removes all."""
+        return self._once(lambda table: table.delete(predicate, **options))
+
+    def update(self, set: Mapping[str, str], where: str | None = None, **options: Any) -> Result:  # noqa: A002
+        """Refused: PyIceberg has no update by expressions."""
+        _refuse(self.name, "update", "Read the rows, change them, and `merge` or `overwrite(..., where=)` them.")
+
+    def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
+        """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
+        rows = as_arrow(data, self.schema)
+        _check_options(self.name, "merge", options)
+
+        def upsert(update: bool, insert: bool) -> Result:
+            return self._once(lambda table: table.merge(rows, on).chosen(update, insert))
+
+        return IcebergMerge(self.name, upsert)
+
+    def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
+        _refuse(self.name, verb, "Use `to_iceberg()`.")
+
+    def _once(self, do: Callable[[IcebergTransactionTable], Result]) -> Result:
+        def once(transaction: "Transaction") -> Result:
+            table = transaction.table(self._name)
+            assert isinstance(table, IcebergTransactionTable)  # noqa: S101 - for the type
+            return do(table)
+
+        result, _ = self._lake.run_versioned(once)
+        return result
+
+    def _looked(self) -> IcebergTable:
+        with self._lake.reading():
+            return at_state(self._lake.state(), self._name)
+
+
+def _rows(table: "EngineTable", columns: list[str] | None, filter: str | None) -> "pa.Table":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scan = table.scan(
+            row_filter=_condition(filter or _EVERYTHING), selected_fields=tuple(columns) if columns else ("*",)
+        )
+        found: pa.Table = scan.to_arrow()
+    return found
+
+
+def _condition(given: str) -> Any:
+    """A condition as PyIceberg has it; `InvalidInput` if it cannot be read."""
+    from pyiceberg.expressions import AlwaysTrue, parser
+    from pyparsing import ParseBaseException
+
+    if given.strip().lower() == _EVERYTHING:
+        return AlwaysTrue()
+    try:
+        return parser.parse(given)
+    except (ParseBaseException, ValueError) as error:
+        raise InvalidInput(
+            f"{given!r} is not a condition that PyIceberg understands: {error}",
+            remedy="Compare columns with values, such as `id = 3 AND name IS NOT NULL`.",
+        ) from error
+
+
+def _check_options(table: str, verb: str, options: Mapping[str, Any]) -> None:
+    given = sorted(name for name, value in options.items() if value is not None and name not in ("attempts", "timeout"))
+    if given:
+        _refuse(table, f"{verb} with {', '.join(given)}", "Leave it out, or use `to_iceberg()`.")
+
+
+def _refuse(table: str, what: str, remedy: str) -> NoReturn:
+    raise InvalidInput(f"{table} is an Iceberg table, for which there is no {what}", remedy=remedy, table=table)

@@ -1,0 +1,61 @@
+"""The next metadata of an Iceberg table, from what a transaction did to it, on top of what the lake holds now."""
+
+from dataclasses import replace
+from typing import Any
+
+from pyiceberg.table.update import _update_table_metadata_log
+
+from seiche.core.runtime import Runtime
+from seiche.lake.iceberg.appends import Appends
+from seiche.lake.iceberg.metadata import Metadata, encode, load, new_path, remember
+from seiche.lake.iceberg.places import address
+from seiche.lake.iceberg.rebase import Rebase
+from seiche.lake.iceberg.work import IcebergWork, changes_content
+from seiche.lake.made import Made
+from seiche.lake.objects.rows import IcebergMetadata, TableRow
+from seiche.lake.state import State
+from seiche.lake.tree.root import millis
+
+__all__ = ["make_metadata", "staged"]
+
+
+def make_metadata(
+    work: IcebergWork, found: TableRow | None, now: TableRow, state: State, *, runtime: Runtime, table: str
+) -> Made:
+    """What the steps make of the table; `found` is its row where the transaction began, `now` the newest.
+
+    Raises `RetryableConflict` if others have changed it in a way that leaves no room for one of the steps.
+    """
+    if found is None and now.iceberg is None:
+        return staged(None, work.running, now, state, runtime=runtime)
+    current = load(state, now)
+    if found is None:
+        return staged(current, work.running, now, state, runtime=runtime)
+    if found.iceberg == now.iceberg:
+        return staged(current, work.running, now, state, runtime=runtime)
+    appends = Appends(state.store, runtime)
+    rebase = Rebase(table, work.found, current, appends, millis(runtime.clock.now()))
+    made = staged(current, rebase.run(work.steps), now, state, runtime=runtime)
+    return replace(made, files={**appends.files, **made.files})
+
+
+def staged(before: Metadata | None, after: Metadata, now: TableRow, state: State, *, runtime: Runtime) -> Made:
+    """The file of new metadata under a name of its own, and the row that names it.
+
+    The log of earlier metadata files has those that were committed, and no other.
+    """
+    old = "" if now.iceberg is None else now.iceberg.location
+    if before is not None and old:
+        logged: Any = after.model_copy(update={"metadata_log": before.metadata_log})
+        after = _update_table_metadata_log(logged, address(state.store, old), before.last_updated_ms)
+    path = new_path(now.location, old, runtime)
+    row = replace(
+        now,
+        table_version=now.table_version + 1,
+        logical_version=now.logical_version + changes_content(before, after),
+        iceberg=IcebergMetadata(location=path, previous_location=old, uuid=str(after.table_uuid)),
+    )
+    made = Made(row, {path: encode(after)})
+    # Its name has never been used: if it does not come to a commit, nobody ever asks for it.
+    remember(state, path, after)
+    return made

@@ -1,0 +1,110 @@
+"""Metadata files of Iceberg tables: reading, writing, naming."""
+
+import gzip
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+from pydantic import ValidationError
+from pyiceberg.table.metadata import TableMetadataUtil, TableMetadataV1, TableMetadataV2, TableMetadataV3
+from pyiceberg.typedef import IcebergBaseModel
+
+from seiche.core.runtime import Runtime
+from seiche.errors import Corrupt, NotFound
+from seiche.lake.manifest_cache import ManifestCache
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.state import State
+from seiche.store.base import Store
+
+__all__ = ["Metadata", "decode", "encode", "last_number", "load", "new_path", "read", "remember"]
+
+Metadata: TypeAlias = TableMetadataV1 | TableMetadataV2 | TableMetadataV3
+
+_HELD: Final = 64
+_NUMBER: Final = re.compile(r"(\d+)-")
+
+# By the cache of manifests that belongs to a lake's handle: files never change, but two lakes may have files of the
+# same names, as an export has.
+_caches: WeakKeyDictionary[ManifestCache, OrderedDict[str, Metadata]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def load(state: State, row: TableRow) -> Metadata:
+    """The metadata of an Iceberg table as a row of the lake names it."""
+    if row.iceberg is None:
+        raise Corrupt(f"the row of Iceberg table {row.id} names no metadata", remedy="Run `seiche fsck`.", table=row.id)
+    path = row.iceberg.location
+    with _lock:
+        cache = _caches.setdefault(state.manifests, OrderedDict())
+        if path in cache:
+            cache.move_to_end(path)
+            return cache[path]
+    found = read(state.store, path)
+    remember(state, path, found)
+    return found
+
+
+def remember(state: State, path: str, metadata: Metadata) -> None:
+    """Spare the next one the reading of what is in memory here."""
+    with _lock:
+        cache = _caches.setdefault(state.manifests, OrderedDict())
+        cache[path] = metadata
+        while len(cache) > _HELD:
+            cache.popitem(last=False)
+
+
+def read(store: Store, path: str) -> Metadata:
+    """The metadata in a file of the lake; `Corrupt` if it is missing or is none."""
+    try:
+        return decode(store.get(path), path)
+    except NotFound as error:
+        raise Corrupt(
+            f"{store.uri}: the Iceberg metadata {path} that the lake decided on is missing",
+            remedy="Restore it from a copy of the lake, or roll the lake back to the version before.",
+            path=path,
+        ) from error
+
+
+def decode(data: bytes, path: str) -> Metadata:
+    """The metadata in the bytes of a file."""
+    try:
+        text = gzip.decompress(data) if path.endswith(".gz.metadata.json") else data
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyIceberg warns of summaries that other engines write
+            found: Metadata = TableMetadataUtil.parse_raw(text.decode())
+    except (OSError, ValueError, ValidationError, EOFError) as error:
+        raise Corrupt(
+            f"{path} is no Iceberg metadata: {error}", remedy="Restore it from a copy of the lake.", path=path
+        ) from error
+    return found
+
+
+def encode(metadata: Metadata) -> bytes:
+    """The bytes of a metadata file. What cannot be read back is never written: `Corrupt` says that it was a mistake."""
+    # PyIceberg refuses to write version 3 in its own method; its models hold all that there is to write.
+    text: str = IcebergBaseModel.model_dump_json(metadata, exclude_none=True)
+    data = text.encode()
+    decode(data, "new metadata")
+    return data
+
+
+def new_path(location: str, before: str, runtime: Runtime) -> str:
+    """A name that no metadata file has had, in the table's own place; the number in it only serves the eye."""
+    found = _NUMBER.match(before.rpartition("/")[2])
+    number = int(found[1]) + 1 if found else 0
+    return f"{location}/metadata/{number:05d}-{runtime.uuid()}.metadata.json"
+
+
+def last_number(metadata: Metadata) -> int:
+    """The last sequence number that was given out; tables of format version 1 have none."""
+    return 0 if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number
+
+
+def summary_of(metadata: Metadata) -> Mapping[str, Any]:
+    """The summary of the current snapshot; empty if there is none."""
+    snapshot = metadata.current_snapshot()
+    return {} if snapshot is None or snapshot.summary is None else dict(snapshot.summary.additional_properties)

@@ -1,0 +1,89 @@
+"""Tables of the lake from Iceberg metadata that exists."""
+
+import re
+from typing import Final
+
+from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.metadata import Metadata, decode
+from seiche.lake.iceberg.places import address, new_location, path_of
+from seiche.lake.iceberg.work import IcebergWork
+from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.rows import IcebergMetadata, TableRow
+from seiche.lake.state import State
+from seiche.lake.tree.root import millis
+
+__all__ = ["moved_in", "read_at", "registered"]
+
+_ID: Final = re.compile(r"-([0-9a-f-]{36})\.iceberg$")
+
+
+def registered(
+    name: Name, metadata_location: str, state: State, runtime: Runtime
+) -> tuple[TableRow, IcebergWork | None]:
+    """The row of a table that begins with the metadata at this address, and the work that it takes.
+
+    Metadata in the place of a table of the lake that was dropped is taken as it is. Any other table gets a place in the
+    lake: its new files go there, and so does a copy of its metadata. Files that it has elsewhere stay where they are,
+    and are not the lake's to clean up.
+    """
+    metadata = read_at(metadata_location, state)
+    row = TableRow(
+        id=str(runtime.uuid()),
+        format="iceberg",
+        location="",
+        created_at_millis=millis(runtime.clock.now()),
+    )
+    path, place = path_of(state.store, metadata_location), path_of(state.store, metadata.location.rstrip("/"))
+    if path is not None and place is not None and path.startswith(f"{place}/metadata/"):
+        _check_left(place, name, state)
+        current = IcebergMetadata(location=path, uuid=str(metadata.table_uuid))
+        return _at(row, place, current), None
+    place = new_location(name, row.id)
+    moved = moved_in(metadata, place, state)
+    return _at(row, place, None), IcebergWork(None, moved, origin=metadata_location)
+
+
+def read_at(metadata_location: str, state: State) -> Metadata:
+    """The metadata at any address; `NotFound` if there is none."""
+    try:
+        with LakeFileIO(state.store).new_input(metadata_location).open() as stream:
+            return decode(stream.read(), metadata_location)
+    except (OSError, ValueError) as error:
+        raise NotFound(
+            f"there is no Iceberg metadata at {metadata_location}: {error}",
+            remedy="Give the full address of a .metadata.json file.",
+            location=metadata_location,
+        ) from error
+
+
+def moved_in(metadata: Metadata, place: str, state: State) -> Metadata:
+    """The metadata of a table whose new files go to another place."""
+    where = {name: value for name, value in metadata.properties.items() if not name.endswith((".path",))}
+    found: Metadata = metadata.model_copy(update={"location": address(state.store, place), "properties": where})
+    return found
+
+
+def _check_left(place: str, name: Name, state: State) -> None:
+    found = _ID.search(place)
+    if found is None:
+        raise InvalidInput(f"{place} is not the place of a table of the lake", location=place)
+    if state.key_of(found[1]) is not None:
+        raise AlreadyExists(
+            f"the metadata belongs to a table that the lake has; it cannot be {text(name)} too",
+            remedy="Drop or rename that table instead.",
+            table=text(name),
+        )
+
+
+def _at(row: TableRow, place: str, current: IcebergMetadata | None) -> TableRow:
+    return TableRow(
+        id=row.id,
+        format="iceberg",
+        location=place,
+        iceberg=current,
+        table_version=0 if current is None else 1,
+        logical_version=0 if current is None else 1,
+        created_at_millis=row.created_at_millis,
+    )

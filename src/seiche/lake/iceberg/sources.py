@@ -1,0 +1,68 @@
+"""Rows for an Iceberg table, from whatever holds them."""
+
+from typing import TYPE_CHECKING, Any
+
+from seiche.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["as_arrow"]
+
+
+def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
+    """The rows as an Arrow table that fits the columns of `schema`; nullable ones may be missing.
+
+    `data` is an Arrow table, a record batch, a reader, an iterator of batches, a pandas or Polars data frame, or a list
+    of dictionaries. Types are cast where nothing can be lost.
+    """
+    import pyarrow as pa
+
+    found = _table(data, schema)
+    unknown = [name for name in found.column_names if name not in schema.names]
+    if unknown:
+        raise InvalidInput(
+            f"the table has no column {unknown[0]!r}",
+            remedy=f"It has {', '.join(schema.names)}; `to_iceberg().update_schema()` adds one.",
+        )
+    columns = []
+    for field in schema:
+        if field.name not in found.column_names:
+            if not field.nullable:
+                raise InvalidInput(f"column {field.name!r} is missing, and cannot be null", remedy="Give it values.")
+            columns.append(pa.nulls(found.num_rows, field.type))
+            continue
+        try:
+            columns.append(found[field.name].cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidInput(
+                f"column {field.name!r} cannot be made {field.type}: {error}", remedy="Convert it before."
+            ) from error
+    return pa.table(columns, schema=schema)
+
+
+def _table(data: Any, schema: "pa.Schema") -> "pa.Table":
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    if hasattr(data, "to_arrow"):
+        return data.to_arrow()
+    if hasattr(data, "iloc"):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    rows = list(data)
+    if rows and isinstance(rows[0], pa.RecordBatch):
+        return pa.Table.from_batches(rows)
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError) as error:
+        raise InvalidInput(
+            f"rows cannot be taken from {type(data).__name__}: {error}",
+            remedy="Give an Arrow table, batches, a data frame, or a list of dictionaries.",
+        ) from error

@@ -1,0 +1,219 @@
+"""What a transaction can do to Iceberg tables: the functions behind its methods."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemovePropertiesUpdate, SetPropertiesUpdate
+
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
+from seiche.lake.edits import TableEdit
+from seiche.lake.iceberg.appends import Appends
+from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
+from seiche.lake.iceberg.edit import IcebergEdit
+from seiche.lake.iceberg.metadata import load
+from seiche.lake.iceberg.new_files import brought_by
+from seiche.lake.iceberg.places import address, path_of
+from seiche.lake.iceberg.rebase import Rebase, conflict
+from seiche.lake.iceberg.registering import registered
+from seiche.lake.iceberg.table import IcebergTable
+from seiche.lake.iceberg.updates import apply, unmet
+from seiche.lake.iceberg.work import IcebergWork, Step
+from seiche.lake.objects.keys import table_key
+from seiche.lake.objects.names import Name, parts, text
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.tree.root import millis
+from seiche.lake.tree.swap import stage
+
+if TYPE_CHECKING:
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["check_iceberg", "commit", "create", "look", "register", "repeat"]
+
+NameLike = str | Sequence[str]
+
+
+def check_iceberg(row: TableRow, name: Name) -> TableRow:
+    """The row, if it is that of an Iceberg table which the lake decides on."""
+    if row.format != "iceberg" or row.type != "managed":
+        raise InvalidInput(
+            f"{text(name)} is a table of format {row.format} and type {row.type}, not an Iceberg table of the lake",
+            remedy="Use `to_lance()` or the table's own verbs." if row.format == "lance" else "Use its own engine.",
+            table=text(name),
+        )
+    return row
+
+
+def create(
+    transaction: "Transaction",
+    name: NameLike,
+    schema: Any,
+    *,
+    partition_spec: Any = None,
+    sort_order: Any = None,
+    properties: Mapping[str, str] | None = None,
+    location: str | None = None,
+) -> str:
+    """Make an empty Iceberg table in the transaction; returns its id."""
+    full = parts(name, what="table")
+    transaction._check_free(full)
+    metadata = new_metadata(
+        full,
+        schema,
+        transaction.state.store,
+        transaction.runtime,
+        partition_spec=partition_spec,
+        sort_order=sort_order,
+        properties=properties,
+        location=location,
+    )
+    return _begin(transaction, full, creation_step(metadata))
+
+
+def look(transaction: "Transaction", name: NameLike) -> IcebergTable:
+    """The table as the transaction sees it."""
+    full = parts(name, what="table")
+    edit = transaction._edit(full)
+    check_iceberg(edit.row, full)
+    row = edit.row
+    where = "" if row.iceberg is None else address(transaction.state.store, row.iceberg.location)
+    return IcebergTable(full, row, _work(transaction, edit).running, where, transaction.state)
+
+
+def commit(
+    transaction: "Transaction",
+    name: NameLike,
+    requirements: Sequence[Any],
+    updates: Sequence[Any],
+    *,
+    follow: bool = False,
+    exclusive: bool = False,
+    written: Mapping[str, int] | None = None,
+) -> IcebergTable:
+    """Make a commit of an engine part of the transaction; see `Transaction.commit_iceberg`."""
+    full = parts(name, what="table")
+    step = Step(tuple(requirements), tuple(updates), exclusive)
+    before: TableEdit | None = None
+    if any(isinstance(one, AssertCreate) for one in requirements):
+        transaction._check_free(full)
+        table_id = _begin(transaction, full, step)
+    else:
+        before = edit = transaction._edit(full)
+        check_iceberg(edit.row, full)
+        table_id = edit.row.id
+        _step(transaction, edit, step, follow=follow)
+    try:
+        _take_files(transaction, step, written)
+    except SeicheError:
+        _put_back(transaction, full, table_id, before)
+        raise
+    return look(transaction, full)
+
+
+def register(transaction: "Transaction", name: NameLike, metadata_location: str, *, overwrite: bool = False) -> str:
+    """Make a table of metadata that exists; see `Transaction.register_iceberg`. Returns its id."""
+    full = parts(name, what="table")
+    if overwrite:
+        with suppress(NotFound):
+            transaction.drop_table(full)
+    transaction._check_free(full)
+    row, work = registered(full, metadata_location, transaction.state, transaction.runtime)
+    edit = IcebergEdit(row=row, key=table_key(full), iceberg=work)
+    transaction.edits[row.id] = edit
+    transaction.names[table_key(full)] = row.id
+    return row.id
+
+
+def set_properties(transaction: "Transaction", edit: TableEdit, properties: Mapping[str, str | None]) -> None:
+    """Those of an Iceberg table stand in its metadata, where every engine finds them."""
+    updates: list[Any] = []
+    given = {name: value for name, value in properties.items() if value is not None}
+    gone = [name for name, value in properties.items() if value is None]
+    if given:
+        updates.append(SetPropertiesUpdate(updates=given))
+    if gone:
+        updates.append(RemovePropertiesUpdate(removals=gone))
+    _step(transaction, edit, Step((), tuple(updates)), follow=False)
+
+
+def repeat(transaction: "Transaction", edit: TableEdit, steps: Sequence[Step]) -> None:
+    """Do again what a saved transaction did to a table."""
+    transaction.edits[edit.row.id] = edit
+    for number, step in enumerate(steps):
+        if number == 0 and edit.found is None:
+            running = apply(None, step.updates, now_millis=_now(transaction))
+            transaction.put_edit(IcebergEdit.of(edit, IcebergWork(None, running, (step,))))
+        else:
+            _step(transaction, transaction.edit(edit.row.id), step, follow=True)
+
+
+def _begin(transaction: "Transaction", name: Name, step: Step) -> str:
+    """A table that the transaction makes, by its first step."""
+    why = unmet(step.requirements, None)
+    if why:
+        raise InvalidInput(f"{text(name)} does not exist yet, and {why}", remedy="Require only that it is new.")
+    running = apply(None, step.updates, now_millis=_now(transaction))
+    row = new_row(running, transaction.state.store, transaction.runtime)
+    if row.id in transaction.edits or transaction.state.key_of(row.id) is not None:
+        raise AlreadyExists(f"there is a table at {running.location} already", name=text(name))
+    edit = IcebergEdit(row=row, key=table_key(name), iceberg=IcebergWork(None, running, (step,)))
+    transaction.edits[row.id] = edit
+    transaction.names[table_key(name)] = row.id
+    return row.id
+
+
+def _step(transaction: "Transaction", edit: TableEdit, step: Step, *, follow: bool) -> None:
+    work = _work(transaction, edit)
+    why = unmet(step.requirements, work.running)
+    if not why:
+        running = apply(work.running, step.updates, now_millis=_now(transaction))
+    elif follow:
+        appends = Appends(transaction.state.store, transaction.runtime)
+        rebase = Rebase(edit.name, work.running, work.running, appends, _now(transaction))
+        step = rebase.follow(step)
+        running = rebase.running
+        stage(transaction.state.store, appends.files, runtime=transaction.runtime)
+    else:
+        raise conflict(edit.name, why, None, work.running.current_snapshot_id)
+    transaction.put_edit(IcebergEdit.of(edit, work.with_step(step, running)))
+    if any(isinstance(one, AddSnapshotUpdate) and not _appends(one) for one in step.updates) or step.exclusive:
+        transaction.note_read(edit.row.id)
+
+
+def _put_back(transaction: "Transaction", name: Name, table_id: str, before: TableEdit | None) -> None:
+    """A statement that fails leaves the transaction as it was."""
+    if before is not None:
+        transaction.edits[table_id] = before
+        return
+    del transaction.edits[table_id], transaction.names[table_key(name)]
+
+
+def _take_files(transaction: "Transaction", step: Step, written: Mapping[str, int] | None) -> None:
+    """See to it that what the step names is flushed before it is committed, and not after a clean-up took it.
+
+    Files that were written through the transaction are known to it. Others are found in the manifests.
+    """
+    store, known = transaction.state.store, set(transaction.unflushed)
+    for update in step.updates:
+        if not isinstance(update, AddSnapshotUpdate) or path_of(store, update.snapshot.manifest_list) in known:
+            continue
+        found = brought_by(update.snapshot, store)
+        transaction.unflushed += [path for path in found if path not in known]
+        since = [written[path] for path in found if written is not None and path in written]
+        transaction.oldest = min([transaction.oldest, *since])
+
+
+def _appends(update: AddSnapshotUpdate) -> bool:
+    summary = update.snapshot.summary
+    return summary is not None and summary.operation.value == "append"
+
+
+def _work(transaction: "Transaction", edit: TableEdit) -> IcebergWork:
+    if isinstance(edit, IcebergEdit) and edit.iceberg is not None:
+        return edit.iceberg
+    metadata = load(transaction.state, edit.row)
+    return IcebergWork(metadata, metadata)
+
+
+def _now(transaction: "Transaction") -> int:
+    return millis(transaction.runtime.clock.now())
