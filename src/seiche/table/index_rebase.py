@@ -9,10 +9,12 @@ from pyroaring import BitMap
 from seiche.table import footprint
 from seiche.table.conflicts import Committed
 from seiche.table.format.index_details import (
+    FRAGMENT_REUSE,
     MEM_WAL,
     MEM_WAL_URL,
     SINGLETONS,
     ReuseContent,
+    find,
     mark_merged,
     mem_wal_details,
     merge_mem_wal,
@@ -23,6 +25,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations import CreateIndex, MergedGeneration, Rewrite, coverage
 from seiche.table.operations.context import Schema
+from seiche.table.operations.fields import related
 from seiche.table.operations.files import changed_fields
 
 __all__ = ["followed", "marked", "merged_reuse", "replacing", "trimmed", "trimmed_to", "without"]
@@ -43,20 +46,35 @@ def marked(ours: CreateIndex, generations: Iterable[MergedGeneration]) -> Create
     return _with_mem_wal(ours, lambda details: mark_merged(details, generations))
 
 
-def trimmed(ours: CreateIndex, schema: Schema, fields: Collection[int], fragments: Collection[int]) -> CreateIndex:
-    """Our indices on any of the fields no longer cover the fragments: values changed there after we read them."""
-    return replace(ours, new_indices=coverage.trimmed(ours.new_indices, schema, fragments, fields))
+def trimmed(
+    ours: CreateIndex, schema: Schema, fields: Collection[int], fragments: Collection[int], other: Committed
+) -> CreateIndex:
+    """Our indices on any of the fields no longer cover the fragments: values changed there after we read them.
+
+    Ours may name the fragments where the rows were when we read them, and others have led them on to where `other`
+    found them: what is struck out is found by the map that `other` had.
+    """
+    touched = related(schema, fields)
+    if all(touched.isdisjoint({*one.fields, *one.covering_fields}) for one in ours.new_indices):
+        return ours
+    reuse = find(other.load().indices, FRAGMENT_REUSE)
+    return replace(ours, new_indices=coverage.trimmed(ours.new_indices, schema, fragments, fields, reuse))
 
 
-def trimmed_to(ours: CreateIndex, before: Manifest, after: Iterable[DataFragment]) -> CreateIndex:
-    """Our indices cover only columns that are read from the same files as before: a Merge may have brought others."""
+def trimmed_to(ours: CreateIndex, before: Manifest, other: Committed, after: Iterable[DataFragment]) -> CreateIndex:
+    """Our indices cover only columns that are read from the same files as before: a Merge may have brought others.
+
+    Of a fragment that we did not read, because rows were led on to it since, that cannot be told: it is left out.
+    """
+    everything = frozenset(one.id for one in before.header.fields)
     moved: dict[frozenset[int], set[int]] = {}
     for now in after:
         read = before.fragments.get(now.id)
-        if read is not None and (changed := changed_fields(read, now)):
-            moved.setdefault(frozenset(changed), set()).add(now.id)
+        changed = everything if read is None else frozenset(changed_fields(read, now))
+        if changed:
+            moved.setdefault(changed, set()).add(now.id)
     for fields, fragments in moved.items():
-        ours = trimmed(ours, before.header.fields, fields, fragments)
+        ours = trimmed(ours, before.header.fields, fields, fragments, other)
     return ours
 
 

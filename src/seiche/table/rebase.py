@@ -209,9 +209,9 @@ class TransactionRebase:
         if not isinstance(ours, CreateIndex):
             return self
         if isinstance(theirs, Merge):
-            return self._with(index_rebase.trimmed_to(ours, self._read(), theirs.fragments))
+            return self._with(index_rebase.trimmed_to(ours, self._read(), other, theirs.fragments))
         changed, schema = footprint.data_fields(theirs), self._read().header.fields
-        return self._with(index_rebase.trimmed(ours, schema, changed, footprint.fragments(theirs)))
+        return self._with(index_rebase.trimmed(ours, schema, changed, footprint.fragments(theirs), other))
 
     def _moved(self, other: Committed) -> "TransactionRebase":
         """Rows moved under our new index, and something leads to their new places."""

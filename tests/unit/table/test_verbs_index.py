@@ -379,6 +379,27 @@ def test_an_index_is_right_whatever_others_do_meanwhile(tmp_path: Path, stable: 
         assert sorted(ids(table, filter=f"k = {number}")) == sorted(scanned)
 
 
+@pytest.mark.parametrize("verb", ["create", "optimize"])
+def test_values_that_change_where_rows_were_led_meanwhile(tmp_path: Path, verb: str) -> None:
+    """What was built names the fragments that it read; the map of others leads on to those whose values changed."""
+    table = indexed_table(tmp_path / "t")
+    table.create_index("id")
+    if verb == "optimize":
+        create(table, BY_NAME["BITMAP"])
+        table.append(indexed_rows(2000, 2010))
+
+    def move_and_change(other: Table) -> None:
+        moved = other.compact(target_rows_per_fragment=200, index="reuse")
+        assert "'id_idx': 'reused'" in repr(moved)
+        other.update({"k": "k + 1"}, where="id < 90", mode="columns")
+
+    meddle_before_commit(table, move_and_change)
+    done = table.create_index("k", "BITMAP", name="ix") if verb == "create" else table.optimize_indices()
+    assert done.attempts == 1, "nothing had to be built again"
+    assert 0 < unindexed_rows(table) < table.to_arrow().num_rows
+    check_answers(table, "BITMAP")
+
+
 def test_a_column_that_goes_meanwhile_takes_the_index_with_it(tmp_path: Path) -> None:
     table = indexed_table(tmp_path / "t")
     meddle_before_commit(table, lambda other: other.drop_columns("k"))

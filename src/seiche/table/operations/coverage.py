@@ -65,13 +65,22 @@ def on_fields_of(indices: Indices, schema: Schema) -> Indices:
     return tuple(index for index in indices if known.issuperset(index.fields))
 
 
-def trimmed(indices: Indices, schema: Schema, fragment_ids: Collection[int], fields: Collection[int]) -> Indices:
-    """Without these fragments in the coverage of indices that have to do with one of the fields."""
+def trimmed(
+    indices: Indices,
+    schema: Schema,
+    fragment_ids: Collection[int],
+    fields: Collection[int],
+    reuse: IndexMetadata | None = None,
+) -> Indices:
+    """Without these fragments in the coverage of indices that have to do with one of the fields.
+
+    `reuse` is the fragment-reuse index by which rows were led to those fragments, if it is not among the indices.
+    """
     if not fragment_ids or not fields:
         return indices
     touched = related(schema, fields)
     gone = BitMap(fragment_ids)
-    reuse = find(indices, FRAGMENT_REUSE)
+    reuse = reuse or find(indices, FRAGMENT_REUSE)
 
     def trim(index: IndexMetadata, now: BitMap) -> BitMap:
         concerned = not touched.isdisjoint(index.fields) or not touched.isdisjoint(index.covering_fields)
