@@ -13,6 +13,8 @@ from seiche.spark.transaction import SparkTransaction
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from seiche.spark.sql.session import SqlSession
+
 __all__ = ["SparkLake"]
 
 T = TypeVar("T")
@@ -25,7 +27,19 @@ class SparkLake:
         """Use `lake.spark(session)`."""
         self.lake = lake
         self.session = session
+        self._sql: SqlSession | None = None
         register(session)
+
+    def sql(self, statement: str) -> "DataFrame":
+        """Execute a statement of SQL: `BEGIN`, `SELECT`, `MERGE INTO`, `CALL seiche.tag('nightly')` and many more.
+
+        What was opened with `BEGIN` lasts until `COMMIT` or `ROLLBACK`; see `seiche.spark.sql`.
+        """
+        from seiche.spark.sql.session import SqlSession
+
+        if self._sql is None:
+            self._sql = SqlSession(self)
+        return self._sql.execute(statement)
 
     def transaction(self, **options: Any) -> SparkTransaction:
         """Begin a transaction whose statements Spark executes; `options` are those of `lake.transaction`."""

@@ -1,0 +1,163 @@
+"""Statements that change rows, executed: Spark reads, joins and writes; the transaction keeps what they amount to."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from seiche.lake.objects.names import Name
+from seiche.spark.sql.failures import as_input_errors
+from seiche.spark.sql.merging import MergeColumns
+from seiche.spark.sql.queries import Expression, quoted
+from seiche.spark.sql.reading import Reader, as_frame
+from seiche.spark.sql.refusals import refusal
+from seiche.spark.sql.relations import qualified, table
+from seiche.spark.sql.statements import Delete, Insert, Merge, Update
+from seiche.spark.sql.storing import check_storable, column_of, fitted
+from seiche.spark.types import spark_schema
+from seiche.table.change import Result
+from seiche.table.data.scanning import ADDRESS
+
+__all__ = ["Changed", "execute"]
+
+# What the rows to be changed are joined by, and the new values that they bring.
+_AT = "_seiche_at"
+_NEW = "_seiche_new_"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """How many rows a statement has changed."""
+
+    rows: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+def execute(statement: Insert | Update | Delete | Merge, reader: Reader) -> Changed:
+    """Do it, as part of the reader's transaction. An error leaves the transaction as it was."""
+    with as_input_errors():
+        return _VERBS[type(statement)](statement, reader)
+
+
+def _insert(statement: Insert, reader: Reader) -> Changed:
+    name = qualified(statement.table, reader.namespace)
+    target = table(reader.tx, name)
+    frame = fitted(reader.frame(statement.query), target.schema, name, statement.columns, by_name=statement.by_name)
+    verb = reader.tx.overwrite if statement.overwrite else reader.tx.append
+    done = verb(name, frame)
+    return Changed(done.rows, inserted=done.rows)
+
+
+def _delete(statement: Delete, reader: Reader) -> Changed:
+    name = qualified(statement.table, reader.namespace)
+    target = table(reader.tx, name)
+    if statement.where is None:
+        done = reader.tx.delete(name, "true")
+    elif _has_queries(statement.where):
+        frame = _affected(reader, name, statement.alias, statement.where, {})
+        merge = reader.tx.merge(name, frame, condition=f"target.{ADDRESS} = source.{_AT}")
+        done = merge.when_matched_delete().execute()
+    else:
+        condition = _plain(statement.where, statement.alias or name[-1], target.schema)
+        done = reader.tx.delete(name, condition)
+    return Changed(done.rows, deleted=done.rows)
+
+
+def _update(statement: Update, reader: Reader) -> Changed:
+    name = qualified(statement.table, reader.namespace)
+    target = table(reader.tx, name)
+    alias, where = statement.alias, statement.where
+    values = {column_of(target.schema, column, name): value for column, value in statement.assignments}
+    # What the values are is looked at in any case: names that do not exist and types that do not fit show here.
+    frame = _affected(reader, name, alias, where, values)
+    shown = {field.name: field.dataType for field in spark_schema(target.schema)}
+    for number, column in enumerate(values):
+        check_storable(frame.schema[f"{_NEW}{number}"].dataType, shown[column], column)
+    if any(_has_queries(one) for one in (*values.values(), *([where] if where else []))):
+        merge = reader.tx.merge(name, frame, condition=f"target.{ADDRESS} = source.{_AT}")
+        sets = {column: f"source.{_NEW}{number}" for number, column in enumerate(values)}
+        done = merge.when_matched_update(sets).execute()
+    else:
+        called = alias or name[-1]
+        sets = {column: _plain(value, called, target.schema) for column, value in values.items()}
+        done = reader.tx.update(name, sets, None if where is None else _plain(where, called, target.schema))
+    return Changed(done.rows, updated=done.rows)
+
+
+def _affected(
+    reader: Reader, name: Name, alias: str | None, where: Expression | None, values: dict[str, Expression]
+) -> Any:
+    """The rows that a statement is about, each by its address, with new values; any SQL can say which and what."""
+    frames: dict[str, Any] = {"target": reader.tx.read(name, addresses=True)}
+    chosen = [f"{quoted(alias or name[-1])}.{ADDRESS} AS {_AT}"]
+    for number, value in enumerate(values.values()):
+        chosen.append(f"({reader.expression(value, frames)}) AS {_NEW}{number}")
+    written = f"SELECT {', '.join(chosen)} FROM {{target}} AS {quoted(alias or name[-1])}"
+    if where is not None:
+        written += f" WHERE {reader.expression(where, frames)}"
+    return as_frame(reader.lake.session, written, frames)
+
+
+def _plain(expression: Expression, alias: str, schema: Any) -> str:
+    """An expression over the columns of one table, without the table's name before them."""
+    edits = []
+    for column in expression.tree.find_all(exp.Column):
+        parts = column.parts
+        if len(parts) > 1 and parts[0].name.lower() == alias.lower() and not _is_struct(parts, schema):
+            edits.append((parts[0].meta["start"], parts[1].meta["start"]))
+    written, at = [], expression.start
+    for start, end in sorted(edits):
+        written.append(expression.text[at:start])
+        at = end
+    return "".join([*written, expression.text[at : expression.end]])
+
+
+def _is_struct(parts: Any, schema: Any) -> bool:
+    """Whether the first part is a column of the table rather than the table: only if the second is no column."""
+    names = {name.lower() for name in schema.names}
+    return parts[0].name.lower() in names and parts[1].name.lower() not in names
+
+
+def _has_queries(expression: Expression) -> bool:
+    selects = expression.tree.find_all(exp.Query)
+    return any(one is not expression.tree for one in selects)
+
+
+def _merge(statement: Merge, reader: Reader) -> Changed:
+    name = qualified(statement.table, reader.namespace)
+    target = table(reader.tx, name)
+    for one in _expressions(statement):
+        if _has_queries(one):
+            raise refusal(one.text, one.start, "a query inside a condition or value of a merge is not understood")
+    source = reader.frame(statement.source)
+    columns = MergeColumns.of(statement, name, target.schema, source)
+    merge = reader.tx.merge(name, columns.source, columns.on, condition=columns.condition)
+    for clause in columns.clauses:
+        merge._with(clause)
+    done = merge.execute()
+    counts = {key: _count(done, key) for key in ("inserted", "updated", "deleted")}
+    return Changed(sum(counts.values()), **counts)
+
+
+def _count(done: Result, key: str) -> int:
+    found = done.notes.get(key, 0)
+    return found if isinstance(found, int) else 0
+
+
+def _expressions(statement: Merge) -> Iterator[Expression]:
+    yield statement.on
+    for clause in statement.clauses:
+        if clause.condition is not None:
+            yield clause.condition
+        yield from (value for _, value in clause.assignments or ())
+
+
+_VERBS: dict[type, Callable[[Any, Reader], Changed]] = {
+    Insert: _insert,
+    Delete: _delete,
+    Update: _update,
+    Merge: _merge,
+}

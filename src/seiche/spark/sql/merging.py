@@ -1,0 +1,202 @@
+"""A merge in SQL, put into the words of the transaction's merge: `source` and `target`, and a key of equal names."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from seiche.errors import InvalidInput
+from seiche.lake.objects.names import Name, text
+from seiche.spark.sql.queries import Expression, quoted
+from seiche.spark.sql.statements import Merge, MergeClause
+from seiche.spark.sql.storing import check_storable, column_of
+from seiche.spark.types import spark_schema
+from seiche.table.data.clauses import Clause
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+__all__ = ["MergeColumns"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeColumns:
+    """What the transaction's merge is given.
+
+    Rows that belong together by equal columns alone are merged `on` these: then of two merges that insert the same key
+    at the same time, one fails. Anything else is a `condition`.
+    """
+
+    source: "DataFrame"
+    on: tuple[str, ...]
+    condition: str | None
+    clauses: tuple[Clause, ...]
+
+    @classmethod
+    def of(cls, statement: Merge, name: Name, schema: "pa.Schema", source: "DataFrame") -> "MergeColumns":
+        """The merge that a statement asks for; `InvalidInput` if a column of it does not exist."""
+        _check_columns(source)
+        sides = _Sides(statement, name, schema, source)
+        keys = _keys(statement, sides)
+        clauses = [_clause(clause, sides, keys) for clause in statement.clauses]
+        if keys and any(set(clause.assignments or ()) & set(keys) for clause in clauses if clause.action == "update"):
+            # A key that gets another value is no key to merge on.
+            keys = {}
+            clauses = [_clause(clause, sides, keys) for clause in statement.clauses]
+        _check_types(clauses, schema, source)
+        if not keys:
+            return cls(source, (), sides.written(statement.on), tuple(clauses))
+        return cls(_renamed(source, keys), tuple(keys), None, tuple(clauses))
+
+
+class _Sides:
+    """What columns of either side are called in the statement, and how the merge wants to have them written."""
+
+    def __init__(self, statement: Merge, name: Name, schema: "pa.Schema", source: "DataFrame") -> None:
+        self.table = name
+        self.schema = schema
+        self.columns = {column.lower(): column for column in source.columns}
+        self._target = (statement.alias or name[-1]).lower()
+        self._source = statement.source_alias.lower()
+
+    def side(self, column: Any) -> str | None:
+        """`target` or `source`, by what stands before the column; `None` if nothing does."""
+        parts = column.parts
+        if len(parts) > 1 and parts[0].name.lower() == self._target:
+            return "target"
+        if len(parts) > 1 and parts[0].name.lower() == self._source:
+            return "source"
+        return None
+
+    def written(self, expression: Expression) -> str:
+        """An expression with `target.` and `source.` before the columns."""
+        edits = []
+        for column in expression.tree.find_all(exp.Column):
+            side, first = self.side(column), column.parts[0]
+            if side is not None:
+                edits.append((first.meta["start"], first.meta["end"] + 1, side))
+            elif self.owner(first.name) is not None:
+                edits.append((first.meta["start"], first.meta["start"], f"{self.owner(first.name)}."))
+        pieces, at = [], expression.start
+        for start, end, new in sorted(edits):
+            pieces += [expression.text[at:start], new]
+            at = end
+        return "".join([*pieces, expression.text[at : expression.end]])
+
+    def owner(self, name: str) -> str | None:
+        """The side that has a column of this name; `None` if it is not one alone."""
+        in_target = any(one.lower() == name.lower() for one in self.schema.names)
+        in_source = name.lower() in self.columns
+        return None if in_target == in_source else "target" if in_target else "source"
+
+    def of_source(self, column: str) -> str:
+        """The column of the source that `*` takes for one of the table."""
+        found = self.columns.get(column.lower())
+        if found is None:
+            raise InvalidInput(
+                f"the source of the merge has no column {column!r}, which * of {text(self.table)} needs",
+                remedy="Name the columns: UPDATE SET a = s.a, or INSERT (a) VALUES (s.a).",
+                column=column,
+            )
+        return f"source.{quoted(found)}"
+
+
+def _check_columns(source: "DataFrame") -> None:
+    seen = [column.lower() for column in source.columns]
+    twice = next((one for one in seen if seen.count(one) > 1), None)
+    if twice is not None:
+        raise InvalidInput(
+            f"the source of the merge has two columns {twice!r}", remedy="Give one of them another name.", column=twice
+        )
+
+
+def _conjuncts(node: Any) -> Iterator[Any]:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.And):
+        yield from _conjuncts(node.this)
+        yield from _conjuncts(node.expression)
+    else:
+        yield node
+
+
+def _keys(statement: Merge, sides: _Sides) -> dict[str, str]:
+    """The columns of the table, each with that of the source that it must be equal to, if nothing else is said."""
+    keys: dict[str, str] = {}
+    for one in _conjuncts(statement.on.tree.expressions[0]):
+        pair = _pair(one, sides) if type(one) is exp.EQ else None
+        if pair is None or pair[0] in keys:
+            return {}
+        keys[pair[0]] = pair[1]
+    # A column of the source that is called like a key, but is not compared with it, would be taken for it.
+    for target, source in keys.items():
+        if source.lower() != target.lower() and target.lower() in sides.columns:
+            return {}
+    return keys if len(set(keys.values())) == len(keys) else {}
+
+
+def _pair(equal: Any, sides: _Sides) -> tuple[str, str] | None:
+    found: dict[str, str] = {}
+    for column in (equal.this, equal.expression):
+        if not isinstance(column, exp.Column) or len(column.parts) > 2:
+            return None
+        side = sides.side(column) if len(column.parts) == 2 else sides.owner(column.name)
+        if side is None:
+            return None
+        found[side] = column.name
+    if len(found) < 2 or found["source"].lower() not in sides.columns:
+        return None
+    target = column_of(sides.schema, found["target"], sides.table)
+    return target, sides.columns[found["source"].lower()]
+
+
+def _renamed(source: "DataFrame", keys: Mapping[str, str]) -> "DataFrame":
+    """The source with its keys also under the names that the table has for them."""
+    from pyspark.sql.functions import col
+
+    for target, key in keys.items():
+        if target not in source.columns:
+            source = (
+                source.withColumnRenamed(key, target)
+                if key.lower() == target.lower()
+                else source.withColumn(target, col(quoted(key)))
+            )
+    return source
+
+
+def _clause(clause: MergeClause, sides: _Sides, keys: Mapping[str, str]) -> Clause:
+    condition = None if clause.condition is None else sides.written(clause.condition)
+    assignments: dict[str, str] | None = None
+    if clause.action != "delete" and clause.assignments is None:
+        left_out = set(keys) if clause.action == "update" else set()
+        assignments = {name: sides.of_source(name) for name in sides.schema.names if name not in left_out}
+    elif clause.assignments is not None:
+        assignments = {}
+        for column, value in clause.assignments:
+            name = column_of(sides.schema, column, sides.table)
+            written = sides.written(value)
+            if clause.action == "update" and name in keys and _is_key(value, sides, keys[name]):
+                continue  # set to what it is equal to
+            assignments[name] = written
+    return Clause(clause.side, clause.action, assignments, condition)
+
+
+def _is_key(value: Expression, sides: _Sides, key: str) -> bool:
+    column = value.tree.expressions[0]
+    plain = isinstance(column, exp.Column) and len(column.parts) == 2 and sides.side(column) == "source"
+    return plain and column.name.lower() == key.lower()
+
+
+def _check_types(clauses: list[Clause], schema: "pa.Schema", source: "DataFrame") -> None:
+    """Values must be what SQL's assignment takes, as far as both sides are there to look at them."""
+    shown = {field.name: field.dataType for field in spark_schema(schema)}
+    target = source.sparkSession.createDataFrame([], spark_schema(schema)).alias("target")
+    both = target.crossJoin(source.alias("source"))
+    for clause in clauses:
+        if clause.condition is not None:
+            both.selectExpr(f"({clause.condition}) AS condition")
+        for name, value in (clause.assignments or {}).items():
+            found = both.selectExpr(f"({value}) AS value").schema["value"].dataType
+            check_storable(found, shown[name], name)
