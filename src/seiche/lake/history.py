@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, overload
 
 from seiche.errors import InvalidInput, NotFound
+from seiche.lake.care.given_up import GivenUp
 from seiche.lake.changes import ObjectChange, changes_made, object_changes
 from seiche.lake.state import State
 from seiche.lake.states import States
@@ -110,12 +111,17 @@ class Log(Sequence[LogEntry]):
     Going through it reads a few roots at a time, in parallel. It does not grow when the lake does.
     """
 
-    def __init__(self, states: States, newest: int, versions: range, tags: Mapping[int, tuple[str, ...]]) -> None:
-        """Use `lake.log()`. `newest` is a version that exists, and none of `versions`, which descend, is above it."""
+    def __init__(
+        self, states: States, newest: int, versions: range, tags: Mapping[int, tuple[str, ...]], first: int = 0
+    ) -> None:
+        """Use `lake.log()`. `first` and `newest` are versions that exist, and all of `versions`, which descend, lie
+        between them.
+        """
         self._states = states
         self._newest = newest
         self._versions = versions
         self._tags = tags
+        self._first = first
 
     def __len__(self) -> int:
         return len(self._versions)
@@ -128,7 +134,7 @@ class Log(Sequence[LogEntry]):
 
     def __getitem__(self, index: int | slice) -> "LogEntry | Log":
         if isinstance(index, slice):
-            return Log(self._states, self._newest, self._versions[index], self._tags)
+            return Log(self._states, self._newest, self._versions[index], self._tags, self._first)
         version = self._versions[index]
         return next(self._read(range(version, version - 1, -1)))
 
@@ -143,7 +149,7 @@ class Log(Sequence[LogEntry]):
     def _read(self, versions: range) -> Iterator[LogEntry]:
         """The entries of some versions. What a version did shows against the one before, its time in the one after."""
         near = {version + step for version in versions for step in (-1, 0, 1)}
-        wanted = sorted(version for version in near if 0 <= version <= self._newest)
+        wanted = sorted(version for version in near if self._first <= version <= self._newest)
         store = self._states.store
         read = store.in_parallel(lambda version: read_root(store, version), wanted)
         roots = dict(zip(wanted, read, strict=True))
@@ -211,7 +217,9 @@ def history(states: States, newest: int, *, limit: int | None = None, since: Poi
     names: dict[int, tuple[str, ...]] = {}
     for tag in tags(latest).values():
         names[tag.version] = (*names.get(tag.version, ()), tag.name)
-    return Log(states, latest.version, range(newest, _last_before(states, since), -1)[:limit], names)
+    first = GivenUp.of(latest).first
+    last = max(_last_before(states, since), first - 1)
+    return Log(states, latest.version, range(newest, last, -1)[:limit], names, first)
 
 
 def _last_before(states: States, since: Point | None) -> int:

@@ -1,8 +1,8 @@
 """What a lake can do about its own past."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Literal, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from seiche.lake.diff import Diff, diff
 from seiche.lake.history import Log, history
@@ -11,12 +11,22 @@ from seiche.lake.rollback import roll_back
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tags import Point, Tag, Tagging, Untagging, check_tag_name, tags, version_of
+from seiche.store.base import Store
+
+if TYPE_CHECKING:
+    from seiche.lake.export.records import Export, Mode
 
 __all__ = ["HistoryVerbs"]
 
 
+def _silent(_what: str, _done: int) -> None:
+    pass
+
+
 class HistoryVerbs(ABC):
-    """`log`, `diff`, `tag`, `untag`, `tags` and `rollback`. Versions are given by number, tag or time."""
+    """`log`, `diff`, `tag`, `untag`, `tags`, `rollback`, `export`, `unexport` and `exports`. Versions are given by
+    number, tag or time.
+    """
 
     @property
     @abstractmethod
@@ -99,3 +109,43 @@ class HistoryVerbs(ABC):
         A `dry_run` returns what would happen, and does nothing.
         """
         return roll_back(self, to, expected_version=expected_version, dry_run=dry_run, tables=tables)
+
+    def export(
+        self,
+        name: str,
+        target: str | Store,
+        version: Point | None = None,
+        mode: "Mode" = "full",
+        tables: Sequence[str | Sequence[str]] | None = None,
+        *,
+        progress: Callable[[str, int], None] = _silent,
+        **options: Any,
+    ) -> "Export":
+        """Copy a version (by default the newest) to an empty place, where it is a lake of its own; returns the record.
+
+        `full` copies everything that the version needs, and the versions that have tags up to it; with `tables`, only
+        these. Nothing in it leads back here, and it can be moved. `minimal` copies no table, `partial` only `tables`:
+        the others stand in the copy as external tables that are read where they are. The version that these belong to
+        does not expire until `unexport`.
+
+        The copy keeps the numbers of versions. Files are copied in parallel, hashed, and read back; `_export/files` in
+        the copy lists them. `AlreadyExists` if the name is taken or the place is not empty. Interrupted anywhere, the
+        same call finishes it: until then there is no lake at the target, and what it needs here stays. Plain Lance
+        writers are not kept out of the tables of a copy until a lake commits to them again. `options` are those of the
+        target's storage.
+        """
+        from seiche.lake.export.export import export_lake
+
+        return export_lake(self, name, target, version, mode=mode, tables=tables, progress=progress, **options)
+
+    def unexport(self, name: str) -> None:
+        """Forget an export; `NotFound` if there is none of this name. What it shares with this lake may go then."""
+        from seiche.lake.export.records import Forgetting
+
+        self.decide(Forgetting(str(self.states.runtime.uuid()), self.states.latest().version, name=name))
+
+    def exports(self) -> "dict[str, Export]":
+        """The exports that were made, or begun, of this lake, by name."""
+        from seiche.lake.export.records import exports
+
+        return exports(self.states.latest())

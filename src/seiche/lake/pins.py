@@ -6,6 +6,8 @@ then on they must not be made needed again. So they can be cleared away: no comm
 one of them. (The fence, `min_base`, is no measure for this: a clean-up raises it too, and gives up no version.)
 """
 
+import json
+
 from seiche.errors import NotFound
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.objects import rows
@@ -23,7 +25,8 @@ EXPORTS = KeyRange(EXPORT, TRASH)
 def pins(state: State) -> dict[int, tuple[str, ...]]:
     """The versions that must not expire as long as the tree of `state` is the newest, and who needs each.
 
-    A full export has copies of everything; all others share files with the version that they were made from.
+    A full export has copies of everything once it is complete; all others share files with the version that they were
+    made from.
     """
     found: dict[int, tuple[str, ...]] = {}
     for key, value in state.scan(TAGS):
@@ -31,8 +34,12 @@ def pins(state: State) -> dict[int, tuple[str, ...]]:
         found[version] = (*found.get(version, ()), f"tag {_name(key)}")
     for key, value in state.scan(EXPORTS):
         row = rows.decode(value, ExportRow)
-        if row.mode != "full":
-            found[row.version] = (*found.get(row.version, ()), f"export {_name(key)}")
+        running = row.properties.get("state") == "running"
+        who = f"export {_name(key)}" + (", which is not finished," if running else "")
+        # While it runs it copies from all versions that it will have: a tag that goes meanwhile must not matter.
+        copied = json.loads(row.properties.get("tags", "{}")).values() if running else ()
+        for version in {row.version, *copied} if running or row.mode != "full" else ():
+            found[version] = (*found.get(version, ()), who)
     return found
 
 

@@ -18,7 +18,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.versions import hint
 from seiche.table.versions.naming import Naming
 
-__all__ = ["Publisher", "fenced"]
+__all__ = ["Publisher", "fenced", "opened"]
 
 _TRYING = Patience(attempts=6, timeout=20.0, first_delay=0.05, longest_delay=1.0)
 
@@ -28,12 +28,21 @@ def fenced(staged: bytes, path: str) -> bytes:
 
     Everybody who publishes makes the same bytes, so doing it twice is doing it once.
     """
-    read = file.decode(staged, path=path)
+    return _flagged(staged, path, SEICHE_FENCE)
+
+
+def opened(published: bytes, path: str) -> bytes:
+    """The bytes of a published manifest that plain Lance writers may go on from."""
+    return _flagged(published, path, 0)
+
+
+def _flagged(data: bytes, path: str, fence: int) -> bytes:
+    read = file.decode(data, path=path)
     header = read.manifest.copy_header()
-    header.writer_feature_flags |= SEICHE_FENCE
-    closed = Manifest(header, read.manifest.fragments, read.manifest.index_section)
+    header.writer_feature_flags = header.writer_feature_flags & ~SEICHE_FENCE | fence
+    manifest = Manifest(header, read.manifest.fragments, read.manifest.index_section)
     transaction = b"" if read.transaction is None else read.transaction.SerializeToString(deterministic=True)
-    return b"".join(file.encode(closed, transaction))
+    return b"".join(file.encode(manifest, transaction))
 
 
 class Publisher:
@@ -58,14 +67,17 @@ class Publisher:
             return
         store = below(self._lake, row.location)
         at_hand = dict(zip(range(row.table_version, 0, -1), reversed(tuple(staged)), strict=False))
+        fresh = False
         for version, ref in manifests(row):
             if version > done:
-                self._publish_one(store, version, ref, at_hand.get(version))
+                fresh = self._publish_one(store, version, ref, at_hand.get(version))
         self._done[row.id] = row.table_version
-        if store.lists_in_one_request:
+        # Whoever reads an old version finds it published: the hint must not go back to it.
+        if fresh and store.lists_in_one_request:
             hint.write(store, row.table_version)
 
-    def _publish_one(self, store: Store, version: int, ref: ManifestRef, data: bytes | None) -> None:
+    def _publish_one(self, store: Store, version: int, ref: ManifestRef, data: bytes | None) -> bool:
+        """Whether it was not there before, as far as the storage says."""
         target = Naming.V2.path(version)
         if data is None:
             data = _staged(store, ref)
@@ -74,21 +86,23 @@ class Publisher:
         for _ in _TRYING.tries(self._runtime):
             try:
                 store.put_if_absent(target, closed)
-                return
+                return True
             except (AlreadyExists, CommitUnknown, Unavailable) as error:
                 unanswered = error
             # A put without an answer may have arrived, or may yet: what stands there says so, nothing there says
             # nothing.
             with suppress(NotFound, Unavailable):
                 if _same(store.get(target), closed, target):
-                    return
+                    return not isinstance(unanswered, AlreadyExists)
                 raise _foreign(store, target, version, ref)
         raise Unavailable(f"{store.uri}: {target} could not be published") from unanswered
 
 
 def _same(found: bytes, closed: bytes, path: str) -> bool:
-    """Another release may encode the same manifest in other bytes."""
-    return found == closed or file.decode(found, path=path) == file.decode(closed, path=path)
+    """Another release may encode the same manifest in other bytes. In the copy that an export makes, it is open."""
+    if found == closed:
+        return True
+    return file.decode(fenced(found, path), path=path) == file.decode(closed, path=path)
 
 
 def _staged(store: Store, ref: ManifestRef) -> bytes:

@@ -47,7 +47,7 @@ class Tagging(Intent):
             if state.get(key) is not None:
                 raise AlreadyExists(
                     f"there is {what} {self.name!r} already",
-                    remedy="Choose another name; `lake.untag(name)` takes a tag away.",
+                    remedy="Choose another name; `lake.untag` and `lake.unexport` take names away.",
                     tag=self.name,
                 )
         check_kept(state, self.version)

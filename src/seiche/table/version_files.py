@@ -33,13 +33,17 @@ class StoredFile:
 class VersionFiles:
     """Looks the files of a version up; directories are listed once each."""
 
-    def __init__(self, manifest: Manifest, store: Store, runtime: Runtime = SYSTEM) -> None:
-        """`store` is rooted at the table."""
+    def __init__(
+        self, manifest: Manifest, store: Store, runtime: Runtime = SYSTEM, *, listed: "VersionFiles | None" = None
+    ) -> None:
+        """`store` is rooted at the table. What was `listed` for another version of it need not be listed again."""
         self._manifest = manifest
         self._store = store
         self._bases = base_stores(manifest, store, runtime)
         self._tables = {base.id for base in manifest.header.base_paths if base.is_dataset_root}
-        self._listings: dict[tuple[int | None, str], _Listing] = {}
+        known = {} if listed is None else listed._listings
+        # Base paths have other numbers in other versions.
+        self._listings = {key: listing for key, listing in known.items() if key[0] is None}
 
     def all(self) -> list[StoredFile]:
         """Every file, once. `NotFound` if one is missing, `Corrupt` if one is not as large as the manifest says.

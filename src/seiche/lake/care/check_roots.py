@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
+from seiche.core.runtime import SYSTEM
 from seiche.errors import SeicheError
+from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.problems import Findings
+from seiche.lake.states import States
 from seiche.lake.tree.names import root_name, root_version
 from seiche.lake.tree.root import Root
 from seiche.store.base import Store
@@ -22,7 +25,7 @@ def check_roots(store: Store, findings: Findings) -> Iterator[Root]:
         findings.add("root.missing", root_name(0), f"{store.uri} has no root: it is no lake, or all is lost")
         return
     newest = versions[-1]
-    _check_gaps(versions, findings)
+    _check_gaps(versions, _first(store, newest), findings)
     before: Root | None = None
     for first in range(0, len(versions), _AT_ONCE):
         some = versions[first : first + _AT_ONCE]
@@ -43,9 +46,17 @@ def _read(store: Store, version: int) -> bytes | SeicheError:
         return error
 
 
-def _check_gaps(versions: list[int], findings: Findings) -> None:
+def _first(store: Store, newest: int) -> int:
+    """The version that the lake began with: not 0 if it began as an export. 0 if that cannot be known."""
+    try:
+        return GivenUp.of(States(store, SYSTEM).at(newest)).first
+    except SeicheError:
+        return 0
+
+
+def _check_gaps(versions: list[int], first: int, findings: Findings) -> None:
     known = set(versions)
-    for version in range(versions[-1]):
+    for version in range(first, versions[-1]):
         if version not in known:
             findings.add(
                 "root.missing",

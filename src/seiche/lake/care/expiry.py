@@ -155,7 +155,7 @@ class _Decision:
         self.plan = _plan(self._states, state, self._policy, most=self._fence)
         before = GivenUp.of(state)
         buried = before.tombstones | Ranges.of(_buried(self._states, before))
-        after = GivenUp(before.versions | self.plan.versions, buried)
+        after = replace(before, versions=before.versions | self.plan.versions, tombstones=buried)
         written: dict[bytes, bytes | None] = dict(after.row()) if after != before else {}
         old = _old_transactions(state, self._fence)
         written.update(old)

@@ -24,10 +24,14 @@ GIVEN_UP = retention_key("given_up")
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """`versions` are decided. Of these, `tombstones` are known to be tombstones: nobody has to look at them again."""
+    """`versions` are decided. Of these, `tombstones` are known to be tombstones: nobody has to look at them again.
+
+    In a lake that began as an export, the versions below `first` have never been there, not even as tombstones.
+    """
 
     versions: Ranges = NONE
     tombstones: Ranges = NONE
+    first: int = 0
 
     @classmethod
     def of(cls, state: State) -> "GivenUp":
@@ -38,11 +42,14 @@ class GivenUp:
         row = rows.decode(value, RetentionRow)
         try:
             tombstones = Ranges.parse(row.properties.get("tombstones", ""))
-            return cls(Ranges.parse(row.properties.get("versions", "")) | tombstones, tombstones)
+            first = int(row.properties.get("first", "0"))
+            return cls(Ranges.parse(row.properties.get("versions", "")) | tombstones, tombstones, first)
         except ValueError as error:
             raise Corrupt(f"what the lake says about expired versions cannot be read: {error}") from error
 
     def row(self) -> Mapping[bytes, bytes]:
         """As it stands in the tree."""
         properties = {"versions": str(self.versions), "tombstones": str(self.tombstones)}
+        if self.first:
+            properties["first"] = str(self.first)
         return {GIVEN_UP: rows.encode(RetentionRow(maximum_age_millis=0, properties=properties))}

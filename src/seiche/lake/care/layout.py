@@ -16,11 +16,17 @@ from seiche.lake.saved import FOLDER as SAVED
 from seiche.lake.tree.names import HINT, HINT_FALLBACK, OLDEST, root_version
 from seiche.table.versions.naming import Naming, parse
 
-__all__ = ["NOTED", "TRASH", "Place", "Sort", "place"]
+__all__ = ["DESKS", "EXPORTED", "NOTED", "TRASH", "Place", "Sort", "place"]
 
 TRASH: Final = "_trash"
 # What clean-ups have found, for the next one.
 NOTED: Final = "_noted"
+# What clients of a server have handed in for transactions that may not be decided yet.
+PAYLOADS: Final = "_payloads"
+# What the lake began with, if it began as an export.
+EXPORTED: Final = "_export"
+# Where clients of a gateway work on tables. The gateway clears it; nothing in it is part of the lake.
+DESKS: Final = "_desks"
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _TREE = re.compile(
@@ -50,11 +56,14 @@ class Sort(Enum):
     LEASE = "lease"
     NOTE = "note of a clean-up"
     TRASH = "trash"
+    EXPORT = "list of an export"
+    DESK = "work of a gateway's client"
     NODE = "node of the tree"
     CHANGES = "change sets of a root"
     ROW = "row of the tree"
     DEFINITION = "lakehouse definition"
     SAVED = "saved transaction"
+    PAYLOAD = "payload of a transaction"
     DATA = "data file"
     STAGED = "staged manifest"
     MANIFEST = "manifest"
@@ -67,7 +76,7 @@ class Sort(Enum):
 
 
 # Never garbage: roots become tombstones, hints are replaced, the others are seen to by whoever knows them.
-_STAYING: Final = frozenset({Sort.ROOT, Sort.HINT, Sort.LEASE, Sort.NOTE, Sort.TRASH})
+_STAYING: Final = frozenset({Sort.ROOT, Sort.HINT, Sort.LEASE, Sort.NOTE, Sort.TRASH, Sort.EXPORT, Sort.DESK})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,14 @@ def place(path: str, locations: Collection[str] = ()) -> Place:
     return Place(path, Sort.UNKNOWN)
 
 
-_FOLDERS: Final = {SAVED: Sort.SAVED, LEASES: Sort.LEASE, NOTED: Sort.NOTE, TRASH: Sort.TRASH}
+_FOLDERS: Final = {
+    SAVED: Sort.SAVED,
+    LEASES: Sort.LEASE,
+    NOTED: Sort.NOTE,
+    TRASH: Sort.TRASH,
+    EXPORTED: Sort.EXPORT,
+    DESKS: Sort.DESK,
+}
 
 
 def _at_the_top(path: str) -> Sort:

@@ -28,7 +28,7 @@ def version_at(store: Store, latest: Root, time: datetime, *, runtime: Runtime =
     low, high = -1, latest.version
     while high - low > 1:
         middle = (low + high) // 2
-        if (read_root(store, middle + 1).prev_eff_micros or 0) <= wanted:
+        if (_time_before(store, middle + 1) or 0) <= wanted:
             low = middle
         else:
             high = middle
@@ -39,3 +39,13 @@ def version_at(store: Store, latest: Root, time: datetime, *, runtime: Runtime =
             time=time,
         )
     return low
+
+
+def _time_before(store: Store, version: int) -> int | None:
+    """The time of the version before this one. A lake that began as an export has no roots below its first: whatever
+    was asked for, those are too old to be opened.
+    """
+    try:
+        return read_root(store, version).prev_eff_micros
+    except NotFound:
+        return None

@@ -8,7 +8,7 @@ is: nothing is damaged (`Corrupt`), and trying later does not help (`Unavailable
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table.format.manifest_pb2 import Manifest
 
-__all__ = ["SEICHE_FENCE", "STABLE_ROW_IDS", "recompute", "require_readable", "require_writable"]
+__all__ = ["BASE_PATHS", "SEICHE_FENCE", "STABLE_ROW_IDS", "recompute", "require_readable", "require_writable"]
 
 DELETION_FILES = 1 << 0
 STABLE_ROW_IDS = 1 << 1

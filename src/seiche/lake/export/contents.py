@@ -1,0 +1,269 @@
+"""Everything that an export consists of, worked out before anything is copied.
+
+It follows from the record of the export and from versions that never change, names and times included. So an export
+that is run again after a crash makes the same files, and whoever finds one knows that it is the right one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from seiche.core.clock import SimulatedClock
+from seiche.core.runtime import Runtime
+from seiche.errors import NotFound
+from seiche.lake.care.given_up import GivenUp
+from seiche.lake.care.live import rows_since
+from seiche.lake.care.ranges import Ranges
+from seiche.lake.care.reachable import DROPPED
+from seiche.lake.export.items import Item, copied, made
+from seiche.lake.export.records import Export
+from seiche.lake.export.tables import TableCopy, reference, table_copy
+from seiche.lake.objects import definitions, rows
+from seiche.lake.objects.keys import id_key, name_of, tables_under, tag_key, trash_key
+from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.rows import TableRow, TagRow, TrashRow, ViewRow
+from seiche.lake.pins import EXPORTS, TAGS
+from seiche.lake.state import State, as_relation
+from seiche.lake.states import States
+from seiche.lake.tree.latest import read_root
+from seiche.lake.tree.pointer import target
+from seiche.lake.tree.root import Root, millis
+from seiche.lake.tree.tree import Tree
+from seiche.store.base import Store
+
+__all__ = ["Contents", "check_exportable", "contents", "export_root_id"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Messages = dict[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """`items` are all files but the roots, `roots` those in ascending order, without a gap."""
+
+    items: tuple[Item, ...]
+    roots: tuple[Item, ...]
+    tables: tuple[TableCopy, ...]
+    # Tables whose plain names are referred to, and must stand before the export does.
+    referred: tuple[TableRow, ...]
+
+
+def export_root_id(root: Root, name: str) -> str:
+    """The id of the root that an export has in the place of `root`: by it the export is known again."""
+    return str(Runtime.derived_uuid(UUID(root.root_id), f"export {name}"))
+
+
+def contents(states: States, export: Export) -> Contents:
+    """Work out an export. Reads trees and manifests, and writes nothing; `NotFound` if a table that it names is not
+    there, `Corrupt` or `NotFound` if a file is missing.
+    """
+    job = _Job(states, export)
+    return job.run()
+
+
+def check_exportable(states: States, export: Export) -> None:
+    """What can be told without looking into tables: `NotFound` or `InvalidInput` if the export makes no sense."""
+    state = states.at(export.version)
+    chosen = _chosen(state, export.tables)
+    for _, row in _tables(state):
+        if row.type == "managed" and (chosen is None or row.id in chosen):
+            table_copy(states.store, row, states.runtime)
+
+
+class _Job:
+    """One export being worked out."""
+
+    def __init__(self, states: States, export: Export) -> None:
+        self._states = states
+        self._store: Store = states.store
+        self._export = export
+        self._versions = [states.at(version) for version in export.versions]
+        self._newest = self._versions[-1]
+        self._runtime = _repeatable(self._newest.definition.id, export)
+        self._items: dict[str, Item] = {}
+        self._tables: dict[str, TableCopy] = {}
+        self._referred: list[TableRow] = []
+        self._chosen = _chosen(self._newest, export.tables)
+
+    def run(self) -> Contents:
+        self._take_tables()
+        for found in self._store.in_parallel(lambda one: one.settle(), self._tables.values()):
+            self._add(*found)
+        roots = []
+        before: Tree | None = None
+        for state in self._versions:
+            tree = self._tree(state)
+            self._take_tree(state, tree, before)
+            roots.append(self._root(state, tree))
+            before = tree
+        roots = list(self._line({one.path: one for one in roots}))
+        return Contents(tuple(self._items.values()), tuple(roots), tuple(self._tables.values()), tuple(self._referred))
+
+    def _add(self, *items: Item) -> None:
+        for one in items:
+            self._items.setdefault(one.path, one)
+
+    def _take_tables(self) -> None:
+        """The tables that are copied, with every row that stands for one of them."""
+        ids = set()
+        for state in self._versions:
+            for _, row in _tables(state):
+                if self._is_copied(row):
+                    ids.add(row.id)
+                    self._take(row)
+        for row in (row for _, row in _dropped(self._newest)):
+            if row.id in ids:
+                self._take(row)
+
+    def _take(self, row: TableRow) -> None:
+        if row.location not in self._tables:
+            self._tables[row.location] = table_copy(self._store, row, self._runtime)
+        self._tables[row.location].add(row)
+
+    def _is_copied(self, row: TableRow) -> bool:
+        if row.type != "managed" or self._export.mode == "minimal":
+            return False
+        return self._chosen is None or row.id in self._chosen
+
+    def _tree(self, state: State) -> Tree:
+        """The tree of a version as the copy has it: what is not different is shared, and copied as it is."""
+        messages = self._messages(state)
+        if not messages:
+            return state.tree
+        said = [(key, self._stowed(value, state), self._export.name) for key, value in messages.items()]
+        first = state.tree.apply(said, self._runtime)
+        # Once more, so that they can move down: a root must not be a burden to whoever commits next.
+        second = first.tree.apply((), self._runtime)
+        fresh = {**first.files, **second.files}
+        for pointer in second.tree.walk():
+            path = target(pointer)[0]
+            if path in fresh:
+                self._add(made(path, fresh[path]))
+        return second.tree
+
+    def _stowed(self, value: bytes | None, state: State) -> bytes | None:
+        if value is None:
+            return None
+        kind = rows.kind_of(value).__name__.removesuffix("Row").lower()
+        small, files = definitions.stow(value, kind, (), self._runtime, most_bytes=state.definition.row_max_size_bytes)
+        self._add(*(made(path, data) for path, data in files.items()))
+        return small
+
+    def _messages(self, state: State) -> Messages:
+        """The rows that are different in the copy."""
+        found: Messages = {}
+        for key, row in _tables(state):
+            if self._is_copied(row):
+                changed = self._tables[row.location].row(row)
+            elif self._chosen is not None and row.id not in self._chosen and self._export.mode == "full":
+                found |= {key: None, id_key(row.id): None}
+                continue
+            else:
+                changed = reference(self._store, row)
+                if row.type == "managed":
+                    self._referred.append(row)
+            if changed is not row:
+                found[key] = rows.encode(changed)
+        if state is self._newest:
+            found |= self._remembered(state)
+        return found
+
+    def _remembered(self, state: State) -> Messages:
+        """What the newest version says beside its objects: other exports are none of the copy's business, tags and
+        dropped tables are if their versions are there, and all other versions have been given up.
+        """
+        found: Messages = {key: None for span in (EXPORTS, TAGS) for key, _ in state.scan(span)}
+        for name, version in self._export.tags.items():
+            tag = TagRow(version=version, created_at_millis=millis(self._export.created_at))
+            found[tag_key(name)] = rows.encode(tag)
+        copied_ids = {row.id for one in self._versions for _, row in _tables(one) if self._is_copied(row)}
+        for trash, row in _dropped(state):
+            key = trash_key(row.id)
+            if row.id not in copied_ids:
+                found[key] = None
+                continue
+            changed = self._tables[row.location].row(row)
+            if changed is not row:
+                found[key] = rows.encode(replace(trash, row=rows.encode(changed)))
+        have = set(self._export.versions)
+        gone = Ranges.of(version for version in range(state.version) if version not in have)
+        return found | dict(GivenUp(gone, gone, min(have)).row())
+
+    def _take_tree(self, state: State, tree: Tree, before: Tree | None) -> None:
+        """Files that a root leads to, but for those of tables."""
+        root = state.root
+        for pointer in (root.definition, root.transactions_file):
+            if pointer is not None:
+                self._add(copied(self._store, target(pointer)[0]))
+        for pointer in tree.walk():
+            self._add(copied(self._store, target(pointer)[0]))
+        for _, value in rows_since(tree, before):
+            where = definitions.reference(value)
+            if where is not None:
+                self._add(copied(self._store, target(where)[0]))
+            elif rows.kind_of(value) is ViewRow:
+                self._take_view(rows.decode(value, ViewRow))
+
+    def _take_view(self, row: ViewRow) -> None:
+        path = row.metadata_location
+        if path and "://" not in path and not path.startswith("/"):
+            self._add(copied(self._store, path))
+
+    def _root(self, state: State, tree: Tree) -> Item:
+        if tree is state.tree:
+            return copied(self._store, state.root.name)
+        root_id = export_root_id(state.root, self._export.name)
+        return _root_item(replace(state.root, node=tree.root, root_id=root_id), state.definition.order)
+
+    def _line(self, known: dict[str, Item]) -> Iterator[Item]:
+        """The roots without a gap: whoever looks for the latest one must not stop short of it."""
+        order = self._newest.definition.order
+        have = set(self._export.versions)
+        for version in range(min(have), self._newest.version + 1):
+            root = read_root(self._store, version)
+            if version in have:
+                yield known[root.name]
+            elif root.expired_at_millis is not None:
+                yield copied(self._store, root.name)
+            else:
+                yield _root_item(root.tombstone(self._export.created_at), order)
+
+
+def _root_item(root: Root, order: int) -> Item:
+    return made(root.name, root.encode(order))
+
+
+def _tables(state: State) -> Iterator[tuple[bytes, TableRow]]:
+    for key, value in state.scan(tables_under(())):
+        row = as_relation(value)
+        if isinstance(row, TableRow):
+            yield key, row
+
+
+def _dropped(state: State) -> Iterator[tuple[TrashRow, TableRow]]:
+    for _, value in state.scan(DROPPED):
+        trash = rows.decode(value, TrashRow)
+        yield trash, rows.decode(trash.row, TableRow)
+
+
+def _chosen(state: State, tables: tuple[Name, ...] | None) -> frozenset[str] | None:
+    if tables is None:
+        return None
+    ids = {name_of(key): row.id for key, row in _tables(state)}
+    for name in tables:
+        if name not in ids:
+            raise NotFound(
+                f"{text(name)} does not exist in version {state.version} of the lake",
+                remedy="`lake.tables()` lists what there is; names are `namespace.table`.",
+                table=text(name),
+                version=state.version,
+            )
+    return frozenset(ids[name] for name in tables)
+
+
+def _repeatable(lake_id: str, export: Export) -> Runtime:
+    """A runtime that says the same whenever this export is worked out."""
+    seed = Runtime.derived_uuid(UUID(lake_id), f"export {export.name} {export.version} {export.created_at}").int
+    start = _EPOCH + timedelta(milliseconds=millis(export.created_at))
+    return Runtime(SimulatedClock(start), Runtime.seeded(seed).random)

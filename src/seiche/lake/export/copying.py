@@ -1,0 +1,143 @@
+"""Copying the files of an export, so that it can be gone on with after a crash, and proving that they arrived.
+
+Each file is hashed as it is read. The hashes are written down portion by portion; who goes on with an export copies
+only what is not written down. At the end every file is read back from the target and compared with the whole list,
+which stays with the copy.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from seiche.core.runtime import Runtime
+from seiche.errors import Corrupt, NotFound
+from seiche.lake.care.insisting import insist
+from seiche.lake.care.layout import EXPORTED
+from seiche.lake.care.listing import pack, unpack
+from seiche.lake.export.items import Item
+from seiche.store.base import Buffer, Store
+
+__all__ = ["FOLDER", "LIST", "Hashed", "copy_files", "forget_parts", "hashed", "read_list", "verify", "write_list"]
+
+FOLDER: Final = EXPORTED
+LIST: Final = f"{FOLDER}/files"
+_PARTS: Final = f"{FOLDER}/copied"
+_AT_ONCE: Final = 128
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """A file of an export, as it must be."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def copy_files(items: Sequence[Item], target: Store, runtime: Runtime, progress: Progress) -> list[Hashed]:
+    """Bring all files to the target, several at a time; returns what each of them is."""
+    done = {one.path: one for one in _written_down(target) if _stands(target, one)}
+    missing = [one for one in items if one.path not in done]
+    count = len(items) - len(missing)
+    for first in range(0, len(missing), _AT_ONCE):
+        some = missing[first : first + _AT_ONCE]
+        found = target.in_parallel(lambda one: insist(lambda: _copy(one, target), runtime), some)
+        part = f"{_PARTS}/{runtime.uuid()}"
+        insist(lambda: target.put(part, _packed(found)), runtime)  # noqa: B023 - called at once
+        done.update((one.path, one) for one in found)
+        count += len(some)
+        progress("copying files", count)
+    wanted = {one.path for one in items}
+    return [one for path, one in sorted(done.items()) if path in wanted]
+
+
+def write_list(files: Iterable[Hashed], target: Store, runtime: Runtime) -> None:
+    """Leave the list of all files, by which the copy can be proved."""
+    insist(lambda: target.put(LIST, _packed(files)), runtime)
+
+
+def read_list(target: Store) -> list[Hashed]:
+    """The files that an export consisted of when it was made; `NotFound` if there is no such list."""
+    return _unpacked(target.get(LIST), LIST)
+
+
+def verify(files: Sequence[Hashed], target: Store, runtime: Runtime, progress: Progress) -> None:
+    """Read all files back; `Corrupt` with the first that is not what it must be. It is removed, to be copied again."""
+    for first in range(0, len(files), _AT_ONCE):
+        some = files[first : first + _AT_ONCE]
+        for wanted, found in zip(some, target.in_parallel(lambda one: _read(one, target, runtime), some), strict=True):
+            if found != wanted:
+                target.delete(wanted.path)
+                raise Corrupt(
+                    f"{wanted.path} arrived at {target.uri} as something else than was sent",
+                    remedy="Run the export again; if it happens again, that storage loses or changes bytes.",
+                    path=wanted.path,
+                )
+        progress("verifying files", first + len(some))
+
+
+def forget_parts(target: Store) -> None:
+    """The list has everything that was written down on the way."""
+    for info in list(target.list(_PARTS)):
+        target.delete(info.path)
+    target.prune(_PARTS)
+
+
+def hashed(item: Item) -> Hashed:
+    """What a file must be, without copying it."""
+    digest, size = hashlib.sha256(), 0
+    for chunk in item.chunks():
+        digest.update(chunk)
+        size += len(chunk)
+    return Hashed(item.path, size, digest.hexdigest())
+
+
+def _copy(item: Item, target: Store) -> Hashed:
+    sent: list[Hashed] = []
+
+    def chunks() -> Iterator[Buffer]:
+        digest, size = hashlib.sha256(), 0
+        for chunk in item.chunks():
+            digest.update(chunk)
+            size += len(chunk)
+            yield chunk
+        sent.append(Hashed(item.path, size, digest.hexdigest()))
+
+    target.put_stream(item.path, chunks)
+    return sent[-1]
+
+
+def _read(one: Hashed, target: Store, runtime: Runtime) -> Hashed | None:
+    try:
+        return insist(lambda: hashed(Item(one.path, lambda: target.chunks(one.path))), runtime)
+    except NotFound:
+        return None
+
+
+def _stands(target: Store, one: Hashed) -> bool:
+    try:
+        return target.head(one.path).size == one.size
+    except NotFound:
+        return False
+
+
+def _written_down(target: Store) -> Iterator[Hashed]:
+    for info in list(target.list(_PARTS)):
+        try:
+            yield from _unpacked(target.get(info.path), info.path)
+        except Corrupt:
+            continue  # copied again
+
+
+def _packed(files: Iterable[Hashed]) -> bytes:
+    return pack("export", [(one.path, str(one.size), one.sha256) for one in files])
+
+
+def _unpacked(data: bytes, path: str) -> list[Hashed]:
+    try:
+        return [Hashed(name, int(size), digest) for name, size, digest in unpack(data, path)[1]]
+    except ValueError as error:
+        raise Corrupt(f"{path} is not the list of an export: {error}", path=path) from error
