@@ -54,10 +54,12 @@ def trimmed(
     Ours may name the fragments where the rows were when we read them, and others have led them on to where `other`
     found them: what is struck out is found by the map that `other` had.
     """
-    touched = related(schema, fields)
-    if all(touched.isdisjoint({*one.fields, *one.covering_fields}) for one in ours.new_indices):
+    touched, gone = related(schema, fields), BitMap(fragments)
+    named = [coverage.covered(one) for one in ours.new_indices if not touched.isdisjoint(_used(one))]
+    if not named:
         return ours
-    reuse = find(other.load().indices, FRAGMENT_REUSE)
+    by_name = all(now is None or gone.issubset(now) for now in named)
+    reuse = None if by_name else find(other.load().indices, FRAGMENT_REUSE)
     return replace(ours, new_indices=coverage.trimmed(ours.new_indices, schema, fragments, fields, reuse))
 
 
@@ -121,6 +123,11 @@ def without(operation: CreateIndex, entries: Iterable[IndexMetadata]) -> CreateI
     gone = {one.uuid.uuid for one in (*operation.removed_indices, *operation.new_indices)}
     more = tuple(one for one in entries if one.uuid.uuid not in gone)
     return replace(operation, removed_indices=(*operation.removed_indices, *more)) if more else operation
+
+
+def _used(index: IndexMetadata) -> set[int]:
+    """The fields whose values the index holds."""
+    return {*index.fields, *index.covering_fields}
 
 
 def _with_mem_wal(operation: CreateIndex, change: Callable[[MemWalIndexDetails], MemWalIndexDetails]) -> CreateIndex:
