@@ -8,7 +8,7 @@ from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import ConflictError, RetryableConflict, SeicheError
 from seiche.lake.edits import Planned
-from seiche.lake.intent import Intent
+from seiche.lake.intent import Intent, Member
 from seiche.lake.made import Made
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import transaction_key
@@ -103,6 +103,7 @@ class Committer:
             f"in {self.patience.attempts} attempts other writers were faster each time; the lake is now at version"
             f" {version}.",
             version=version,
+            reason="outrun",
         )
         return [Answer(error=outrun)] * len(intents)
 
@@ -172,17 +173,18 @@ class Committer:
         if intent.stream is not None:
             messages.append((intent.stream.key, intent.stream.row(state, version, intent.id), intent.id))
         keys = tuple(sorted(key for key, _, _ in messages))
-        decided = TransactionRow(version=version, decided_at_millis=millis(self.runtime.clock.now()))
-        messages.append((transaction_key(intent.id), rows.encode(decided), intent.id))
-        group.records.append(
-            TransactionRecord(
-                id=intent.id,
-                base_version=intent.base,
-                isolation=intent.isolation,
-                keys=keys,
-                properties=intent.properties,
+        decided = rows.encode(TransactionRow(version=version, decided_at_millis=millis(self.runtime.clock.now())))
+        for member in intent.members or (Member(intent.id, intent.base, keys, intent.properties),):
+            messages.append((transaction_key(member.id), decided, member.id))
+            group.records.append(
+                TransactionRecord(
+                    id=member.id,
+                    base_version=member.base,
+                    isolation=intent.isolation,
+                    keys=member.keys,
+                    properties=member.properties,
+                )
             )
-        )
         for one in planned:
             if one.made is not None:
                 group.files |= one.made.files
@@ -277,7 +279,11 @@ def _decided(intent: Intent, state: State) -> Answer | None:
     """The answer, if the transaction has been decided before: by an earlier attempt, another process, or an
     operator.
     """
-    found = state.outcome(intent.id)
+    for member in intent.members:
+        if state.outcome(member.id) is not None:
+            # An error, so that they are taken apart: the others are not decided by that.
+            raise RetryableConflict(f"transaction {member.id} was decided before.", transaction_id=member.id)
+    found = None if intent.members else state.outcome(intent.id)
     if found is not None and found.outcome == "committed":
         return Answer(found.version, replayed=True)
     if found is not None:

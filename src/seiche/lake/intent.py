@@ -13,7 +13,7 @@ from seiche.lake.state import State, as_relation
 from seiche.lake.streams import StreamClaim
 from seiche.lake.tree.transactions import Isolation
 
-__all__ = ["Intent", "RowEdit"]
+__all__ = ["Intent", "Member", "RowEdit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,16 @@ class RowEdit:
 
     found: bytes | None
     wanted: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A transaction whose changes were joined with those of others, and that is still recorded by itself."""
+
+    id: str
+    base: int
+    keys: tuple[bytes, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,9 @@ class Intent:
     # The fence that it raises, if it is part of an expiry or clean-up: who began below this version cannot commit any
     # more once this is committed.
     min_base: int = 0
+    # The transactions that this is made of, if they are several: decided together or not at all, each recorded under
+    # its own id. `base` is then the oldest of theirs, and `id` stands for all of them.
+    members: tuple[Member, ...] = ()
 
     @property
     def keys(self) -> frozenset[bytes]:

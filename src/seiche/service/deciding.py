@@ -1,0 +1,270 @@
+"""One group of transactions: noted before, decided by a root, noted after. The root alone decides.
+
+What the SQL store is told before makes later callers careful: of a transaction whose commit was begun only a root can
+say that it will not happen. What it is told after is a convenience; if that fails, the answer is the same, and whoever
+asks next finds it in the tree.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from seiche.core.runtime import Runtime
+from seiche.errors import CommitUnknown, SeicheError, Unavailable
+from seiche.lake.commit import Answer
+from seiche.lake.intent import Intent
+from seiche.lake.lake import Lake
+from seiche.lake.state import State as LakeState
+from seiche.lake.tree.root import millis
+from seiche.service.blobs import Blobs
+from seiche.service.changes import Wanted, table_of
+from seiche.service.merging import Lineage, merged
+from seiche.service.outcomes import Touched, verdict
+from seiche.service.planning import Plan, intent_of, table_in
+from seiche.service.refusals import key_mismatch, not_found, not_prepared, refused
+from seiche.service.state.records import ApplyError, IntentRecord, Record
+from seiche.service.state.transactions import Ending, TransactionStore
+from seiche.service.states import State
+
+__all__ = ["Decided", "Decider", "Ticket"]
+
+log = logging.getLogger("seiche.service")
+
+# Nothing can be said about what happened, or nothing happened: trying again is safe.
+_OPEN = (Unavailable, CommitUnknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A transaction as it is after its commit was tried, and the tables that took part."""
+
+    record: Record
+    tables: tuple[Touched, ...] = ()
+    errors: dict[str, ApplyError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One who waits for a decision: a transaction that was prepared before, or one that is executed in one go.
+
+    The latter brings its plan, and the record that it begins with.
+    """
+
+    id: str
+    done: Callable[[Decided | SeicheError], None]
+    record: Record | None = None
+    plan: Plan | None = None
+
+
+class Decider:
+    """Decides groups for one account on one lake. One thread at a time."""
+
+    def __init__(self, account: str, lake: Lake, store: TransactionStore, blobs: Blobs, runtime: Runtime) -> None:
+        self.account = account
+        self.lake = lake
+        self.store = store
+        self.blobs = blobs
+        self.runtime = runtime
+        self.lineage = Lineage()
+
+    def decide(self, group: Sequence[Ticket]) -> list[tuple[Ticket, Decided | SeicheError]]:
+        """What became of each. Never raises for what is wrong with one of them."""
+        answers: dict[str, Decided | SeicheError] = {}
+        records = self._start(group, answers)
+        plans = self._plans([one for one in group if one.id in records], records, answers)
+        found = self._commit(plans)
+        endings = []
+        for plan in plans:
+            decided = self._ended(records[plan.id], plan, found[plan.id])
+            answers[plan.id] = decided
+            record = decided.record
+            endings.append(Ending(record.id, record.state, record.lake_version, decided.errors))
+        self._finish(endings)
+        return [(ticket, answers[ticket.id]) for ticket in group]
+
+    def _start(self, group: Sequence[Ticket], answers: dict[str, Decided | SeicheError]) -> dict[str, Record]:
+        """Those that may be committed, with what is known of them; the others have their answers."""
+        executing = [ticket.record for ticket in group if ticket.record is not None]
+        committing = [ticket.id for ticket in group if ticket.record is None]
+        started = self.store.start(self.account, executing, committing, self._now())
+        records = {}
+        for ticket in group:
+            record = started.get(ticket.id)
+            if record is None:
+                answers[ticket.id] = not_found(ticket.id)
+            elif ticket.record is not None and record.request_hash != ticket.record.request_hash:
+                answers[ticket.id] = key_mismatch("ExecuteTransaction", ticket.id)
+            elif record.final:
+                answers[ticket.id] = Decided(record)
+            elif record.state is State.OPEN:
+                answers[ticket.id] = not_prepared(ticket.id, record.state)
+            else:
+                records[ticket.id] = record
+        return records
+
+    def _plans(
+        self, tickets: Sequence[Ticket], records: dict[str, Record], answers: dict[str, Decided | SeicheError]
+    ) -> list[Plan]:
+        prepared = [ticket.id for ticket in tickets if ticket.plan is None]
+        intents = self.store.intents(self.account, prepared)
+        plans: list[Plan] = []
+        for ticket in tickets:
+            record = records[ticket.id]
+            try:
+                plans.append(ticket.plan or self._prepared(record, intents.get(ticket.id, [])))
+            except SeicheError as error:
+                decided = self._ended(record, Plan(record.id, record.base_version), Answer(error=error))
+                answers[ticket.id] = decided
+                self._finish([Ending(record.id, decided.record.state, 0, decided.errors)])
+        return plans
+
+    def _prepared(self, record: Record, intents: Sequence[IntentRecord]) -> Plan:
+        """What was prepared, from what was kept of it."""
+        if not intents:
+            # Another server may have applied it, and have cleared them away; the tree tells.
+            if self.lake.status(record.id).outcome == "undecided":
+                raise Unavailable(f"transaction {record.id} has no intents", code="EMPTY_TRANSACTION")
+            return Plan(record.id, record.base_version)
+        wanted = [self._wanted(one) for one in intents]
+        return Plan(record.id, record.base_version, wanted, record.properties)
+
+    def _wanted(self, intent: IntentRecord) -> Wanted:
+        table = table_of(self.account, intent.target)
+        if table is None:
+            raise refused(f"{intent.target} is not the key of a table", "target.scope")
+        data = b"" if intent.kind == "delete" else self.blobs.get(intent.blob)
+        return Wanted(
+            intent.target,
+            table,
+            intent.kind,  # type: ignore[arg-type]
+            data,
+            intent.exclusive,
+            intent.expected_version,
+            intent.blob,
+        )
+
+    def _commit(self, plans: Sequence[Plan]) -> dict[str, Answer]:
+        """Decide all of them with one root. If those that were joined cannot be, each is decided by itself."""
+        answers: dict[str, Answer] = {}
+        ready = [plan for plan in plans if self._is_ready(plan, answers)]
+        joined = [plan for plan in ready if plan.appends]
+        intents = [] if not joined else list(self._joined(joined, answers))
+        alone = [plan for plan in ready if not plan.appends]
+        for plan in alone:
+            try:
+                intents.append((intent_of(plan, self.lake), [plan]))
+            except SeicheError as error:
+                answers[plan.id] = Answer(error=error)
+        again = self._put(intents, answers)
+        if again:
+            self._put([pair for plan in again for pair in self._joined([plan], answers)], answers)
+        return answers
+
+    def _joined(self, plans: list[Plan], answers: dict[str, Answer]) -> Iterable[tuple[Intent, list[Plan]]]:
+        try:
+            yield merged(plans, self._state(plans), self.lineage, self.runtime), plans
+        except SeicheError as error:
+            if len(plans) == 1:
+                answers[plans[0].id] = Answer(error=error)
+                return
+            for plan in plans:
+                yield from self._joined([plan], answers)
+
+    def _state(self, plans: Sequence[Plan]) -> LakeState:
+        """A version of the lake that has all tables that they name, if there is one."""
+        known = self.lake.states.known
+        tables = {one.table for plan in plans for one in plan.wanted}
+        return known if all(known.key_of(table) is not None for table in tables) else self.lake.states.latest()
+
+    def _is_ready(self, plan: Plan, answers: dict[str, Answer]) -> bool:
+        """Whether the files that it brings are safely on disk. One that names files that are not there fails alone."""
+        if plan.flushed or plan.work:
+            return True
+        try:
+            state = self._state([plan])
+            files = [
+                path
+                for one in plan.wanted
+                if one.kind == "operation"
+                for path in plan.operation(one).files(table_in(state, one.table).row.location)
+            ]
+            self.lake.store.flush(files)
+        except SeicheError as error:
+            answers[plan.id] = Answer(error=error)
+            return False
+        return True
+
+    def _put(self, intents: Sequence[tuple[Intent, list[Plan]]], answers: dict[str, Answer]) -> list[Plan]:
+        """One root for all of them; returns those that were joined and must be decided one by one."""
+        if not intents:
+            return []
+        try:
+            given = self.lake.decide_group([intent for intent, _ in intents])
+        except SeicheError as error:
+            if len(intents) > 1 and not isinstance(error, _OPEN):
+                # Something is wrong with one of them that shows only when files are written.
+                return [plan for pair in intents for plan in self._put([pair], answers)]
+            given = [Answer(error=error)] * len(intents)
+        again: list[Plan] = []
+        for (intent, plans), answer in zip(intents, given, strict=True):
+            if answer.error is not None and len(plans) > 1 and not isinstance(answer.error, _OPEN):
+                again += plans
+            else:
+                answers |= dict.fromkeys((plan.id for plan in plans), answer)
+                self._note_lineage(intent, plans, answer, intents)
+        return again
+
+    def _note_lineage(
+        self, intent: Intent, plans: list[Plan], answer: Answer, group: Sequence[tuple[Intent, list[Plan]]]
+    ) -> None:
+        known = self.lake.states.known
+        others = {table for one, _ in group if one is not intent for table in one.edits}
+        for table in intent.edits:
+            if answer.version == known.version and table not in others and plans[0].appends and not answer.replayed:
+                self.lineage.extend(table, table_in(known, table).row.table_version)
+            else:
+                self.lineage.forget(table)
+
+    def _ended(self, record: Record, plan: Plan, answer: Answer) -> Decided:
+        now = self._now()
+        if answer.error is None:
+            return Decided(
+                record.became(State.APPLIED, now, lake_version=answer.version or 0), self._touched(plan, answer)
+            )
+        state = self.lake.states.known
+        given = verdict(answer.error, plan.wanted, state, now)
+        status = self.lake.status(record.id)
+        if status.outcome == "undecided" and given.state is State.APPLY_FAILED_CONFLICT and record.attempts > 1:
+            # Another server may be about to apply it, having seen less: only a root makes this answer true.
+            status = self.lake.settle(record.id)
+        if status.outcome == "committed":
+            return Decided(record.became(State.APPLIED, now, lake_version=status.version or 0))
+        if status.outcome == "aborted" and given.state is not State.APPLY_FAILED_CONFLICT:
+            return Decided(record.became(State.ABORTED, now))
+        first = next(iter(given.errors.values()))
+        failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
+        return Decided(failed, errors=given.errors)
+
+    def _touched(self, plan: Plan, answer: Answer) -> tuple[Touched, ...]:
+        known = self.lake.states.known
+        if known.version != answer.version:
+            return ()
+        touched = []
+        for one in plan.wanted:
+            if one.kind != "delete":
+                row = table_in(known, one.table).row
+                touched.append(Touched(row.id, row.table_version, row.pointer_version))
+        return tuple(touched)
+
+    def _finish(self, endings: Sequence[Ending]) -> None:
+        if not endings:
+            return
+        try:
+            self.store.finish(self.account, endings, self._now())
+        except SeicheError as error:
+            log.warning(
+                "decided, but not noted: %s", error.message, extra={"transactions": [one.id for one in endings]}
+            )
+
+    def _now(self) -> int:
+        return millis(self.runtime.clock.now())

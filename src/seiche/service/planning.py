@@ -1,0 +1,126 @@
+"""From what a transaction wants to what the lake is asked to decide."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from seiche.errors import Corrupt, InvalidInput, NotFound, RetryableConflict
+from seiche.lake import saved
+from seiche.lake.intent import Intent
+from seiche.lake.lake import Lake
+from seiche.lake.reads import Aspect
+from seiche.lake.saved_pb2 import SavedTransaction
+from seiche.lake.state import State, as_relation
+from seiche.service import definitions, operations
+from seiche.service.changes import Wanted
+from seiche.service.operations import Operation
+from seiche.service.refusals import refused, version_mismatch
+from seiche.service.targets import Found
+
+__all__ = ["Plan", "from_work", "intent_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One transaction, ready to be joined with others or decided by itself.
+
+    `flushed`: whoever wrote the files says that they are safely on disk.
+    """
+
+    id: str
+    base: int
+    wanted: Sequence[Wanted] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    # Instead of what is wanted: a saved transaction.
+    work: bytes = b""
+    flushed: bool = False
+    # The operations in `wanted`, where they have been decoded already.
+    decoded: Mapping[str, Operation] = field(default_factory=dict)
+
+    def operation(self, wanted: Wanted) -> Operation:
+        return self.decoded.get(wanted.table) or operations.decode(wanted.data, wanted.table)
+
+    @property
+    def appends(self) -> bool:
+        """Whether it only adds rows to tables and states nothing about what is there."""
+        return bool(self.wanted) and all(
+            one.kind == "operation" and one.expected_version is None and self.operation(one).appends
+            for one in self.wanted
+        )
+
+
+def table_in(state: State, table_id: str) -> Found:
+    """The table of this id; a conflict if it is gone."""
+    key = state.key_of(table_id)
+    value = None if key is None else state.get(key)
+    row = None if value is None else as_relation(value)
+    if key is None or row is None:
+        raise RetryableConflict(
+            f"table {table_id} was dropped meanwhile (the lake is at version {state.version}).", table=table_id
+        )
+    return Found(key, row)  # type: ignore[arg-type]
+
+
+def intent_of(plan: Plan, lake: Lake) -> Intent:
+    """What the lake is asked to decide, on top of its latest version.
+
+    Raises `RetryableConflict` if the preconditions do not hold there, `InvalidInput` if it can never be right.
+    """
+    if plan.work:
+        return from_work(plan, lake)
+    transaction = lake.transaction(properties=plan.properties)
+    transaction.id = plan.id
+    state = transaction.state
+    for one in plan.wanted:
+        found = None
+        if one.kind != "definition" or one.expected_version:
+            found = table_in(state, one.table)
+        if one.expected_version is not None and found is not None:
+            if found.row.pointer_version != one.expected_version:
+                raise version_mismatch(one.target, one.expected_version, found.row.pointer_version)
+            transaction.reads.key(state, found.key, Aspect.WHOLE, structural=True)
+        if one.kind == "definition":
+            definitions.apply(definitions.read(one.data), transaction, found)
+        elif found is not None and one.kind == "delete":
+            transaction.drop_table(found.name)
+        elif found is not None and one.kind == "operation":
+            operation = plan.operation(one)
+            transaction.edits[found.row.id] = operations.edit(operation, state, found.key, found.row)
+            if not plan.flushed:
+                transaction.unflushed += operation.files(found.row.location)
+        elif found is not None:
+            _iceberg(found)
+    intent = transaction.intent()
+    if intent is None:
+        # Nothing changes by it, and still it is decided: its id is found in the tree.
+        intent = Intent(plan.id, transaction.base, properties=plan.properties)
+    return replace(intent, base=min(plan.base, intent.base))
+
+
+def _iceberg(found: Found) -> None:
+    raise refused(
+        f"the new metadata of an Iceberg table cannot be committed here yet: {found.row.id}",
+        "payload.format",
+        "Send a saved transaction of the lake as `work`, or commit it through the lake.",
+    )
+
+
+def from_work(plan: Plan, lake: Lake) -> Intent:
+    """The same from a saved transaction, which says what it read and what it was built on."""
+    try:
+        message = SavedTransaction.FromString(plan.work)
+        state = lake.states.at(message.base_version)
+        transaction = lake.transaction(
+            "serializable" if message.isolation else "snapshot", properties=dict(message.properties)
+        )
+        transaction.id = plan.id
+        transaction._state = state
+        transaction.stream = saved.claim(message)
+        saved.fill(transaction, message, state)
+    except NotFound as error:
+        raise RetryableConflict(
+            f"version {message.base_version} of the lake, on which the transaction was built, has expired."
+        ) from error
+    except (Corrupt, ValueError, KeyError) as error:
+        raise InvalidInput(f"the work cannot be read: {error}", reason="payload.invalid") from error
+    intent = transaction.intent()
+    return intent if intent is not None else Intent(plan.id, transaction.base, properties=plan.properties)

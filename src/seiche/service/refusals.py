@@ -1,0 +1,111 @@
+"""What the service refuses, each with a reason that a machine can read and that never changes."""
+
+from seiche.errors import IncompatibleConflict, InvalidInput, RetryableConflict, Unavailable
+from seiche.service.states import State
+
+__all__ = [
+    "committed_already",
+    "expired",
+    "key_mismatch",
+    "key_pending",
+    "locked",
+    "not_found",
+    "not_open",
+    "not_prepared",
+    "overloaded",
+    "refused",
+    "version_mismatch",
+]
+
+
+def refused(message: str, reason: str, remedy: str = "", **details: object) -> InvalidInput:
+    """A request that cannot be right as it stands; nothing was written for it."""
+    return InvalidInput(message, remedy=remedy or "Nothing was written. Correct the request.", reason=reason, **details)
+
+
+def not_found(tx: str) -> InvalidInput:
+    return refused(
+        f"transaction not found: {tx}",
+        "transaction.not-found",
+        "Begin a transaction and use its id.",
+        transaction_id=tx,
+    )
+
+
+def expired(tx: str) -> InvalidInput:
+    return refused(
+        f"transaction expired: {tx}",
+        "transaction.expired",
+        "Nothing was written. Begin a new one, with a longer time to live if need be.",
+        transaction_id=tx,
+    )
+
+
+def not_open(tx: str, state: State) -> InvalidInput:
+    return refused(f"transaction not open: {state.wire}", "transaction.not-open", transaction_id=tx, state=state.wire)
+
+
+def not_prepared(tx: str, state: State) -> InvalidInput:
+    return refused(
+        f"transaction not prepared: {state.wire}", "transaction.not-prepared", transaction_id=tx, state=state.wire
+    )
+
+
+def committed_already(tx: str, state: State) -> InvalidInput:
+    return refused(
+        f"transaction already committed: {state.wire}",
+        "transaction.already-committed",
+        "What is decided cannot be aborted.",
+        transaction_id=tx,
+        state=state.wire,
+    )
+
+
+def locked(target: str, owner: str, since: int) -> RetryableConflict:
+    return RetryableConflict(
+        f"target already locked by transaction: {owner}",
+        remedy="Nothing was written. Try again when that transaction is decided, or has run out of time.",
+        reason="target.locked",
+        target=target,
+        owner=owner,
+        since=since,
+    )
+
+
+def version_mismatch(target: str, expected: int, actual: int) -> RetryableConflict:
+    return RetryableConflict(
+        f"{target} is at pointer version {actual}, not {expected}",
+        remedy="Nothing was written. Read the table again and decide anew.",
+        reason="precondition.version",
+        target=target,
+        expected=expected,
+        actual=actual,
+    )
+
+
+def key_mismatch(operation: str, key: str) -> IncompatibleConflict:
+    return IncompatibleConflict(
+        f"the idempotency key {key!r} of {operation} was used for another request",
+        remedy="Nothing was written. Use a key for one request only.",
+        reason="idempotency.mismatch",
+        op=operation,
+        key=key,
+    )
+
+
+def key_pending(operation: str, key: str) -> Unavailable:
+    return Unavailable(
+        f"the request with the idempotency key {key!r} of {operation} is being worked on",
+        remedy="Ask again in a moment.",
+        reason="idempotency.pending",
+        op=operation,
+        key=key,
+    )
+
+
+def overloaded(waiting: int) -> Unavailable:
+    return Unavailable(
+        f"{waiting} transactions wait to be committed, and no more are taken",
+        remedy="Nothing was decided. Try again later, more slowly.",
+        reason="queue.full",
+    )

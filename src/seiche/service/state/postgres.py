@@ -1,0 +1,122 @@
+"""The service's memory in PostgreSQL: for replicas on many machines."""
+
+from collections.abc import Callable, Sequence
+from threading import Lock, local
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import InvalidInput, PermissionDenied, Unavailable
+from seiche.service.state.database import SCHEMA, Database, Session
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["PostgresDatabase"]
+
+T = TypeVar("T")
+
+_PATIENCE: Final = Patience(attempts=20, timeout=30.0, first_delay=0.02, longest_delay=1.0)
+_CONNECT_SECONDS: Final = 10
+# Whoever makes the tables; two that make the same one at the same time get in each other's way.
+_MAKING: Final = 0x5E1C4E
+_DENIED: Final = ("28", "42501")
+
+
+class _PostgresSession:
+    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
+        self._connection = connection
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(statement.replace("?", "%s"), values)
+        return cursor.fetchall() if cursor.description is not None else []
+
+
+class PostgresDatabase(Database):
+    """A connection for each thread. One that is lost is made again, and what was under way on it is done again."""
+
+    def __init__(self, conninfo: str, *, runtime: Runtime = SYSTEM) -> None:
+        """`conninfo` is a `postgresql://` address; the first call connects."""
+        try:
+            import psycopg.conninfo
+        except ImportError as error:
+            raise InvalidInput(
+                "PostgreSQL needs the package psycopg", remedy="Install `seiche[server]` or `seiche[postgres]`."
+            ) from error
+        try:
+            self._parsed: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)
+        except psycopg.Error as error:
+            raise InvalidInput(f"the address of the database cannot be read: {error}") from error
+        self._conninfo = conninfo
+        self._runtime = runtime
+        self._threads = local()
+        self._lock = Lock()
+        self._all: list[psycopg.Connection[Any]] = []
+
+    @property
+    def uri(self) -> str:
+        return f"postgresql://{self._parsed.get('host', '')}/{self._parsed.get('dbname', '')}"
+
+    def read(self, act: Callable[[Session], T]) -> T:
+        return self.transact(act)
+
+    def transact(self, act: Callable[[Session], T]) -> T:
+        import psycopg
+
+        failure: psycopg.Error | None = None
+        for _ in _PATIENCE.tries(self._runtime):
+            try:
+                connection = self._connected()
+                with connection.transaction():
+                    return act(_PostgresSession(connection))
+            except psycopg.Error as error:
+                failure = error
+                state = error.sqlstate or ""
+                if state.startswith(_DENIED):
+                    raise PermissionDenied(f"{self.uri}: {error}", remedy="Check its user and password.") from error
+                if not _passing(error):
+                    raise
+                if not state.startswith("40"):
+                    self._forget()
+        raise Unavailable(f"{self.uri}: {failure}", uri=self.uri) from failure
+
+    def close(self) -> None:
+        with self._lock:
+            for connection in self._all:
+                connection.close()
+            self._all.clear()
+        self._threads = local()
+
+    def _connected(self) -> "psycopg.Connection[Any]":
+        import psycopg
+
+        held: psycopg.Connection[Any] | None = getattr(self._threads, "connection", None)
+        if held is not None and not held.closed:
+            return held
+        made = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+        with made.transaction():
+            made.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
+            for statement in SCHEMA:
+                made.execute(statement)
+        self._threads.connection = made
+        with self._lock:
+            self._all.append(made)
+        return made
+
+    def _forget(self) -> None:
+        held: psycopg.Connection[Any] | None = getattr(self._threads, "connection", None)
+        self._threads.connection = None
+        if held is not None:
+            held.close()
+            with self._lock:
+                self._all = [one for one in self._all if one is not held]
+
+
+def _passing(error: "psycopg.Error") -> bool:
+    """Whether it may work the next time: no connection, no resources, or others were in the way."""
+    import psycopg
+
+    state = error.sqlstate or ""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) or state.startswith(
+        ("08", "40", "53", "55", "57", "58")
+    )
