@@ -20,15 +20,17 @@ from typing import Annotated
 import typer
 
 from seiche import SeicheError, __version__
-from seiche.cli import care, demo, history, lake, store
+from seiche.cli import care, demo, history, lake, run, store
 from seiche.cli.failures import ExitCode, describe, describe_usage, exit_code
 from seiche.cli.output import print_line
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(name="seiche", pretty_exceptions_enable=False, rich_markup_mode="markdown")
+app.add_typer(run.app, name="runs")
 app.add_typer(store.app, name="store")
 app.command()(demo.demo)
+app.command()(run.run)
 app.command()(lake.init)
 app.command()(lake.ls)
 app.command()(lake.show)

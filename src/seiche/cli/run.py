@@ -1,0 +1,248 @@
+"""`seiche run` and `seiche runs`: pipelines, and what became of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+import seiche
+from seiche.cli.failures import ExitCode
+from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from seiche.spark.pipeline.plan import Plan
+    from seiche.spark.pipeline.progress import Progress
+    from seiche.spark.pipeline.records import CheckRecord, RunRecord
+    from seiche.spark.pipeline.run import Run
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(help="Runs of pipelines: what they read, made and found.", invoke_without_command=True)
+
+_LAKE = "The lake: a folder, or file://, s3://, gs://, az://."
+_Lake = Annotated[str, typer.Option("--lake", help=_LAKE, envvar="SEICHE_LAKE", metavar="URI")]
+_LakeIfGiven = Annotated[str | None, typer.Option("--lake", help=_LAKE, metavar="URI")]
+_File = Annotated[Path | None, typer.Argument(help="The pipeline.", metavar="PIPELINE.yaml")]
+
+
+def run(
+    pipeline: _File = None,
+    run_id: Annotated[
+        str | None, typer.Option(help="A name for this run: published once, however often it is run.")
+    ] = None,
+    select: Annotated[
+        list[str] | None, typer.Option(help="Only this step; name+ with those after it, +name with those before.")
+    ] = None,
+    full_refresh: Annotated[bool, typer.Option(help="Read all sources from the beginning, and replace.")] = False,
+    keep: Annotated[str, typer.Option(help="A tag under which to keep what a check rejected.", metavar="TAG")] = "",
+    dry_run: Annotated[bool, typer.Option(help="Show the plan. Nothing is read, and Spark is not started.")] = False,
+    master: Annotated[str | None, typer.Option(help="Where Spark runs, as in spark://host:7077.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="A setting of Spark, as in spark.executor.memory=4g.")] = None,
+    lake: Annotated[str | None, typer.Option(help="Another lake than the one that the pipeline names.")] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of pipelines and exit.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Build the tables of a pipeline, check them together, and publish them at once or not at all.
+
+    Exits with 1 if a check failed; nothing is published then, nor if a step fails.
+
+        seiche run orders.yaml --dry-run
+        seiche run orders.yaml --run-id 2030-01-31
+    """
+    from seiche.spark.settings import require_pyspark
+
+    require_pyspark()
+    from dataclasses import replace
+
+    from seiche.spark.pipeline.plan import plan
+    from seiche.spark.pipeline.run import run as run_pipeline
+    from seiche.spark.pipeline.yaml_file import load
+    from seiche.spark.pipeline.yaml_file import schema as pipeline_schema
+
+    if schema:
+        print_json(pipeline_schema())
+        return ExitCode.DONE
+    if pipeline is None:
+        raise InvalidInput("no pipeline is named", remedy="Write seiche run PIPELINE.yaml.")
+    definition = load(pipeline)
+    if lake is not None:
+        definition = replace(definition, lake=lake)
+    if dry_run:
+        _show_plan(plan(definition, select or ()), json=json)
+        return ExitCode.DONE
+    with _shown(quiet=json) as progress:
+        done = run_pipeline(
+            definition,
+            _session(definition.name, master, conf),
+            run_id=run_id,
+            select=select or (),
+            full_refresh=full_refresh,
+            keep=keep,
+            progress=progress,
+        )
+    _show_run(done, definition.lake, json=json)
+    return ExitCode.DONE if done.published else ExitCode.FAILED
+
+
+@app.callback()
+def runs(
+    context: typer.Context,
+    lake: _Lake = "lake",
+    pipeline: Annotated[str | None, typer.Option(help="Only those of this pipeline.")] = None,
+    json: AsJson = False,
+) -> None:
+    """The runs of pipelines that were published, the newest first; `seiche runs show ID` explains one.
+
+    seiche runs --lake lake
+    """
+    if context.invoked_subcommand is not None:
+        context.obj = lake
+        return
+    from seiche.spark.pipeline.records import runs as kept
+
+    found = kept(seiche.open(lake), pipeline)
+    if json:
+        print_json([asdict(one) for one in found])
+        return
+    columns = ("run", "pipeline", "status", "started", "seconds", "tables", "rows")
+    print_table(columns, [_line(one) for one in found], styles=_STYLES)
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(help="The run.", metavar="ID")],
+    lake: _LakeIfGiven = None,
+    json: AsJson = False,
+) -> None:
+    """What one run read, made and found: which version of which table made which."""
+    from seiche.spark.pipeline.records import runs as kept
+
+    opened = seiche.open(lake or context.obj)
+    found = [one for one in kept(opened) if one.run_id == run_id]
+    if not found:
+        raise NotFound(f"there is no run {run_id} in {opened.uri}", remedy="`seiche runs` shows those that are kept.")
+    version = opened.status(found[0].transaction_id).version
+    if json:
+        print_json({**asdict(found[0]), "version": version})
+        return
+    _explain(found[0], version)
+
+
+_STYLES = {"published": "green", "rejected": "red", "passed": "green", "failed": "red"}
+
+
+def _session(name: str, master: str | None, conf: list[str] | None) -> Any:
+    from seiche.cli.arguments import properties_of
+    from seiche.spark.settings import session
+
+    made = session(f"seiche {name}", master=master, settings=properties_of(conf))
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+@contextmanager
+def _shown(*, quiet: bool) -> "Iterator[Progress]":
+    """What happens to each step and check, as a table that grows on a terminal, or as lines elsewhere."""
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    if quiet:
+        yield lambda _what, _state: None
+        return
+    if not console.is_terminal:
+        yield lambda what, state: console.print(f"{what}: {state}", soft_wrap=True)
+        return
+    states: dict[str, str] = {}
+
+    def table() -> Table:
+        shown = Table.grid(padding=(0, 2))
+        for what, state in states.items():
+            style = "yellow" if state in ("running", "checking") else "red" if state.startswith("failed") else "green"
+            shown.add_row(Text(what), Text(state, style=style))
+        return shown
+
+    with Live(console=console, transient=True, refresh_per_second=8) as live:
+
+        def note(what: str, state: str) -> None:
+            states[what] = state
+            live.update(table())
+
+        yield note
+
+
+def _show_plan(planned: "Plan", *, json: bool) -> None:
+    steps = [
+        {
+            "stage": stage,
+            "table": step.table,
+            "mode": step.mode,
+            "reads": sorted(planned.reads[step.table]),
+            "format": step.format,
+        }
+        for stage, several in enumerate(planned.stages, 1)
+        for step in several
+    ]
+    checks = [check.name for check in planned.definition.checks]
+    if json:
+        print_json(
+            {"pipeline": planned.definition.name, "lake": planned.definition.lake, "steps": steps, "checks": checks}
+        )
+        return
+    print_line(f"{planned.definition.name} on {planned.definition.lake}", style="bold")
+    rows = [(one["stage"], one["table"], one["mode"], ", ".join(one["reads"])) for one in steps]  # type: ignore[arg-type]
+    print_table(("stage", "table", "mode", "reads"), rows)
+    print_line("checks: " + (", ".join(checks) or "none"))
+
+
+def _show_run(done: "Run", lake: str, *, json: bool) -> None:
+    if json:
+        print_json(asdict(done))
+        return
+    if done.record is not None:
+        _show_steps(done.record)
+        _show_checks(done.record.checks)
+    if done.outcome == "published before":
+        print_line(f"Run {done.run_id} was published before, as version {done.version}. Nothing was done.")
+    elif done.published:
+        again = f", at attempt {done.attempts}" if done.attempts > 1 else ""
+        print_line(f"Published as version {done.version} of {lake}{again}.", style="green")
+    else:
+        kept = f" What was rejected is kept under the tag {done.kept}." if done.kept else ""
+        print_line(f"Nothing was published.{kept}", style="red")
+
+
+def _show_steps(record: "RunRecord") -> None:
+    rows = [(one.table, one.mode, ", ".join(one.reads), one.rows, one.files, one.seconds) for one in record.steps]
+    print_table(("table", "mode", "from", "rows", "files", "seconds"), rows)
+
+
+def _show_checks(checks: "tuple[CheckRecord, ...]") -> None:
+    rows = [(one.name, "passed" if one.passed else "failed", one.found, one.expected) for one in checks]
+    if rows:
+        print_line()
+        print_table(("check", "result", "found", "expected"), rows, styles=_STYLES)
+    for check in checks:
+        for row in () if check.passed else check.rows:
+            print_line(f"  {check.name}: {dict(row)}", style="red")
+
+
+def _line(one: "RunRecord") -> tuple[object, ...]:
+    started = one.started_at.isoformat(sep=" ", timespec="seconds")
+    return one.run_id, one.pipeline, one.status, started, one.seconds, len(one.steps), sum(s.rows for s in one.steps)
+
+
+def _explain(one: "RunRecord", version: int | None) -> None:
+    made = "" if version is None else f" as version {version} of the lake"
+    print_line(f"{one.pipeline}, run {one.run_id}: {one.status}{made}, from version {one.read_version}", style="bold")
+    _show_steps(one)
+    _show_checks(one.checks)
+    if one.read:
+        print_line()
+        print_table(("table that was read", "its version"), sorted(one.read.items()))

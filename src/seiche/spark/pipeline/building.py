@@ -1,0 +1,161 @@
+"""Building the tables of a run inside its transaction: stage by stage, steps of one stage side by side."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
+from seiche.spark.pipeline.definition import Step
+from seiche.spark.pipeline.frames import Frames, short
+from seiche.spark.pipeline.plan import Plan
+from seiche.spark.pipeline.progress import Progress
+from seiche.spark.pipeline.records import StepRecord
+from seiche.spark.writing import frame_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from seiche.spark.transaction import SparkTransaction
+    from seiche.table.change import Result
+
+__all__ = ["SIDE_BY_SIDE", "Builder"]
+
+# Spark's own scheduler divides the machine; more steps at once would only compete for it.
+SIDE_BY_SIDE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Runs steps in a transaction. `anew` replaces tables that are otherwise added to."""
+
+    tx: "SparkTransaction"
+    frames: Frames
+    plan: Plan
+    runtime: Runtime
+    progress: Progress
+    anew: bool = False
+    # Definitions of tables are made one after the other; the work of Spark is not.
+    _defining: Lock = field(default_factory=Lock)
+
+    def build(self) -> tuple[StepRecord, ...]:
+        """Run all steps; the first error stops it, once the steps at its side have ended."""
+        done: list[StepRecord] = []
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            for stage in self.plan.stages:
+                done += list(pool.map(self._step, stage)) if len(stage) > 1 else [self._step(stage[0])]
+        return tuple(done)
+
+    def _step(self, step: Step) -> StepRecord:
+        self.progress(step.table, "running")
+        began = self.runtime.clock.monotonic()
+        try:
+            result = self._apply(step, self._frame(step))
+        except SeicheError as error:
+            self.progress(step.table, "failed")
+            if error.message.startswith(str(step.place)):
+                raise
+            said = f"{step.place}: step {step.table}: {error.message}"
+            raise type(error)(said, remedy=error.remedy, **error.details) from error
+        except Exception as error:
+            self.progress(step.table, "failed")
+            raise InvalidInput(
+                f"{step.place}: step {step.table}: {short(error)}", remedy="Nothing was published."
+            ) from error
+        self.progress(step.table, f"{result.rows or 0:,} rows")
+        seconds = round(self.runtime.clock.monotonic() - began, 3)
+        reads = tuple(sorted(self.plan.reads[step.table]))
+        return StepRecord(step.table, step.mode, reads, result.rows or 0, result.files or 0, seconds)
+
+    def _frame(self, step: Step) -> "DataFrame":
+        if step.make is None:
+            return self.frames.query(step.sql, step.place, f"step {step.table}")
+        made = step.make(*(self.frames.frame(name) for name in step.reads))
+        if not hasattr(made, "mapInArrow"):
+            raise InvalidInput(
+                f"{step.place}: step {step.table} gave {type(made).__name__}, not a DataFrame",
+                remedy="Return a DataFrame of Spark.",
+            )
+        frame: DataFrame = made
+        return frame
+
+    def _apply(self, step: Step, frame: "DataFrame") -> "Result":
+        tx = self.tx
+        self._ensure(step, frame)
+        if step.mode == "overwrite" or (self.anew and step.mode != "replace_where"):
+            result = self._overwrite(step, frame)
+        elif step.mode == "merge":
+            merge = tx.merge(step.table, frame, on=list(step.key))
+            result = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        elif step.mode == "replace_where":
+            result = self._replace(step, frame)
+        else:
+            result = tx.append(step.table, frame)
+        if result.changed:
+            self._index(step)
+        return result
+
+    def _overwrite(self, step: Step, frame: "DataFrame") -> "Result":
+        if step.key and frame.groupBy(*step.key).count().filter("count > 1").limit(1).count():
+            raise InvalidInput(
+                f"{step.place}: step {step.table}: two rows have the same {', '.join(step.key)}",
+                remedy="A merge takes each key once: choose one of the rows in the query.",
+            )
+        options = {} if step.format == "iceberg" else {"schema": self._kept_types(step, frame)}
+        return self.tx.overwrite(step.table, frame, **options)
+
+    def _kept_types(self, step: Step, frame: "DataFrame") -> "pa.Schema":
+        """The columns that the table shall have: those of the query, as the table has them if it does."""
+        old = self.tx.table(step.table).schema
+        names = set(old.names)
+        return pa.schema([old.field(one.name) if one.name in names else one for one in columns_of(step, frame)])
+
+    def _replace(self, step: Step, frame: "DataFrame") -> "Result":
+        outside = frame.filter(f"NOT coalesce(({step.where}), false)").limit(1).collect()
+        if outside:
+            raise InvalidInput(
+                f"{step.place}: step {step.table}: a row is not among those that are replaced: {outside[0].asDict()}",
+                remedy=f"The query must give rows with {step.where} only.",
+            )
+        self.tx.delete(step.table, step.where)
+        return self.tx.append(step.table, frame)
+
+    def _ensure(self, step: Step, frame: "DataFrame") -> None:
+        """Create the table of a step, and the namespaces around it, if they are missing."""
+        with self._defining:
+            try:
+                self.tx.table(step.table)
+            except NotFound:
+                parts = step.table.split(".")
+                for depth in range(1, len(parts)):
+                    with suppress(AlreadyExists):
+                        self.tx.create_namespace(parts[:depth])
+                self.tx.create_table(step.table, columns_of(step, frame), format=step.format)
+
+    def _index(self, step: Step) -> None:
+        """Build the indices that the step wants and the table has not; let the others know the new rows."""
+        table = self.tx.table(step.table)
+        for column, kind in step.index.items():
+            try:
+                table.create_index(column, kind)
+            except AlreadyExists:
+                table.optimize_indices(f"{column}_idx")
+
+
+def columns_of(step: Step, frame: "DataFrame") -> pa.Schema:
+    """The columns of a frame as they are stored. Spark has no type for vectors, so the step says which lists are."""
+    schema = frame_schema(frame)
+    for name, size in step.vectors.items():
+        at = schema.get_field_index(name)
+        kind = schema.field(at).type if at >= 0 else None
+        if kind is None or not pa.types.is_list(kind) or not pa.types.is_floating(kind.value_type):
+            raise InvalidInput(
+                f"{step.place}: step {step.table}: {name} is not a list of numbers",
+                remedy="`vectors` names columns of type ARRAY<FLOAT>.",
+            )
+        schema = schema.set(at, pa.field(name, pa.list_(kind.value_type, size)))
+    return schema

@@ -1,0 +1,94 @@
+"""Checks of what would be published, inside the transaction that would publish it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sqlglot import exp, parse_one
+
+from seiche.errors import InvalidInput
+from seiche.spark.pipeline.definition import Check
+from seiche.spark.pipeline.records import CheckRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Checker", "Query"]
+
+Query: TypeAlias = "Callable[[str], DataFrame]"
+
+# How many of the rows that are to blame are shown.
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """Evaluates checks: `now` asks what would be published, `before` what the run began from (`None`: nothing)."""
+
+    now: Query
+    before: "Callable[[Check], Query | None]"
+
+    def evaluate(self, check: Check) -> CheckRecord:
+        """What the check finds. An error in its query is the check's, by name."""
+        found = _value(self.now(check.sql), check)
+        expected, passed = self._judge(check, found)
+        rows: tuple[dict[str, Any], ...] = ()
+        blamed = check.rows or _counted(check.sql)
+        if not passed and blamed:
+            rows = tuple(row.asDict(recursive=True) for row in self.now(blamed).limit(_SHOWN).collect())
+        return CheckRecord(check.name, passed, _plain(found), expected, rows)
+
+    def _judge(self, check: Check, found: Any) -> tuple[str, bool]:
+        if check.drift is not None:
+            return self._drift(check, found)
+        if check.at_least is not None or check.at_most is not None:
+            low, high = check.at_least, check.at_most
+            said = " and ".join(
+                f"{words} {bound:g}" for words, bound in (("at least", low), ("at most", high)) if bound is not None
+            )
+            inside = found is not None and (low is None or found >= low) and (high is None or found <= high)
+            return said, inside
+        return repr(check.expect), _same(found, check.expect)
+
+    def _drift(self, check: Check, found: Any) -> tuple[str, bool]:
+        share = check.drift or 0.0
+        query = self.before(check)
+        if query is None:
+            return f"within {share:g} of what it was (there was nothing)", True
+        was = _value(query(check.sql), check)
+        if was is None or found is None:
+            return f"within {share:g} of {was}", was is found
+        return f"within {share:g} of {was}", abs(found - was) <= share * abs(was)
+
+
+def _counted(sql: str) -> str:
+    """The query for the rows that a plain `SELECT count(*) FROM ... WHERE ...` counts; empty if it is not one."""
+    tree = parse_one(sql, read="spark")
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or tree.args.get("group"):
+        return ""
+    counted = tree.expressions[0].unalias()
+    if not (isinstance(counted, exp.Count) and isinstance(counted.this, exp.Star) and tree.args.get("where")):
+        return ""
+    return tree.select("*", append=False).sql("spark")
+
+
+def _value(frame: "DataFrame", check: Check) -> Any:
+    rows = frame.limit(2).collect()
+    if len(rows) != 1 or len(rows[0]) != 1:
+        raise InvalidInput(
+            f"{check.place}: check {check.name!r} must give one value, and gave {len(rows)} rows"
+            f" of {len(frame.columns)} columns",
+            remedy="Write it as SELECT count(*) FROM ... WHERE ....",
+        )
+    return rows[0][0]
+
+
+def _same(found: Any, expected: Any) -> bool:
+    if isinstance(found, Decimal) and isinstance(expected, int | float):
+        return found == Decimal(str(expected))
+    return bool(found == expected) and isinstance(found, bool) == isinstance(expected, bool)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | bool | None) else str(value)

@@ -1,0 +1,103 @@
+"""Reading the sources of a run, and noting how far they were read."""
+
+from glob import has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seiche.errors import InvalidInput, NotFound, SeicheError
+from seiche.lake.versions import LakeVersions
+from seiche.spark.pipeline.definition import Definition, Source
+from seiche.spark.pipeline.frames import short
+from seiche.spark.pipeline.records import Offsets
+from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION, find_changes
+from seiche.table.data.native import open_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from seiche.spark.transaction import SparkTransaction
+
+__all__ = ["check_sources", "read_source"]
+
+
+def check_sources(definition: Definition) -> None:
+    """Raise `InvalidInput` for a source whose files are on this machine and not there, before Spark starts."""
+    for source in definition.sources:
+        path = _path(source, definition.folder)
+        if not path or "://" in path:
+            continue
+        where = Path(path)
+        there = any(where.parent.glob(where.name)) if has_magic(where.name) else where.exists()
+        if not has_magic(str(where.parent)) and not there:
+            raise NotFound(f"{source.place}: source {source.name}: there is no {path}", remedy="Correct its `path`.")
+
+
+def read_source(source: Source, tx: "SparkTransaction", offsets: Offsets, folder: str, *, anew: bool) -> "DataFrame":
+    """The rows of a source. What is new in it is noted in the transaction, so that it counts only if that commits.
+
+    `anew` reads everything again, as if nothing had been read before.
+    """
+    try:
+        if anew and source.new:
+            offsets.forget(source.name)
+        if source.make is not None:
+            return source.make(tx.session)
+        if source.table:
+            return _new_rows(source, tx, offsets) if source.new else tx.read(source.table)
+        path = _path(source, folder)
+        return _new_files(source, tx.session, offsets, path) if source.new else _reader(source, tx.session, path)
+    except SeicheError:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"{source.place}: source {source.name} cannot be read: {short(error)}",
+            remedy="Correct its `format`, `path` and `options`.",
+        ) from error
+
+
+def _path(source: Source, folder: str) -> str:
+    if not source.path or "://" in source.path or not folder:
+        return source.path
+    return str(Path(folder) / source.path)
+
+
+def _reader(source: Source, session: "SparkSession", path: "str | list[str]") -> "DataFrame":
+    reader = session.read.format(source.format).options(**source.options)
+    if source.schema:
+        reader = reader.schema(source.schema)
+    return reader.load(path) if path else reader.load()
+
+
+def _new_files(source: Source, session: "SparkSession", offsets: Offsets, path: str) -> "DataFrame":
+    """Only files that no published run has read. A file is known by its name: what was read is not read again."""
+    everything = _reader(source, session, path)
+    seen = offsets.seen(source.name)
+    new = sorted(file for file in everything.inputFiles() if file not in seen)
+    offsets.note(source.name, dict.fromkeys(new, ""))
+    if not new:
+        return session.createDataFrame([], everything.schema)
+    reader = session.read.format(source.format).options(**source.options).schema(everything.schema)
+    return reader.load(new)
+
+
+def _new_rows(source: Source, tx: "SparkTransaction", offsets: Offsets) -> "DataFrame":
+    """Rows that were inserted or updated in a table since the last published run; deleted ones leave no trace here."""
+    handle = tx.table(source.table)
+    tx.note_read(handle.id)
+    row = tx.edit(handle.id).row
+    seen = int(offsets.seen(source.name).get(row.id, "0"))
+    offsets.note(source.name, {row.id: str(row.table_version)})
+    newest = handle._snapshot()
+
+    def opened(version: int) -> Any:
+        # The newest version may not be published yet; those before it are.
+        return newest.dataset if version == row.table_version else open_version(newest.store, version)
+
+    versions = LakeVersions(tx.state.store, row, tx.state.manifests)
+    changes = find_changes(versions, opened, seen, row.table_version, None, tx.runtime)
+    changed = pa.Table.from_batches(changes, changes.schema)
+    added = changed.filter(pc.not_equal(changed[CHANGE_TYPE], "delete")).drop_columns([CHANGE_TYPE, COMMIT_VERSION])
+    return tx.frame(added)

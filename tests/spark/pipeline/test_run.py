@@ -1,0 +1,297 @@
+"""Runs of pipelines: all tables at once or none, each source row once, nobody's work overwritten unseen."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche.errors import InvalidInput, NotFound
+from seiche.spark.pipeline.definition import Definition
+from seiche.spark.pipeline.records import RUNS, runs
+from seiche.spark.pipeline.run import Run, run
+from seiche.spark.pipeline.yaml_file import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHOP = """\
+lake: lake
+sources:
+  raw: {format: csv, path: "orders/*.csv", schema: "id BIGINT, customer STRING, amount DOUBLE", new: true}
+steps:
+  - {table: shop.orders, mode: merge, key: id, sql: "SELECT id, customer, amount FROM raw"}
+  - table: shop.customers
+    mode: overwrite
+    sql: SELECT customer, count(*) AS orders, sum(amount) AS spent FROM shop.orders GROUP BY customer
+  - {table: shop.seen, mode: append, sql: "SELECT id, amount FROM raw"}
+checks:
+  - {name: positive, sql: SELECT count(*) FROM shop.orders WHERE amount <= 0, expect: 0}
+  - unique: {table: shop.orders, columns: id}
+  - foreign_key: {table: shop.orders, columns: customer, references: shop.customers}
+"""
+
+
+class Shop:
+    """A folder with a pipeline, files of orders and a lake."""
+
+    def __init__(self, folder: Path, spark: "SparkSession") -> None:
+        self.folder = folder
+        self.spark = spark
+        (folder / "orders").mkdir()
+        self.order("first", "1,ann,10.5", "2,bob,3.0", "3,ann,7.25")
+
+    def order(self, name: str, *lines: str) -> None:
+        (self.folder / "orders" / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+    def definition(self, text: str = SHOP) -> Definition:
+        (self.folder / "shop.yaml").write_text(text)
+        return load(self.folder / "shop.yaml")
+
+    def run(self, text: str = SHOP, **options: Any) -> Run:
+        return run(self.definition(text), self.spark, **options)
+
+    @property
+    def lake(self) -> seiche.Lake:
+        return seiche.open(str(self.folder / "lake"))
+
+    def rows(self, table: str, order: str = "id") -> list[dict[str, Any]]:
+        return self.lake.table(table).to_arrow().sort_by(order).to_pylist()
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark: "SparkSession") -> Shop:
+    return Shop(tmp_path, spark)
+
+
+def test_everything_is_published_in_one_version(shop: Shop) -> None:
+    done = shop.run()
+    assert (done.outcome, done.version) == ("published", 1)
+    assert shop.rows("shop.orders")[0] == {"id": 1, "customer": "ann", "amount": 10.5}
+    assert shop.rows("shop.customers", "customer") == [
+        {"customer": "ann", "orders": 2, "spent": 17.75},
+        {"customer": "bob", "orders": 1, "spent": 3.0},
+    ]
+    assert len(shop.rows("shop.seen")) == 3
+    (kept,) = runs(shop.lake)
+    assert (kept.status, kept.pipeline, kept.read_version) == ("published", "shop", 0)
+    assert {step.table: step.rows for step in kept.steps} == {"shop.orders": 3, "shop.customers": 2, "shop.seen": 3}
+    assert shop.lake.status(kept.transaction_id).version == 1
+
+
+def test_only_new_files_are_read(shop: Shop) -> None:
+    shop.run()
+    shop.order("second", "3,ann,8.0", "4,cid,1.0")
+    shop.run()
+    shop.run()  # nothing new
+    assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3, 3, 4]
+    assert {row["id"]: row["amount"] for row in shop.rows("shop.orders")} == {1: 10.5, 2: 3.0, 3: 8.0, 4: 1.0}
+
+
+def test_the_same_run_twice_is_one(shop: Shop) -> None:
+    first = shop.run(run_id="monday")
+    shop.order("second", "4,cid,1.0")
+    again = shop.run(run_id="monday")
+    assert (again.outcome, again.version) == ("published before", first.version)
+    assert len(shop.rows("shop.seen")) == 3
+
+
+def test_a_failed_check_publishes_nothing_and_names_the_rows(shop: Shop) -> None:
+    shop.run()
+    before = shop.lake.version
+    shop.order("bad", "5,dan,-8.0")
+    done = shop.run()
+    assert done.outcome == "rejected"
+    (failed,) = done.failed_checks
+    assert (failed.name, failed.found) == ("positive", 1)
+    assert failed.rows == ({"id": 5, "customer": "dan", "amount": -8.0},)
+    assert shop.lake.version == before
+    shop.order("bad", "5,dan,8.0")  # corrected: the file still counts as new
+    assert shop.run().published
+    assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3, 5]
+
+
+def test_what_was_rejected_can_be_looked_at(shop: Shop) -> None:
+    shop.order("bad", "5,dan,-8.0")
+    done = shop.run(keep="bad-orders")
+    assert done.kept == "bad-orders"
+    kept = seiche.open(shop.lake.store, version="bad-orders")
+    rows = kept.table(("rejected", "bad-orders", "shop_orders")).to_arrow()
+    assert sorted(rows["id"].to_pylist()) == [1, 2, 3, 5]
+    assert shop.lake.namespaces() == [("rejected",)]
+    assert shop.lake.namespaces("rejected") == []
+
+
+def test_a_failing_step_publishes_nothing(shop: Shop) -> None:
+    broken = SHOP.replace("SELECT id, amount FROM raw", "SELECT id, amount / raise_error('no') AS amount FROM raw")
+    with pytest.raises(InvalidInput, match=r"shop\.yaml:9: step shop\.seen: "):
+        shop.run(broken)
+    assert shop.lake.version == 0
+    with pytest.raises(InvalidInput, match=r"step shop\.seen.*no_such_column"):
+        shop.run(SHOP.replace("SELECT id, amount FROM raw", "SELECT no_such_column FROM raw"))
+    assert shop.lake.version == 0
+    assert shop.run().version == 1
+
+
+def test_mistakes_are_named_before_spark_is_asked(shop: Shop) -> None:
+    class Unasked:
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"Spark was asked for {name}")
+
+    unasked: Any = Unasked()
+    missing = shop.definition(SHOP.replace('FROM raw"}\nchecks', 'FROM shop.nowhere"}\nchecks'))
+    with pytest.raises(NotFound, match=r"there is no table shop\.nowhere"):
+        run(missing, unasked)
+    with pytest.raises(NotFound, match=r"shop\.yaml:3: source raw: there is no"):
+        run(shop.definition(SHOP.replace("orders/*.csv", "oders/*.csv")), unasked)
+
+
+def meddling(meddle: Callable[[], None]) -> Callable[[str, str], None]:
+    """Progress that lets somebody else commit once the last step of the first attempt is done."""
+    todo = [meddle]
+
+    def progress(what: str, state: str) -> None:
+        if what == "shop.customers" and state.endswith("rows") and todo:
+            todo.pop()()
+
+    return progress
+
+
+def test_appends_of_others_are_kept(shop: Shop) -> None:
+    """What only appends is rebased; what was computed from the table is computed again."""
+    shop.run()
+    shop.order("second", "4,cid,1.0")
+    late = pa.table({"id": pa.array([9]), "customer": ["eve"], "amount": [5.0]})
+    done = shop.run(progress=meddling(lambda: shop.lake.table("shop.orders").append(late)))
+    assert (done.outcome, done.attempts) == ("published", 2)
+    assert {row["customer"]: row["orders"] for row in shop.rows("shop.customers", "customer")} == {
+        "ann": 2,
+        "bob": 1,
+        "cid": 1,
+        "eve": 1,
+    }
+
+
+def test_an_append_to_what_is_only_appended_to_needs_no_second_attempt(shop: Shop) -> None:
+    shop.run()
+    shop.order("second", "4,cid,1.0")
+    late = pa.table({"id": pa.array([9]), "amount": [5.0]})
+    done = shop.run(progress=meddling(lambda: shop.lake.table("shop.seen").append(late)))
+    assert done.attempts == 1
+    assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3, 4, 9]
+
+
+def test_some_steps_only(shop: Shop) -> None:
+    done = shop.run(select=["shop.seen"], text=SHOP[: SHOP.index("checks")])
+    assert done.record is not None
+    assert [step.table for step in done.record.steps] == ["shop.seen"]
+    with pytest.raises(NotFound):
+        shop.lake.table("shop.orders")
+
+
+def test_a_full_refresh_reads_everything_again(shop: Shop) -> None:
+    shop.run()
+    shop.lake.table("shop.orders").append(pa.table({"id": pa.array([9]), "customer": ["ann"], "amount": [5.0]}))
+    shop.run(full_refresh=True)
+    assert [row["id"] for row in shop.rows("shop.orders")] == [1, 2, 3]
+    assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3]
+    shop.run()
+    assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3]
+
+
+def test_rows_replaced_by_condition(shop: Shop) -> None:
+    text = """\
+lake: lake
+sources: {raw: {format: csv, path: "orders/*.csv", schema: "id BIGINT, customer STRING, amount DOUBLE"}}
+steps:
+  - {table: shop.ann, mode: replace_where, where: customer = 'ann', sql: "SELECT * FROM raw WHERE customer = 'ann'"}
+"""
+    shop.run(text)
+    shop.lake.table("shop.ann").append(pa.table({"id": pa.array([9]), "customer": ["bob"], "amount": [5.0]}))
+    shop.order("first", "7,ann,1.0")
+    shop.run(text)
+    assert [row["id"] for row in shop.rows("shop.ann")] == [7, 9]
+    with pytest.raises(InvalidInput, match="a row is not among those that are replaced"):
+        shop.run(text.replace("raw WHERE customer = 'ann'", "raw").replace("customer = 'ann'", "customer = 'bob'"))
+
+
+def test_new_rows_of_a_table(shop: Shop) -> None:
+    shop.run()
+    text = """\
+lake: lake
+name: later
+sources: {added: {table: shop.seen, new: true}}
+steps: [{table: shop.copies, mode: append, sql: SELECT * FROM added}]
+"""
+    shop.run(text)
+    shop.lake.table("shop.seen").append(pa.table({"id": pa.array([9]), "amount": [5.0]}))
+    shop.lake.table("shop.seen").compact()
+    shop.run(text)
+    shop.run(text)
+    assert [row["id"] for row in shop.rows("shop.copies")] == [1, 2, 3, 9]
+
+
+def test_steps_and_sources_in_python(shop: Shop) -> None:
+    from seiche.spark.pipeline import Pipeline
+
+    pipeline = Pipeline("in-python", str(shop.folder / "lake"))
+
+    @pipeline.source()
+    def numbers(spark: Any) -> Any:
+        return spark.range(10)
+
+    @pipeline.step("shop.squares")
+    def squares(numbers: Any) -> Any:
+        return numbers.selectExpr("id", "id * id AS square")
+
+    pipeline.step("shop.total", sql="SELECT sum(square) AS total FROM shop.squares")
+    pipeline.check("all", "SELECT count(*) FROM shop.squares", expect=10)
+    assert pipeline.run(shop.spark).published
+    assert shop.rows("shop.total", "total") == [{"total": 285}]
+
+
+def test_vectors_with_an_index(shop: Shop) -> None:
+    text = """\
+lake: lake
+sources: {raw: {format: csv, path: "orders/*.csv", schema: "id BIGINT, customer STRING, amount DOUBLE"}}
+steps:
+  - table: shop.points
+    sql: SELECT id, array(CAST(amount AS FLOAT), CAST(id AS FLOAT)) AS point FROM raw
+    vectors: {point: 2}
+    index: {id: BTREE}
+"""
+    shop.run(text)
+    shop.run(text)
+    table = shop.lake.table("shop.points")
+    assert table.to_arrow().schema.field("point").type == pa.list_(pa.float32(), 2)
+    nearest = table.to_lance().to_table(nearest={"column": "point", "q": [3.0, 2.0], "k": 1})
+    assert nearest["id"].to_pylist() == [2]
+    assert [index["name"] for index in table.to_lance().list_indices()] == ["id_idx"]
+
+
+def test_drift_is_measured_against_the_version_before(shop: Shop) -> None:
+    text = SHOP + "  - drift: {table: shop.orders, at_most: 0.5}\n"
+    assert shop.run(text).published  # there was nothing to compare with
+    shop.order("second", *(f"{number},ann,1.0" for number in range(10, 13)))
+    rejected = shop.run(text)
+    assert [check.name for check in rejected.failed_checks] == ["shop.orders: count(*) drifts at most 0.5"]
+    (shop.folder / "orders" / "second.csv").unlink()
+    shop.order("third", "4,ann,1.0")
+    assert shop.run(text).published
+
+
+def test_runs_do_not_fail_each_other_by_their_records(shop: Shop) -> None:
+    """Each run adds a row to one table; pipelines are serializable, and that must not make them repeat their work."""
+    shop.run()
+    shop.order("second", "4,cid,1.0")
+    other = replace(shop.definition(SHOP.replace("shop.", "mine.")), name="other")
+    done = shop.run(progress=meddling(lambda: _ran(run(other, shop.spark))))
+    assert done.attempts == 1
+    assert shop.lake.table(RUNS).to_arrow().num_rows == 3
+
+
+def _ran(done: Run) -> None:
+    assert done.published
