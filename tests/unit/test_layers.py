@@ -19,7 +19,8 @@ LAYERS = (
     ("service",),
     ("gateway",),
     ("__init__",),
-    ("cli", "spark"),
+    ("spark",),
+    ("cli",),
 )
 HEIGHT = {part: height for height, parts in enumerate(LAYERS) for part in parts}
 SOURCE = Path(seiche.__file__).parent
