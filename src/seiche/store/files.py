@@ -33,20 +33,27 @@ def write_all(fd: int, data: Data) -> None:
     attempt tells.
     """
     if isinstance(data, bytes):
-        written = os.write(fd, data)
-        if written == len(data):
+        done = os.write(fd, data)
+        if done == len(data):
             return
-        data = memoryview(data)[written:]
-    rest = [memoryview(buffer).cast("B") for buffer in buffers(data) if len(buffer)]
+    else:
+        data = buffers(data)
+        size = sum(map(len, data))
+        done = os.writev(fd, data[:_MOST_BUFFERS]) if size else 0
+        if done == size:
+            return
+    rest = _without([memoryview(buffer).cast("B") for buffer in buffers(data)], done)
     while rest:
-        done = os.writev(fd, rest[:_MOST_BUFFERS])
-        whole = 0
-        while whole < len(rest) and done >= len(rest[whole]):
-            done -= len(rest[whole])
-            whole += 1
-        del rest[:whole]
-        if done:
-            rest[0] = rest[0][done:]
+        rest = _without(rest, os.writev(fd, rest[:_MOST_BUFFERS]))
+
+
+def _without(rest: list[memoryview], done: int) -> list[memoryview]:
+    """What is left of the buffers after their first `done` bytes; none of it empty."""
+    whole = 0
+    while whole < len(rest) and done >= len(rest[whole]):
+        done -= len(rest[whole])
+        whole += 1
+    return [rest[whole][done:], *filter(len, rest[whole + 1 :])] if whole < len(rest) else []
 
 
 def read_all(fd: int, start: int, length: int) -> bytes:

@@ -7,25 +7,34 @@ any more those who wait go on without, so that one that is stopped inside cannot
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from types import TracebackType
 from typing import Final
 
 from seiche.core.runtime import SYSTEM, Runtime
 
-__all__ = ["Turns"]
+__all__ = ["Turn", "Turns"]
 
-# Those who wait look again after at most this many seconds. Waiting in the kernel would be fairer, but then one that is
-# not running at the moment gets the turn, and all others wait for the scheduler with it: half the throughput.
-_LOOK: Final = 0.004
+# Those who wait look again after a random part of these times, in seconds. At first soon: the one inside may be about
+# to leave. Then seldom: one that has several commits to make does them in a row, which spares everybody the reading of
+# what came between, and each look takes time from those who work. At last often, and so an old one gets in before the
+# new ones. Waiting in the kernel would be fairer, but then one that is not running at the moment gets the turn, and all
+# others wait for the scheduler with it: half the throughput.
+_FIRST_LOOK: Final = 0.0005
+_RARE_LOOK: Final = 0.016
+_OLD_LOOK: Final = 0.001
+_OLD: Final = 0.15
 # How long nothing may move. A commit takes some milliseconds.
 _PATIENCE: Final = 0.5
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Turns:
     """Turns at one directory, for processes and threads alike.
 
-    The directory itself is locked, with `flock(2)`, so that no file is needed for it. Whoever is inside creates files
-    in it: as long as it changes, the others wait.
+    The directory itself is locked, with `flock(2)`, so that no file is needed for it. It changes whenever the turn
+    passes on, and when files are created in it: as long as it changes, the others wait.
     """
 
     def __init__(self, directory: str, runtime: Runtime = SYSTEM, *, patience: float = _PATIENCE) -> None:
@@ -33,28 +42,28 @@ class Turns:
         self._runtime = runtime
         self._patience = patience
 
-    @contextmanager
-    def one(self) -> Iterator[bool]:
-        """Wait for a turn and have it for the length of the block; yields whether somebody else was there first."""
+    def one(self) -> "Turn":
+        """Wait for a turn and have it for the length of the block; gives whether somebody else was there first."""
+        return Turn(self)
+
+    def take(self) -> tuple[int | None, bool]:
+        """The descriptor that holds the turn, if there is one to be had, and whether somebody else was there first."""
         try:
-            fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(self._directory, _DIRECTORY)
         except OSError:
-            yield False  # no directory yet, or not ours to open
-            return
-        try:
-            waited = not _free(fd)
-            if waited:
-                self._wait(fd)
-            yield waited
-        finally:
-            _leave(fd)
+            return None, False  # no directory yet, or not ours to open
+        if _free(fd):
+            return fd, False
+        self._wait(fd)
+        return fd, True
 
     def _wait(self, fd: int) -> None:
-        clock, chance = self._runtime.clock, self._runtime.random
+        clock = self._runtime.clock
         seen, until = _changed(fd), clock.monotonic() + self._patience
-        while True:
-            clock.sleep(chance.random() * _LOOK)
+        for pause in self._pauses():
+            clock.sleep(pause)
             if _free(fd):
+                _mark(fd)
                 return
             if clock.monotonic() >= until:
                 before, seen = seen, _changed(fd)
@@ -62,9 +71,42 @@ class Turns:
                     return
                 until = clock.monotonic() + self._patience
 
+    def _pauses(self) -> Iterator[float]:
+        clock, chance = self._runtime.clock, self._runtime.random
+        old, longest = clock.monotonic() + _OLD, _FIRST_LOOK
+        while True:
+            yield chance.random() * longest
+            longest = min(longest * 2, _RARE_LOOK) if clock.monotonic() < old else _OLD_LOOK
+
+
+class Turn:
+    """One turn, as a context manager."""
+
+    __slots__ = ("_fd", "_turns")
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._fd: int | None = None
+
+    def __enter__(self) -> bool:
+        self._fd, waited = self._turns.take()
+        return waited
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._fd is not None:
+            _leave(self._fd)
+
 
 def _changed(fd: int) -> int:
     return os.fstat(fd).st_mtime_ns
+
+
+def _mark(fd: int) -> None:
+    """Let those who wait see that the turn has passed on."""
+    with suppress(OSError):
+        os.utime(fd)
 
 
 def _leave(fd: int) -> None:

@@ -11,7 +11,8 @@ __all__ = ["base_stores", "deletion_files"]
 
 def base_stores(manifest: Manifest, store: Store, runtime: Runtime) -> dict[int, Store]:
     """The base paths of a version by their ids, as stores, reached as the table's own store is."""
-    return {base.id: open_beside(store, base.path, runtime=runtime) for base in manifest.header.base_paths}
+    paths = manifest.header.base_paths
+    return {base.id: open_beside(store, base.path, runtime=runtime) for base in paths} if paths else {}
 
 
 def deletion_files(manifest: Manifest, store: Store, runtime: Runtime) -> DeletionFiles:

@@ -13,7 +13,7 @@ from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import Clone, Opaque, Rewrite
-from seiche.table.operations.context import Build, Schema
+from seiche.table.operations.context import Build, Schema, nothing_to_load
 from seiche.table.transaction import Transaction
 
 __all__ = ["build", "empty", "settled"]
@@ -59,10 +59,7 @@ def build(
         raise _not_understood(transaction)
     flags.require_writable(base.header, managed=managed)
     version = base.version if isinstance(operation, Clone) else base.version + 1
-    context = Build(version, read_schema=read_schema, runtime=runtime)
-    if load is not None:
-        context = replace(context, load=load)
-    made = operation.apply(base, context)
+    made = operation.apply(base, Build(version, load or nothing_to_load, read_schema, runtime))
     _sign(made, transaction, version, runtime.clock.now())
     if (largest := max(base.max_fragment_id, made.max_fragment_id)) >= 0:
         # Some writers leave the counter out or let it fall behind, and then an id that was deleted could come back.

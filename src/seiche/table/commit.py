@@ -60,7 +60,7 @@ class Committer:
         for attempt in self.patience.tries(self.runtime):
             # One by one, where writers can arrange that: in a crowd most attempts would be for nothing.
             with self.versions.store.turn():
-                newest = self.versions.newest(max(pending.checked, base.version))
+                newest = self.versions.presumed(max(pending.checked, base.version))
                 if earlier := pending.check_against(newest):
                     return Commit(earlier.load(), earlier.transaction, attempt)
                 ready, manifest = pending.build()

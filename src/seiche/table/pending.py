@@ -43,7 +43,7 @@ class Pending:
         self._table = table or versions.store.uri
         self._manifests = {base.version: base}
         self._kept = (base.version, transaction.read_version)
-        self._deletions = deletion_files(base, versions.store, runtime)
+        self._base = base
         self._rebase = TransactionRebase.begin(
             transaction, read_manifest=self._read_manifest, affected_rows=affected_rows, table=self._table
         )
@@ -71,7 +71,8 @@ class Pending:
         read_schema = self._read_schema if latest is None else None
         if latest is None:
             latest = self._load(self.checked)
-        ready = settled(latest, self._rebase.finish(latest, self._deletions))
+        deletions = deletion_files(self._base, self._versions.store, self._runtime)
+        ready = settled(latest, self._rebase.finish(latest, deletions))
         made = build(latest, ready, runtime=self._runtime, load=self._load, read_schema=read_schema, managed=managed)
         return ready, made
 

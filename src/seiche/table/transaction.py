@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from google.protobuf.message import DecodeError
 
@@ -42,13 +42,13 @@ class Transaction:
         return file_name(self.read_version, self.uuid)
 
     def to_proto(self) -> pb.Transaction:
+        operation = self.operation
+        known: dict[str, Any] = {} if isinstance(operation, Opaque) else {operation.field_name: operation.to_proto()}
         message = pb.Transaction(
-            read_version=self.read_version, uuid=self.uuid, tag=self.tag, properties=self.properties
+            read_version=self.read_version, uuid=self.uuid, tag=self.tag, properties=self.properties, **known
         )
-        if isinstance(self.operation, Opaque):
-            set_unknown_operation(message, UnknownOperation(self.operation.field_number, self.operation.raw))
-        else:
-            getattr(message, self.operation.field_name).CopyFrom(self.operation.to_proto())
+        if isinstance(operation, Opaque):
+            set_unknown_operation(message, UnknownOperation(operation.field_number, operation.raw))
         return with_unknown(message, self.unknown)
 
     @classmethod
@@ -79,12 +79,13 @@ def _operation(message: pb.Transaction) -> tuple[Operation, bytes]:
     if blob := message.WhichOneof("blob_operation"):
         number = message.DESCRIPTOR.fields_by_name[blob].number
         return Opaque(number, getattr(message, blob).SerializeToString()), _besides(message, blob)
-    if newer := unknown_operation(message):
+    unknown = unknown_fields(message)
+    if unknown and (newer := unknown_operation(message)):
         return Opaque(newer.number, newer.payload), without_field(_besides(message), newer.number)
     name = message.WhichOneof("operation")
     if name is None:
         raise Corrupt("the transaction has no operation")
-    return _BY_FIELD[name].from_proto(getattr(message, name)), unknown_fields(message)
+    return _BY_FIELD[name].from_proto(getattr(message, name)), unknown
 
 
 def _besides(message: pb.Transaction, *names: str) -> bytes:

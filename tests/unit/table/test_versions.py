@@ -142,6 +142,32 @@ def test_a_gap_left_by_a_cleanup_is_not_taken_for_the_end(kind: type[DictStore])
     assert versions.newest(2) == 9
 
 
+@pytest.mark.parametrize("kind", [Nearby, Remote])
+def test_who_has_just_claimed_does_not_count_on_over_a_gap_either(kind: type[DictStore]) -> None:
+    """The look for the next name is saved then, never what tells that versions were cleaned up."""
+    store = table(kind(), Naming.V2, 1)
+    versions = PutVersions(store, runtime=Runtime.seeded(1))
+    assert versions.presumed(1) == 1
+    versions.claim(2, b"ours")
+    versions.announce(2)
+    assert versions.presumed(2) == 2
+    table(store, Naming.V2, 9)
+    hint.write(store, 9)
+    assert versions.presumed(2) == 9
+
+
+def test_a_claim_that_was_lost_ends_the_presuming() -> None:
+    store = table(Nearby(), Naming.V2, 1)
+    versions = PutVersions(store, runtime=Runtime.seeded(1))
+    versions.claim(versions.presumed(1) + 1, b"ours")
+    versions.announce(2)
+    table(store, Naming.V2, 3, 4)  # by somebody who leaves no hint
+    assert versions.newest(2) == 4
+    with pytest.raises(AlreadyExists):
+        versions.claim(versions.presumed(2) + 1, b"ours")
+    assert versions.presumed(2) == 4
+
+
 def test_requests_to_find_the_newest() -> None:
     near = CountingStore(table(Nearby(), Naming.V2, *range(1, 1001)))
     versions = PutVersions(near, runtime=Runtime.seeded(1))
@@ -151,6 +177,9 @@ def test_requests_to_find_the_newest() -> None:
     near.reset()
     assert versions.newest(1000) == 1000
     assert near.requests == 2
+    near.reset()
+    assert versions.presumed(1000) == 1000
+    assert near.requests == 1
     remote = CountingStore(table(Remote(), Naming.V2, *range(1, 1001)))
     versions = PutVersions(remote, runtime=Runtime.seeded(1))
     assert versions.newest() == 1000

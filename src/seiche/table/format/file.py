@@ -49,24 +49,34 @@ class ManifestFile:
 def encode(manifest: Manifest, transaction: bytes) -> list[Buffer]:
     """The file as buffers to be written one behind the other; the bytes of old fragments are passed on, not copied."""
     index_section = manifest.index_section
-    header = manifest.copy_header()
-    header.ClearField("old_transaction_section")
-    sections: list[bytes] = []
-    offset = 0
-    if index_section:
-        header.index_section = 0
-        sections += [_LENGTH.pack(len(index_section)), index_section]
-        offset = 4 + len(index_section)
-    else:
-        header.ClearField("index_section")
-    header.transaction_section = offset
-    sections += [_LENGTH.pack(len(transaction)), transaction]
+    indices = [_LENGTH.pack(len(index_section)), index_section] if index_section else []
+    offset = 4 + len(index_section) if index_section else 0
+    encoded = _placed(manifest, offset).SerializeToString()
     offset += 4 + len(transaction)
-    encoded = header.SerializeToString()
     pieces = manifest.fragments.pieces
     size = len(encoded) + sum(map(len, pieces))
-    start = b"".join([*sections, _LENGTH.pack(size), encoded])
+    start = b"".join([*indices, _LENGTH.pack(len(transaction)), transaction, _LENGTH.pack(size), encoded])
     return [start, *pieces, _FOOTER.pack(offset, _MAJOR, _MINOR, _MAGIC)]
+
+
+def _placed(manifest: Manifest, transaction_section: int) -> pb.Manifest:
+    """The header with the places of the sections; not a copy if they are there already, as after most appends."""
+    header, indexed = manifest.header, bool(manifest.index_section)
+    if (
+        header.HasField("transaction_section")
+        and header.transaction_section == transaction_section
+        and header.HasField("index_section") == indexed
+        and header.index_section == 0
+        and not header.HasField("old_transaction_section")
+    ):
+        return header
+    placed = manifest.copy_header()
+    placed.ClearField("old_transaction_section")
+    placed.ClearField("index_section")
+    if indexed:
+        placed.index_section = 0
+    placed.transaction_section = transaction_section
+    return placed
 
 
 def decode(data: bytes, *, path: str) -> ManifestFile:

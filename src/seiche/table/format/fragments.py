@@ -62,7 +62,7 @@ class Fragments:
         added = Fragments(new)
         if not added._count:
             return self
-        first = added[0].id
+        first = added.decoded()[0].id
         if first <= self._last_id:
             raise Corrupt(f"fragment id {first} is not above the last one, {self._last_id}", fragments=[first])
         made = Fragments.__new__(Fragments)

@@ -1,7 +1,7 @@
 """What all operations have in common: they are immutable values, and lose nothing that they were read with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
 from google.protobuf.message import Message
@@ -30,12 +30,13 @@ class Values:
     unknown: bytes = field(default=b"", kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
+        members: tuple[str, ...] = self.__match_args__
+        for name in members:
+            value = getattr(self, name)
             if isinstance(value, list):
-                object.__setattr__(self, one.name, tuple(value))
+                object.__setattr__(self, name, tuple(value))
             elif isinstance(value, Mapping):
-                object.__setattr__(self, one.name, dict(value))
+                object.__setattr__(self, name, dict(value))
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         """The version that this operation makes of `manifest`, or an error if that would not be what was meant.

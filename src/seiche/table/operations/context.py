@@ -8,13 +8,14 @@ from seiche.errors import NotFound
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 
-__all__ = ["Build", "Schema"]
+__all__ = ["Build", "Schema", "nothing_to_load"]
 
 # Fields as a manifest lists them: depth first, parents before their children.
 Schema = Sequence[Field]
 
 
-def _nothing_to_load(version: int) -> Manifest:
+def nothing_to_load(version: int) -> Manifest:
+    """Where no earlier version can be asked for."""
     raise NotFound(f"version {version} is not there to be read", version=version)
 
 
@@ -24,7 +25,7 @@ class Build:
 
     version: int
     # Earlier versions of the same table: for Restore.
-    load: Callable[[int], Manifest] = _nothing_to_load
+    load: Callable[[int], Manifest] = nothing_to_load
     # The schema that the operation was prepared against, or how to get it; `None` if it is the one of the manifest.
     read_schema: Schema | Callable[[], Schema] | None = None
     runtime: Runtime = SYSTEM

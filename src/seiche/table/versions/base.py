@@ -29,6 +29,13 @@ class Versions(ABC):
         `NotFound` if there is no table.
         """
 
+    def presumed(self, known: int) -> int:
+        """The same for whoever claims the version after it next. That may be taken already: the claim then tells.
+
+        It is never one below which versions have been cleaned up, as far as that can be known without a claim.
+        """
+        return self.newest(known)
+
     @abstractmethod
     def all(self) -> list[int]:
         """Every version that is kept, ascending."""

@@ -30,6 +30,8 @@ class StoredVersions(Versions):
         self._naming = naming
         self._runtime = runtime
         self._fresh_until = 0.0
+        # Whether the version after the newest one that we know was free a moment ago: nobody else seems to be here.
+        self._quiet = False
 
     @property
     def naming(self) -> Naming:
@@ -48,6 +50,13 @@ class StoredVersions(Versions):
         Never counts up from an old `known` alone: if the versions behind it had been cleaned up, the first missing
         number would look like the next one, and the commit would be lost below the latest.
         """
+        return self._find(known, look=True)
+
+    def presumed(self, known: int) -> int:
+        """Saves the look for the next name where nobody else seems to be."""
+        return self._find(known, look=not self._quiet)
+
+    def _find(self, known: int, *, look: bool) -> int:
         if not self.store.lists_in_one_request and self._naming is not Naming.V1:
             return self._first_listed()
         now = self._runtime.clock.monotonic()
@@ -55,7 +64,7 @@ class StoredVersions(Versions):
         if known and now < self._fresh_until and self._naming is Naming.V2:
             hinted = hint.read(self.store)
             if hinted <= known:
-                return self._gallop(known)
+                return self._gallop(known) if look else known
             if self.store.exists(self.path(hinted)):
                 return self._gallop(hinted)
         newest = self.all()[-1]
@@ -63,6 +72,7 @@ class StoredVersions(Versions):
         return newest
 
     def announce(self, version: int) -> None:
+        self._quiet = True
         self._fresh_until = self._runtime.clock.monotonic() + FRESH_SECONDS
         # Stores with ordered listings find the latest in one request anyway, and pylance leaves no hint there either.
         if self.store.lists_in_one_request or self.naming is Naming.V1:
@@ -134,6 +144,7 @@ class StoredVersions(Versions):
             return super().transaction(version)
 
     def claim(self, version: int, data: Data) -> None:
+        self._quiet = False  # until it is ours
         if self.naming is Naming.V2 or version == 1:
             self._create(self.path(version), data)
         else:
