@@ -211,6 +211,10 @@ class Lake(HistoryVerbs, CareVerbs):
             from seiche.lake.iceberg.handles import IcebergLakeTable
 
             return IcebergLakeTable(self, full)
+        if row.type != "managed":
+            from seiche.lake.federated import ForeignLakeTable
+
+            return ForeignLakeTable(self, full)
         return LakeTable(self, full)
 
     def namespace(self) -> "LakeNamespace":
@@ -250,6 +254,22 @@ class Lake(HistoryVerbs, CareVerbs):
         """Make an empty table; `options` as for `tx.create_table`."""
         self.run(lambda tx: tx.create_table(name, schema, **options))
         return self.table(name)
+
+    def register_table(self, name: str | Sequence[str], location: str, **options: Any) -> LakeTable:
+        """Give a table that lies elsewhere a name in the lake; `options` as for `tx.register_table`."""
+        self.run(lambda tx: tx.register_table(name, location, **options))
+        return self.table(name)
+
+    def release(self, name: str, *, drop: bool = False) -> str:
+        """Give a Lance table of the lake back to plain writers; returns its address, which stays.
+
+        From then on the lake knows it as a federated table, or with `drop` not at all. Nothing of it is ever cleared
+        away by the lake. Versions of the lake from before need its files, too: who cleans the table up makes them
+        unreadable. Interrupted, it can be run again.
+        """
+        from seiche.lake.federated_release import release
+
+        return release(self, name, drop=drop)
 
     def drop_table(self, name: str | Sequence[str]) -> None:
         """Remove a table; its files stay as long as a kept version needs them."""

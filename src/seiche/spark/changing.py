@@ -1,4 +1,4 @@
-"""Delete and update by Spark: a scan finds the rows, Spark evaluates what is said of them, workers put it into place."""
+"""Delete and update by Spark: a scan finds rows, Spark evaluates what is said of them, workers put it into place."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
 from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing, edit_part
@@ -67,7 +67,7 @@ def mentioned(expressions: Iterable[Expression], names: Sequence[str]) -> list[s
 
 def as_column(expression: Expression) -> Column:
     """An expression of either form as a column."""
-    return F.expr(expression) if isinstance(expression, str) else expression
+    return fn.expr(expression) if isinstance(expression, str) else expression
 
 
 def shown_type(schema: "pa.Schema", name: str) -> "DataType":
@@ -97,7 +97,7 @@ class Deleting:
                 return Change(operation, everything.rows, rows=everything.count)
         needed = mentioned([self._condition], snapshot.schema.names)
         rows = rows_of(self._session, snapshot, needed, self._parts)
-        found = rows.frame.where(as_column(self._condition)).select(ADDRESS, GROUP, F.lit(0).alias(ACTION))
+        found = rows.frame.where(as_column(self._condition)).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION))
         editing = Editing(target_of(snapshot, Limits.of()), _portions(rows), (Action(None),))
         return changed(snapshot, editing, _by_task(found, len(rows.tasks)), delete=True)
 
@@ -126,7 +126,7 @@ class Updating:
         rows = rows_of(self._session, snapshot, mentioned(said, schema.names), self._parts)
         found = rows.frame if self._where is None else rows.frame.where(as_column(self._where))
         values = [as_column(one).cast(shown_type(schema, name)).alias(VALUE + name) for name, one in self._set.items()]
-        edits = found.select(ADDRESS, GROUP, F.lit(0).alias(ACTION), *values)
+        edits = found.select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *values)
         editing = Editing(target_of(snapshot, self._limits), _portions(rows), (Action(tuple(self._set)),))
         return changed(snapshot, editing, _by_task(edits, len(rows.tasks)), assigned=list(self._set))
 
@@ -156,9 +156,10 @@ def changed(
     counts = [sum(numbers) for numbers in zip(*(part.counts for part in parts), strict=True)]
     total = sum(counts)
     files, size = sum(part.files for part in parts), sum(part.bytes for part in parts)
+    busy = {"executors": len({part.executor for part in parts})}
     if delete:
         # Without the condition: it is Spark's SQL, and whoever compares conditions would read it as the engine's.
-        return Change(Delete(updated, removed, ""), rows, rows=total, files=files, bytes=size)
+        return Change(Delete(updated, removed, ""), rows, rows=total, files=files, bytes=size, notes=busy)
     header = snapshot.manifest.header
     touched = {one.id for one in fields_of(header, [name for name in assigned if name in snapshot.schema.names])}
     operation = Update(
@@ -170,7 +171,7 @@ def changed(
         update_mode=REWRITE_ROWS,
         inserted_rows=_keys(editing, parts),
     )
-    notes = _notes(editing, counts)
+    notes = _notes(editing, counts) | busy
     return Change(operation, rows, rows=total, files=files, bytes=size, notes=notes)
 
 
@@ -204,4 +205,4 @@ def _portions(rows: Rows) -> tuple[Portion, ...]:
 
 def _by_task(edits: "DataFrame", tasks: int) -> "DataFrame":
     """Edits where the worker gets all of a fragment, in the order of its rows."""
-    return edits.repartitionById(max(1, tasks), F.col(GROUP)).sortWithinPartitions(ADDRESS)
+    return edits.repartitionById(max(1, tasks), fn.col(GROUP)).sortWithinPartitions(ADDRESS)

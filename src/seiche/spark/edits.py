@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
-from seiche.spark.jobs import Batches
+from seiche.spark.jobs import Batches, executor
 from seiche.spark.scanning import GROUP
 from seiche.spark.types import conform_shown
 from seiche.spark.writing import Target
@@ -83,6 +83,7 @@ class Edited:
     keys: tuple[int, ...] | None = ()
     files: int = 0
     bytes: int = 0
+    executor: str = ""
 
 
 def edit_part(editing: Editing, batches: Batches) -> Iterator[Edited]:
@@ -103,6 +104,7 @@ def edit_part(editing: Editing, batches: Batches) -> Iterator[Edited]:
         None if part.keys is None else tuple(part.keys),
         written.files + removal.files,
         written.bytes + removal.bytes,
+        executor(),
     )
 
 

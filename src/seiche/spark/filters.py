@@ -26,7 +26,7 @@ class Pushed:
     to Spark as if the reader did not have it, and works when it is called, which is when the setting is on.
     """
 
-    __func__ = ds.DataSourceReader.pushFilters
+    __func__ = staticmethod(ds.DataSourceReader.pushFilters)
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -4,8 +4,12 @@ An error of ours that trying again cannot help comes back as a value too, and is
 that may pass is raised in the worker, where Spark tries the task again.
 """
 
+import os
 import pickle
+import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,11 +22,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Batches", "collected", "frame_of", "run_each"]
+__all__ = ["Batches", "Progress", "collected", "executor", "frame_of", "run_each", "watched"]
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
 Batches = Iterator[pa.RecordBatch]
+# Told how many tasks are done, and how many there are.
+Progress = Callable[[int, int], object]
+
+_LOOK_EVERY = 0.5
 
 _RESULT = "result binary"
 _RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary())])
@@ -35,16 +43,19 @@ class _Failed:
     error: SeicheError
 
 
-def run_each(session: "SparkSession", work: Callable[[Task], Done], tasks: Sequence[Task]) -> list[Done]:
+def run_each(
+    session: "SparkSession", work: Callable[[Task], Done], tasks: Sequence[Task], progress: Progress | None = None
+) -> list[Done]:
     """`work` done to each task by some worker; the results in the order of the tasks.
 
     `work` is a function of a module, and tasks and results can be pickled. A task that is run twice, because it failed
-    or was slow, counts once.
+    or was slow, counts once. `progress` is told now and then how many tasks are done.
     """
     if not tasks:
         return []
     numbers = session.range(0, len(tasks), 1, len(tasks))
-    found = collected(numbers, partial(_each, work, tuple(tasks)))
+    with watched(session, len(tasks), progress):
+        found = collected(numbers, partial(_each, work, tuple(tasks)))
     return [done for _, done in sorted(found, key=lambda item: item[0])]
 
 
@@ -78,6 +89,41 @@ def frame_of(
         return session.createDataFrame([], schema)
     numbers = session.range(0, len(tasks), 1, len(tasks))
     return numbers.mapInArrow(partial(_read, read, tuple(tasks)), schema)
+
+
+@contextmanager
+def watched(session: "SparkSession", tasks: int, progress: Progress | None) -> Iterator[None]:
+    """While the block runs, `progress` is told how many of the tasks of its jobs are done; at the end, that all are."""
+    if progress is None:
+        yield
+        return
+    context = session.sparkContext
+    group = f"seiche-{threading.get_ident()}-{id(progress)}"
+    context.setJobGroup(group, "seiche")
+    ended = threading.Event()
+
+    def look() -> None:
+        tracker = context.statusTracker()
+        while not ended.wait(_LOOK_EVERY):
+            with suppress(Exception):  # what is shown must not break what is done
+                jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
+                known = filter(None, (tracker.getStageInfo(one) for job in jobs for one in job.stageIds))
+                progress(min(tasks, sum(one.numCompletedTasks for one in known)), tasks)
+
+    watcher = threading.Thread(target=look, name="seiche-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    progress(tasks, tasks)
+
+
+def executor() -> str:
+    """In a worker: which executor of Spark it works for. All Python workers of one are forked from one process."""
+    return f"{socket.gethostname()}/{os.getppid()}"
 
 
 def _read(read: "Callable[[Task, int], Batches]", tasks: Sequence[Task], batches: Batches) -> Batches:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from seiche.lake.lake import Lake
 from seiche.lake.statements import TableName
 from seiche.lake.tags import version_of
+from seiche.spark.jobs import Progress
 from seiche.spark.registration import register
 from seiche.spark.transaction import SparkTransaction
+from seiche.table.change import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,6 +71,32 @@ class SparkLake:
         handle = self.at(version, as_of)
         with handle.reading():
             return cast(SparkTransaction, handle.transaction(spark=self.session)).count(table)
+
+    def compact(self, table: TableName, *, progress: Progress | None = None, **options: Any) -> Result:
+        """Put small fragments together, and write those anew of which much is deleted: a task of Spark for each group.
+
+        `options` are those of `compact` of a table. Rows, row ids and what readers see stay as they are.
+        """
+        from seiche.spark.maintenance import compact
+
+        return compact(self.session, self.lake.table(table), progress=progress, **options)
+
+    def create_index(
+        self,
+        table: TableName,
+        column: str,
+        index_type: str = "BTREE",
+        *,
+        workers: int | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Result:
+        """Build an index in as many segments as there are workers, each by a task of Spark, and commit it as one."""
+        from seiche.spark.maintenance import create_index
+
+        return create_index(
+            self.session, self.lake.table(table), column, index_type, workers=workers, progress=progress, **options
+        )
 
     def at(self, version: int | str | None = None, as_of: datetime | None = None) -> Lake:
         """The lake itself, or a handle that stays at a version or time and is read-only."""

@@ -7,7 +7,7 @@ worker that has the row's fragment, or if it is new to one that gets all rows wi
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
 from seiche.spark.changing import Expression, Rows, as_column, changed, mentioned, rows_of, shown_type
@@ -71,15 +71,15 @@ class FrameMerging:
         action = self._action()
         columns = sorted({name for names in taken.values() for name in names or ()})
         values = [self._value(name, taken, snapshot).alias(VALUE + name) for name in columns]
-        edits = joined.withColumn(ACTION, action).where(F.col(ACTION).isNotNull())
+        edits = joined.withColumn(ACTION, action).where(fn.col(ACTION).isNotNull())
         tasks, inserting = len(rows.tasks), self._inserting_tasks()
         chosen = edits.select(
-            F.col(f"target.{ADDRESS}").alias(ADDRESS),
+            fn.col(f"target.{ADDRESS}").alias(ADDRESS),
             self._group(tasks, inserting).alias(GROUP),
             ACTION,
             *values,
         )
-        placed = chosen.repartitionById(tasks + inserting, F.col(GROUP)).sortWithinPartitions(
+        placed = chosen.repartitionById(tasks + inserting, fn.col(GROUP)).sortWithinPartitions(
             ADDRESS, *(VALUE + name for name in self._on if name in columns and inserting)
         )
         ids = {one.name: one.id for one in snapshot.manifest.header.fields if one.parent_id == -1}
@@ -141,9 +141,9 @@ class FrameMerging:
     def _joined(self, rows: Rows) -> "DataFrame":
         """Both sides, each as `target` or `source`, with what one-sided clauses say of it worked out before."""
         target = self._prepared(rows.frame.alias("target"), "not matched by source").alias("target")
-        source = self._prepared(self._frame.alias("source"), "not matched").withColumn(_HERE, F.lit(True))
+        source = self._prepared(self._frame.alias("source"), "not matched").withColumn(_HERE, fn.lit(True))
         source = source.alias("source")
-        conditions = [F.col(f"target.{quoted(name)}") == F.col(f"source.{quoted(name)}") for name in self._on]
+        conditions = [fn.col(f"target.{quoted(name)}") == fn.col(f"source.{quoted(name)}") for name in self._on]
         if self._condition is not None:
             conditions.append(as_column(self._condition))
         condition = conditions[0]
@@ -170,14 +170,14 @@ class FrameMerging:
 
     def _action(self) -> "Column":
         """The number of the first clause that is for a row; null if none is."""
-        there, here = F.col(f"target.{ADDRESS}").isNotNull(), F.col(f"source.{_HERE}").isNotNull()
+        there, here = fn.col(f"target.{ADDRESS}").isNotNull(), fn.col(f"source.{_HERE}").isNotNull()
         sides = {"matched": there & here, "not matched": ~there & here, "not matched by source": there & ~here}
         found: Column | None = None
         for number, clause in enumerate(self._clauses):
             holds = sides[clause.side]
             if clause.condition is not None:
-                holds &= as_column(clause.condition) if clause.side == "matched" else F.col(f"{_HOLDS}{number}")
-            found = F.when(holds, number) if found is None else found.when(holds, number)
+                holds &= as_column(clause.condition) if clause.side == "matched" else fn.col(f"{_HOLDS}{number}")
+            found = fn.when(holds, number) if found is None else found.when(holds, number)
         assert found is not None  # noqa: S101 - there is at least one clause
         return found.cast("int")
 
@@ -189,26 +189,26 @@ class FrameMerging:
             if name not in (taken[number] or ()):
                 continue
             value = self._said(number, clause, name).cast(kind)
-            is_it = F.col(ACTION) == number
-            found = F.when(is_it, value) if found is None else found.when(is_it, value)
+            is_it = fn.col(ACTION) == number
+            found = fn.when(is_it, value) if found is None else found.when(is_it, value)
         assert found is not None  # noqa: S101 - some clause gives it a value
         return found
 
     @staticmethod
     def _said(number: int, clause: Clause, name: str) -> "Column":
         if clause.assignments is None:
-            return F.col(f"source.{quoted(name)}")
+            return fn.col(f"source.{quoted(name)}")
         if clause.side == "matched":
             return as_column(clause.assignments[name])
-        return F.col(f"`{_SET}{number}_{name}`")
+        return fn.col(f"`{_SET}{number}_{name}`")
 
     def _group(self, tasks: int, inserting: int) -> "Column":
         """The task that an edit is for: that of the fragment, or for a new row one behind those, by its key."""
-        group = F.col(f"target.{GROUP}")
+        group = fn.col(f"target.{GROUP}")
         if not inserting:
             return group
-        by = F.hash(*(F.col(f"source.{quoted(name)}") for name in self._on)) if self._on else F.spark_partition_id()
-        return F.coalesce(group, F.pmod(by, F.lit(inserting)).cast("int") + F.lit(tasks))
+        by = fn.hash(*(fn.col(f"source.{quoted(name)}") for name in self._on)) if self._on else fn.spark_partition_id()
+        return fn.coalesce(group, fn.pmod(by, fn.lit(inserting)).cast("int") + fn.lit(tasks))
 
     def _inserting_tasks(self) -> int:
         inserts = any(clause.action == "insert" for clause in self._clauses)

@@ -16,7 +16,7 @@ _KNOWN = frozenset(
         "lake", "path", "table", "version", "as_of", "columns", "filter", "partitions", "durability",
         "overwrite_schema", "max_rows_per_file", "max_bytes_per_file",
         "stream", "checkpointlocation", "changes", "starting_version", "on_change",
-        "max_versions_per_trigger", "max_rows_per_trigger", "querytag", "queryname",
+        "max_files_per_trigger", "max_rows_per_trigger", "querytag", "queryname",
     }
 )  # fmt: skip
 _STORAGE = "storage."

@@ -15,6 +15,7 @@ __all__ = ["DEFAULTS", "require_pyspark", "session"]
 # Rows go to and from Python as Arrow; filters of `spark.read.format("seiche")` are handed on. Everything stays on this
 # machine unless a master elsewhere is named.
 DEFAULTS = {
+    "spark.python.daemon.module": "seiche.spark.daemon",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -28,7 +28,10 @@ from seiche.table.data.write import Limits
 from seiche.table.operations import Append
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["SeicheSource"]
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader
+
+__all__ = ["FragmentsWritten", "SeicheSource", "TableReader", "TableWriter"]
 
 
 class SeicheSource(DataSource):
@@ -45,6 +48,10 @@ class SeicheSource(DataSource):
         options = Options.of(self.options)
         with options.open() as lake, lake.reading():
             table = lake.transaction().table(options.table)
+            if options.yes("changes"):
+                from seiche.spark.changes import changes_schema
+
+                return changes_schema(table.schema)
             names = options.columns
             return spark_schema(pa.schema([table.schema.field(one) for one in names or table.schema.names]))
 
@@ -53,6 +60,16 @@ class SeicheSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return TableWriter(Options.of(self.options), schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 - as Spark calls it
+        from seiche.spark.stream_source import ChangesReader
+
+        return ChangesReader(Options.of(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "DataSourceStreamArrowWriter":  # noqa: N802
+        from seiche.spark.stream_sink import StreamWriter
+
+        return StreamWriter(Options.of(self.options), schema, overwrite=overwrite)
 
 
 class ScanPartition(InputPartition):
@@ -128,8 +145,11 @@ class TableWriter(DataSourceArrowWriter):
 
     def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
         """One transaction of the lake with everything that was written."""
-        fragments = [one for message in messages if isinstance(message, FragmentsWritten) for one in message.fragments]
-        written = written_fragments(iter(fragments))
+        self.commit_as([one for one in messages if isinstance(one, FragmentsWritten)], key=f"spark:{self._job}")
+
+    def commit_as(self, messages: "Sequence[FragmentsWritten]", **identity: Any) -> None:
+        """The same, under an identity by which a repetition is known: a key, or a stream and its epoch."""
+        written = written_fragments(one for message in messages for one in message.fragments)
         with self._options.open(writing=True) as lake:
 
             def apply(tx: Transaction) -> None:
@@ -141,7 +161,7 @@ class TableWriter(DataSourceArrowWriter):
                     _require_same(self._target, snapshot)
                     table.apply(Change(Append(written.fragments), rows=written.rows))
 
-            lake.run(apply, key=f"spark:{self._job}")
+            lake.run(apply, **identity)
 
     def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
         """Nothing: Spark calls it also when the commit has happened and only its answer was lost."""

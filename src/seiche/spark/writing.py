@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
 from seiche.spark.address import Address
-from seiche.spark.jobs import Batches, collected
+from seiche.spark.jobs import Batches, collected, executor
 from seiche.spark.types import conform_shown, settled, storable
 from seiche.table.change import Change
 from seiche.table.data.append import still_fits
@@ -73,11 +73,27 @@ def target_of(snapshot: Snapshot, limits: Limits, schema: pa.Schema | None = Non
     return Target(Address.of(snapshot.store), header.SerializeToString(), columns, limits)
 
 
-def write_frame(frame: "DataFrame", target: Target) -> Written:
+@dataclass(frozen=True, slots=True)
+class FrameWritten(Written):
+    """What was written of a frame, and by how many executors."""
+
+    executors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _PartWritten:
+    fragments: tuple[bytes, ...]
+    executor: str
+
+
+def write_frame(frame: "DataFrame", target: Target) -> FrameWritten:
     """Write all rows of a frame. `InvalidInput` before anything runs if a column does not fit."""
     conform_shown(frame_schema(frame), target.schema)
     parts = collected(frame, partial(_write_part, target))
-    return written_fragments(encoded for part in parts for encoded in part)
+    return FrameWritten(
+        written_fragments(one for part in parts for one in part.fragments).fragments,
+        len({part.executor for part in parts}),
+    )
 
 
 def written_fragments(encoded: Iterator[bytes]) -> Written:
@@ -103,7 +119,7 @@ class FrameAppending:
     def __init__(self, frame: "DataFrame", limits: Limits) -> None:
         self._frame = frame
         self._limits = limits
-        self._written: tuple[Header, Written] | None = None
+        self._written: tuple[Header, FrameWritten] | None = None
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         if self._written is None or not still_fits(self._written[1], self._written[0], snapshot):
@@ -112,7 +128,10 @@ class FrameAppending:
         _, written = self._written
         if not written.fragments:
             return None
-        return Change(Append(written.fragments), rows=written.rows, files=written.files, bytes=written.bytes)
+        notes = {"executors": written.executors}
+        return Change(
+            Append(written.fragments), rows=written.rows, files=written.files, bytes=written.bytes, notes=notes
+        )
 
 
 class FrameOverwriting:
@@ -150,10 +169,10 @@ def _fields(schema: pa.Schema, snapshot: Snapshot) -> list[Field]:
     return list(from_arrow(schema, data_version=version) if version else from_arrow(schema))
 
 
-def _write_part(target: Target, batches: Batches) -> Iterator[list[bytes]]:
+def _write_part(target: Target, batches: Batches) -> Iterator[_PartWritten]:
     written = write_batches(target, batches)
     if written.fragments:
-        yield [one.SerializeToString() for one in written.fragments]
+        yield _PartWritten(tuple(one.SerializeToString() for one in written.fragments), executor())
 
 
 def write_batches(target: Target, batches: Batches) -> Written:

@@ -1,0 +1,175 @@
+"""What happened to the rows of a table, version by version, as tasks for Spark's workers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from seiche.core.runtime import SYSTEM
+from seiche.errors import InvalidInput
+from seiche.lake.versions import LakeVersions
+from seiche.spark.address import Address
+from seiche.spark.scanning import grouped
+from seiche.spark.types import as_shown, shown_schema, spark_schema
+from seiche.table.bases import deletion_files
+from seiche.table.build import empty
+from seiche.table.data.moving import Places
+from seiche.table.data.portion import Portion
+from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, quoted
+from seiche.table.data.target import read_rows
+from seiche.table.format import roaring
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.row_ids import RowIds
+from seiche.table.row_changes import Rows, VersionChanges, changes_of
+from seiche.table.snapshot import Snapshot
+
+__all__ = ["CHANGE_TYPE", "COMMIT_VERSION", "ChangeScan", "History", "OnChange", "changes_schema", "read_changes"]
+
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+
+# What to do about versions that changed or removed rows when only new ones are asked for.
+OnChange: TypeAlias = Literal["fail", "skip"]
+Kind: TypeAlias = Literal["insert", "update", "delete"]
+
+
+def changes_schema(schema: pa.Schema) -> StructType:
+    """The columns of a table and what happened to each row: `insert`, `update` or `delete`, and in which version."""
+    loose = pa.schema([field.with_nullable(True) for field in schema])
+    return spark_schema(loose).add(CHANGE_TYPE, "string").add(COMMIT_VERSION, "long")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeScan:
+    """Some rows of some fragments of one version, and what happened to them. Can be pickled."""
+
+    address: Address
+    portion: Portion
+    # By fragment the rows, as Roaring bitmaps.
+    rows: Mapping[int, bytes]
+    columns: pa.Schema
+    kind: Kind
+    version: int
+
+
+class History:
+    """The versions of one table up to one that the lake has, and what each did to rows."""
+
+    def __init__(self, versions: LakeVersions) -> None:
+        self._versions = versions
+        self._manifests: dict[int, Manifest] = {0: empty()}
+
+    @property
+    def newest(self) -> int:
+        return self._versions.newest()
+
+    def changes(self, version: int) -> VersionChanges:
+        """What a version did to the rows of the one before. Compaction and indices did nothing to any."""
+        before, after = self._manifest(version - 1), self._manifest(version)
+        store = self._versions.store
+        return changes_of(
+            before,
+            after,
+            self._versions.transaction(version),
+            deletion_files(before, store, SYSTEM),
+            deletion_files(after, store, SYSTEM),
+        )
+
+    def appended(self, version: int, on_change: OnChange) -> VersionChanges | None:
+        """The same if the version only added rows; what becomes of others `on_change` says."""
+        found = self.changes(version)
+        if not len(found.deleted) and not len(found.updated):
+            return found
+        if on_change == "skip":
+            return None
+        raise InvalidInput(
+            f"version {version} of the table removed or changed {len(found.deleted) + len(found.updated)} rows, and the"
+            " stream was to follow new rows only",
+            remedy='Follow all changes with option("changes", "true"), or pass over such versions with'
+            ' option("on_change", "skip").',
+            version=version,
+        )
+
+    def scans(self, version: int, kind: Kind, rows: Rows, columns: pa.Schema) -> list[ChangeScan]:
+        """The tasks that read these rows."""
+        at = version - 1 if kind == "delete" else version
+        manifest = self._manifest(at)
+        snapshot = Snapshot(self._versions.store, manifest, SYSTEM, staged=True)
+        fragments = [one for one in manifest.fragments if one.id in rows.offsets]
+        address = Address.of(self._versions.store)
+        return [
+            ChangeScan(
+                address,
+                Portion.of(snapshot, group),
+                {one.id: roaring.encode(rows.offsets[one.id]) for one in group},
+                columns,
+                kind,
+                version,
+            )
+            for group in grouped(fragments)
+        ]
+
+    def everything(self, version: int, columns: pa.Schema) -> list[ChangeScan]:
+        """The tasks that read all rows of a version, as rows that were inserted."""
+        from seiche.table.data.removal import live_rows
+
+        snapshot = Snapshot(self._versions.store, self._manifest(version), SYSTEM, staged=True)
+        every = {one.id: live_rows(snapshot, one) for one in snapshot.manifest.fragments}
+        return self.scans(version, "insert", Rows(every), columns)
+
+    def _manifest(self, version: int) -> Manifest:
+        if version not in self._manifests:
+            # Two neighbours are needed at a time.
+            self._manifests = {one: held for one, held in self._manifests.items() if one in (0, version - 1)}
+            self._manifests[version] = self._versions.read(version).manifest
+        return self._manifests[version]
+
+
+def read_changes(scan: ChangeScan) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, as Spark takes them."""
+    snapshot = scan.portion.snapshot(scan.address.open(), SYSTEM)
+    places = _places(snapshot, scan.rows)
+    names = [name for name in scan.columns.names if name in snapshot.schema.names]
+    if not len(places):
+        return
+    for batch in read_rows(snapshot, places, {name: quoted(name) for name in names}, BATCH_ROWS):
+        yield _marked(batch, scan)
+
+
+def _marked(batch: pa.RecordBatch, scan: ChangeScan) -> pa.RecordBatch:
+    """With what happened to the rows; a column that they did not have yet is null."""
+    rows = batch.num_rows
+    given = {name: batch.column(name) for name in batch.schema.names if name != ADDRESS}
+    given[CHANGE_TYPE] = pa.repeat(pa.scalar(scan.kind, pa.string()), rows)
+    given[COMMIT_VERSION] = pa.repeat(pa.scalar(scan.version, pa.int64()), rows)
+    for field in scan.columns:
+        if field.name not in given:
+            given[field.name] = pa.nulls(rows, field.type)
+    chosen = [given[name] for name in scan.columns.names]
+    return as_shown(pa.RecordBatch.from_arrays(chosen, names=scan.columns.names), scan.columns)
+
+
+def _places(snapshot: Snapshot, rows: Mapping[int, bytes]) -> Places:
+    addresses, row_ids = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+    stable = snapshot.manifest.has_stable_row_ids
+    for fragment_id, encoded in sorted(rows.items()):
+        offsets = np.frombuffer(roaring.decode(encoded, what="changed rows").to_array(), np.uint32).astype(np.uint64)
+        addresses.append(offsets | np.uint64(fragment_id << 32))
+        fragment = snapshot.manifest.fragments.get(fragment_id)
+        if stable and fragment is not None:
+            ids = RowIds.decode(fragment.inline_row_ids, rows=fragment.physical_rows).to_array()
+            row_ids.append(ids[offsets.astype(np.int64)])
+    return Places(np.concatenate(addresses), np.concatenate(row_ids) if stable else None)
+
+
+def wanted_columns(schema: StructType) -> pa.Schema:
+    """The columns that a reader of changes was asked for, as Spark takes them."""
+    return shown_schema(schema)
+
+
+def kinds_of(changes: VersionChanges) -> Sequence[tuple[Kind, Rows]]:
+    """What happened in a version, in the order in which to show it."""
+    return ("delete", changes.deleted), ("update", changes.updated), ("insert", changes.inserted)

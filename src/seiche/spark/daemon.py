@@ -1,0 +1,15 @@
+"""The process that Spark's Python workers are forked from, with everything loaded that a worker would load.
+
+Spark starts it if the setting `spark.python.daemon.module` names this module, as `seiche.spark.session` does. A worker
+then is ready in a tenth of the time, and shares the memory of what was loaded. Nothing here uses native threads that a
+forked process would miss: modules are loaded, none is called.
+"""
+
+from importlib import import_module
+
+from pyspark.daemon import manager
+
+if __name__ == "__main__":
+    for name in ("pandas", "pyspark.worker", "seiche.spark.edits", "seiche.spark.source"):
+        import_module(name)
+    manager()

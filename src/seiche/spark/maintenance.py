@@ -1,0 +1,109 @@
+"""Care for tables as jobs of Spark: planned on the driver, done by workers, committed once."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from seiche.core.runtime import SYSTEM
+from seiche.lake.handles import LakeTable, TransactionTable
+from seiche.spark.address import Address
+from seiche.spark.jobs import Progress, executor, run_each
+from seiche.store.base import Store
+from seiche.table.change import Result
+from seiche.table.data.index_build import IndexTask, Segment, build_segment
+from seiche.table.data.rewrites import RewriteResult, RewriteTask, execute
+from seiche.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["compact", "copy_files", "create_index"]
+
+# What others change while it is being rewritten is planned and done again, so often.
+_ROUNDS = 5
+
+
+def compact(
+    session: "SparkSession",
+    table: LakeTable | TransactionTable,
+    *,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Result:
+    """Compact a table with a task of Spark for each group of fragments; `options` as for `table.compact`."""
+    plan = table.compaction(**options)
+    total: Result | None = None
+    for _ in range(_ROUNDS):
+        tasks = plan.plan()
+        address = Address.of(_snapshot(table).store)
+        done = run_each(session, partial(_rewrite, address), tasks, progress)
+        result = plan.commit([one.result for one in done])
+        busy = {"executors": len({one.executor for one in done})}
+        result = replace(result, notes={**result.notes, **busy}) if result.changed else result
+        total = result if total is None or result.changed else total
+        if not result.notes.get("left_out"):
+            break
+    assert total is not None  # noqa: S101 - there is at least one round
+    return total
+
+
+def create_index(
+    session: "SparkSession",
+    table: LakeTable | TransactionTable,
+    column: str,
+    index_type: str = "BTREE",
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Result:
+    """Build an index with a task of Spark for each of its segments; `options` as for `table.create_index`."""
+    build = table.index_build(column, index_type, **options)
+    tasks = build.plan(workers or _parallelism(session))
+    address = Address.of(_snapshot(table).store)
+    return build.commit(run_each(session, partial(_segment, address), tasks, progress))
+
+
+def copy_files(
+    session: "SparkSession", source: Store, target: Store, paths: list[str], *, progress: Progress | None = None
+) -> int:
+    """Copy files from one store into another under the same names, by all workers; returns how many bytes.
+
+    Doing it twice is the same as once.
+    """
+    parts = 4 * _parallelism(session)
+    groups = [paths[number::parts] for number in range(min(parts, len(paths)))]
+    work = partial(_copy, Address.of(source), Address.of(target))
+    return sum(run_each(session, work, groups, progress))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    result: RewriteResult
+    executor: str
+
+
+def _rewrite(address: Address, task: RewriteTask) -> _Rewritten:
+    return _Rewritten(execute(task, address.open(), SYSTEM), executor())
+
+
+def _segment(address: Address, task: IndexTask) -> Segment:
+    return build_segment(task, address.open(), SYSTEM)
+
+
+def _copy(source: Address, target: Address, paths: list[str]) -> int:
+    there, here = source.open(), target.open()
+    for path in paths:
+        here.copy_from(there, path, path)
+    return sum(here.head(path).size for path in paths)
+
+
+def _parallelism(session: "SparkSession") -> int:
+    return max(1, session.sparkContext.defaultParallelism)
+
+
+def _snapshot(table: LakeTable | TransactionTable) -> Snapshot:
+    """The table as it is now."""
+    seen: list[Snapshot] = []
+    table._run("look", seen.append)
+    return seen[0]

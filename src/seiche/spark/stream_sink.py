@@ -1,0 +1,48 @@
+"""`df.writeStream.format("seiche")`: a stream into one table, each batch once."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from seiche.errors import InvalidInput
+from seiche.spark.options import Options
+from seiche.spark.source import FragmentsWritten, TableWriter
+from seiche.spark.stream import query_of_checkpoint
+
+__all__ = ["StreamWriter"]
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Appends the rows of each batch, or with the output mode `complete` replaces all by them.
+
+    The number of the batch is committed with the rows, so that a batch that is run again changes nothing.
+    """
+
+    def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
+        location = options.values.get("checkpointlocation")
+        if not location:
+            raise InvalidInput(
+                "the stream has no checkpoint, and its batches could not be told apart",
+                remedy='Give .option("checkpointLocation", ...).',
+            )
+        self._location = location
+        self._stream = options.values.get("stream")
+        self._writer = TableWriter(options, schema, overwrite=overwrite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._writer.write(iterator)
+
+    def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803
+        """One transaction with the rows and the number of the batch."""
+        query = query_of_checkpoint(self._location)
+        self._writer.commit_as(
+            [one for one in messages if isinstance(one, FragmentsWritten)],
+            stream=self._stream or f"spark:{query}",
+            epoch=batchId,
+            owner=query,
+        )
+
+    def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803
+        """Nothing: Spark calls it also when the commit has happened."""

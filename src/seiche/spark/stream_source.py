@@ -1,0 +1,160 @@
+"""A stream that follows the changes of a table.
+
+An offset is a version of the table, and which table it is. Offset 0 is before everything: what the table holds when the
+stream begins comes as inserted rows, in one piece.
+"""
+
+# ruff: noqa: N802 - methods are called what Spark calls them
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from seiche.errors import InvalidInput
+from seiche.lake.objects.names import parts
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.state import State
+from seiche.lake.tags import version_of
+from seiche.lake.versions import LakeVersions
+from seiche.spark.changes import ChangeScan, History, OnChange, kinds_of, read_changes, wanted_columns
+from seiche.spark.options import Options
+from seiche.table.row_changes import VersionChanges
+
+__all__ = ["ChangesReader"]
+
+
+class ChangePartition(InputPartition):
+    """One task; it carries all it needs."""
+
+    def __init__(self, scan: ChangeScan) -> None:
+        super().__init__(None)
+        self.scan = scan
+
+
+class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows new rows, or with the option `changes` everything that happens to rows.
+
+    `starting_version` is `earliest` (all that is there, then what comes), `latest` (only what comes), or a version or
+    tag of the lake. `max_rows_per_trigger` and `max_files_per_trigger` bound a batch, but for what the table holds at
+    the beginning, and a version is never divided.
+    """
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._lake = options.open(writing=True)
+        self._columns = wanted_columns(schema)
+        self._all_changes = options.yes("changes")
+        wanted = options.values.get("on_change", "fail")
+        if wanted not in ("fail", "skip"):
+            raise InvalidInput(f'the option "on_change" must be fail or skip, not {wanted!r}')
+        self._on_change: OnChange = "skip" if wanted == "skip" else "fail"
+        self._until: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        start = self._options.values.get("starting_version", "earliest")
+        state = self._lake.state()
+        if start == "earliest":
+            return _offset(self._row(state), 0)
+        if start != "latest":
+            states = self._lake.states
+            state = states.at(version_of(states, int(start) if start.isdigit() else start))
+        row = self._row(state)
+        return _offset(row, row.table_version)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        rows, files = self._options.number("max_rows_per_trigger"), self._options.number("max_files_per_trigger")
+        if rows is not None:
+            return ReadMaxRows(rows)
+        return ReadAllAvailable() if files is None else ReadMaxFiles(files)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._until = self._row(self._lake.state()).table_version
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        row = self._known(start)
+        newest = row.table_version if self._until is None else min(row.table_version, self._until)
+        begun = int(start["version"])
+        if isinstance(limit, ReadAllAvailable) or not begun or newest <= begun:
+            return _offset(row, max(newest, begun))
+        history = self._history(row)
+        taken = 0
+        for version in range(begun + 1, newest + 1):
+            taken += _size(history.changes(version), limit)
+            if taken > _most(limit):
+                # At least one version, or nothing would ever move.
+                return _offset(row, max(version - 1, begun + 1))
+        return _offset(row, newest)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        row = self._row(self._lake.state())
+        return _offset(row, row.table_version)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        first, last = int(start["version"]), int(end["version"])
+        if first == last:
+            return []
+        history = self._history(self._known(start))
+        if not first:
+            return [ChangePartition(one) for one in history.everything(last, self._columns)]
+        return [ChangePartition(one) for one in self._between(history, first, last)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if isinstance(partition, ChangePartition):
+            yield from read_changes(partition.scan)
+
+    def _between(self, history: History, first: int, last: int) -> Iterator[ChangeScan]:
+        for version in range(first + 1, last + 1):
+            if self._all_changes:
+                for kind, rows in kinds_of(history.changes(version)):
+                    if len(rows):
+                        yield from history.scans(version, kind, rows, self._columns)
+                continue
+            added = history.appended(version, self._on_change)
+            if added is not None and len(added.inserted):
+                yield from history.scans(version, "insert", added.inserted, self._columns)
+
+    def _history(self, row: TableRow) -> History:
+        return History(LakeVersions(self._lake.store, row))
+
+    def _row(self, state: State) -> TableRow:
+        return state.table(parts(self._options.table))
+
+    def _known(self, start: Mapping[str, Any]) -> TableRow:
+        """The table as it is now, which must be the one that the stream began with."""
+        row = self._row(self._lake.state())
+        if row.id != start["table"]:
+            raise InvalidInput(
+                f"{self._options.table} is another table than the one that the stream followed: it was dropped and made"
+                " anew",
+                remedy="Start a new stream with a checkpoint of its own.",
+                table=self._options.table,
+            )
+        return row
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To workers goes only what they need to read: their tasks have the rest."""
+        return {"_columns": self._columns}
+
+
+def _offset(row: TableRow, version: int) -> dict[str, Any]:
+    return {"table": row.id, "version": version}
+
+
+def _size(changes: VersionChanges, limit: ReadLimit) -> int:
+    rows = (changes.deleted, changes.updated, changes.inserted)
+    return sum(len(one.offsets) if isinstance(limit, ReadMaxFiles) else len(one) for one in rows)
+
+
+def _most(limit: ReadLimit) -> int:
+    if isinstance(limit, ReadMaxFiles):
+        return int(limit.max_files)
+    return int(limit.max_rows) if isinstance(limit, ReadMaxRows) else 1 << 62

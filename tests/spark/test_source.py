@@ -1,0 +1,207 @@
+"""`spark.read.format("seiche")` and `df.write.format("seiche")`."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+
+from seiche.spark import source
+from seiche.spark.source import FragmentsWritten, TableWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
+
+
+@pytest.fixture
+def options(lake: Any) -> dict[str, str]:
+    """Those of a table with three fragments of ten rows: versions 3, 4 and 5 of the lake."""
+    lake.create_table("shop.t", SCHEMA)
+    for start in (0, 10, 20):
+        rows = [{"id": one, "x": one / 2, "s": f"row {one}"} for one in range(start, start + 10)]
+        lake.table("shop.t").append(rows)
+    return {"lake": lake.uri, "table": "shop.t"}
+
+
+def read(spark: "SparkSession", options: dict[str, str], **more: object) -> "DataFrame":
+    return spark.read.format("seiche").options(**options, **{k: str(v) for k, v in more.items()}).load()
+
+
+def ids(frame: "DataFrame") -> list[int]:
+    return sorted(row["id"] for row in frame.collect())
+
+
+def test_versions_are_those_of_the_lake(spark: "SparkSession", lake: Any, options: dict[str, str]) -> None:
+    newest = lake.version
+    lake.tag("twenty", newest - 1)
+    assert ids(read(spark, options)) == list(range(30))
+    assert ids(read(spark, options, version=newest - 2)) == list(range(10))
+    assert ids(read(spark, options, version="twenty")) == list(range(20))
+    assert ids(read(spark, options, as_of="2200-01-01")) == list(range(30))
+
+
+def test_columns_filters_and_partitions(spark: "SparkSession", options: dict[str, str]) -> None:
+    frame = read(spark, options, columns="s, id", filter="id >= 5", partitions=3)
+    assert frame.columns == ["s", "id"]
+    assert frame.rdd.getNumPartitions() == 3
+    assert ids(frame) == list(range(5, 30))
+    assert read(spark, options, columns='["x"]').columns == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "wanted"),
+    [
+        ("id > 25", range(26, 30)),
+        ("id = 7", [7]),
+        ("id in (1, 2, 99)", [1, 2]),
+        ("not id >= 3", [0, 1, 2]),
+        ("s = 'row 4'", [4]),
+        ("s = 'it''s'", []),
+        ("s like 'row 2%'", [2, *range(20, 30)]),
+        ("x is not null and id <= 1", [0, 1]),
+        ("id + 1 = 5", [4]),
+        ("x = 1.5", [3]),
+    ],
+)
+def test_filters_of_spark_are_evaluated_while_reading_or_after(
+    spark: "SparkSession", options: dict[str, str], condition: str, wanted: Any
+) -> None:
+    assert ids(read(spark, options).where(condition)) == list(wanted)
+
+
+def test_it_works_with_push_down_switched_off(spark: "SparkSession", options: dict[str, str]) -> None:
+    """Spark refuses readers that could push filters down then, and off is what it is by default."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        assert ids(read(spark, options).where("id > 25")) == [26, 27, 28, 29]
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def test_a_frame_stays_at_the_version_it_was_planned_on(
+    spark: "SparkSession", lake: Any, options: dict[str, str]
+) -> None:
+    frame = lake.spark(spark).read("shop.t")
+    lake.table("shop.t").delete("id < 20")
+    lake.table("shop.t").compact()
+    assert ids(frame) == list(range(30))
+    assert ids(read(spark, options)) == list(range(20, 30))
+
+
+def test_append_and_overwrite(spark: "SparkSession", lake: Any, options: dict[str, str]) -> None:
+    more = spark.range(30, 40).selectExpr("cast(id as string) as s", "id")
+    more.write.format("seiche").options(**options).mode("append").save()
+    found = lake.table("shop.t").to_arrow()
+    assert sorted(found["id"].to_pylist()) == list(range(40))
+    assert found["x"].null_count == 10
+    more.write.format("seiche").options(**options).mode("overwrite").save()
+    assert lake.table("shop.t").schema == SCHEMA
+    assert sorted(lake.table("shop.t").to_arrow()["id"].to_pylist()) == list(range(30, 40))
+    more.write.format("seiche").options(**options, overwrite_schema="true").mode("overwrite").save()
+    assert lake.table("shop.t").schema.names == ["s", "id"]
+
+
+def test_a_write_is_one_version_of_the_lake(spark: "SparkSession", lake: Any, options: dict[str, str]) -> None:
+    before = lake.version
+    spark.range(1000).repartition(7).write.format("seiche").options(**options).mode("append").save()
+    assert lake.version == before + 1
+    assert lake.table("shop.t").to_arrow().num_rows == 1030
+
+
+def test_no_rows_and_empty_partitions(spark: "SparkSession", lake: Any, options: dict[str, str]) -> None:
+    none = spark.range(10).where("id > 100")
+    none.write.format("seiche").options(**options).mode("append").save()
+    with lake.transaction(spark=spark) as tx:
+        assert not tx.append("shop.t", none).changed
+        assert tx.append("shop.t", spark.range(3).repartition(8)).rows == 3
+        tx.overwrite("shop.t", none)
+        assert tx.count("shop.t") == 0
+        assert tx.read("shop.t").collect() == []
+    assert read(spark, options).collect() == []
+
+
+def test_a_thousand_columns(spark: "SparkSession", lake: Any) -> None:
+    names = [f"c{number}" for number in range(1000)]
+    lake.create_table("shop.wide", pa.schema([(name, pa.int32()) for name in names]))
+    frame = spark.range(5).selectExpr(*(f"cast(id * {n} as int) as {name}" for n, name in enumerate(names)))
+    with lake.transaction(spark=spark) as tx:
+        tx.append("shop.wide", frame)
+        tx.update("shop.wide", {"c7": "c8"}, "c1 = 2")
+        (row,) = tx.read("shop.wide", columns=["c7", "c999"], filter="c1 = 2").collect()
+    assert tuple(row) == (16, 1998)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"tabel": "x"}, "'tabel' is unknown"),
+        ({"version": "9999"}, "9999"),
+        ({"filter": "nothing = 1"}, "the filter is refused"),
+        ({"columns": "id,nope"}, "nope"),
+        ({"partitions": "none"}, "positive number"),
+    ],
+)
+def test_bad_options_are_named(
+    spark: "SparkSession", options: dict[str, str], more: dict[str, str], message: str
+) -> None:
+    with pytest.raises(Exception, match=message):
+        read(spark, options, **more).collect()
+
+
+def test_columns_that_do_not_fit_are_refused_before_anything_runs(
+    spark: "SparkSession", lake: Any, options: dict[str, str]
+) -> None:
+    before = lake.version
+    for frame in (spark.range(3).selectExpr("id", "1 as y"), spark.range(3).selectExpr("'a' as id")):
+        with pytest.raises(Exception, match=r"the table has no column 'y'|column 'id' has the type int64"):
+            frame.write.format("seiche").options(**options).mode("append").save()
+    assert lake.version == before
+
+
+def fail_once(folder: str, batches: Any) -> Any:
+    """Give the rows on, but the first attempt of the first task dies after the writer behind it has them all."""
+    yield from batches
+    context = TaskContext.get()
+    assert context is not None
+    if context.partitionId() == 0 and context.attemptNumber() == 0:
+        Path(folder, "failed").touch()
+        raise RuntimeError("planted")
+
+
+def test_an_aborted_job_commits_nothing(
+    spark: "SparkSession", lake: Any, options: dict[str, str], tmp_path: Path
+) -> None:
+
+    before = lake.version
+    frame = spark.range(1000).repartition(3).mapInArrow(partial(fail_once, str(tmp_path)), "id long")
+    with pytest.raises(Exception, match="planted"):
+        frame.write.format("seiche").options(**options).mode("append").save()
+    assert (tmp_path / "failed").exists()
+    assert lake.version == before
+
+
+def test_a_commit_that_is_asked_for_twice_happens_once(lake: Any, options: dict[str, str]) -> None:
+    """Spark's driver may call it again when an answer is lost; and tasks that ran twice leave files behind."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from seiche.spark.options import Options
+
+    writer = TableWriter(Options.of(options), StructType([StructField("id", LongType())]), overwrite=False)
+    batch = pa.RecordBatch.from_arrays([pa.array(range(5), pa.int64())], names=["id"])
+    writer.write(iter([batch]))  # an attempt whose result nobody takes
+    message = writer.write(iter([batch]))
+    writer.commit([message, None])
+    writer.abort([message])
+    writer.commit([message, None])
+    assert lake.table("shop.t").to_arrow().num_rows == 35
+    assert isinstance(message, FragmentsWritten)
+
+
+def test_spark_finds_the_format_by_itself() -> None:
+    import pyspark_seiche
+
+    assert pyspark_seiche.DefaultSource is source.SeicheSource

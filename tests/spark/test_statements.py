@@ -1,0 +1,304 @@
+"""Statements that Spark executes, against what plain data frames and Python make of the same rows."""
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as fn
+
+from seiche.errors import InvalidInput, RetryableConflict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("s", pa.string())])
+
+Row = tuple[int | None, int | None, str | None]
+keys = st.one_of(st.none(), st.integers(0, 12))
+values = st.tuples(st.one_of(st.none(), st.integers(-5, 5)), st.one_of(st.none(), st.sampled_from(["a", "b", "ü"])))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[list[Row]]:
+    """Rows in up to three fragments. Keys are not unique: a table need not keep them so."""
+    parts = draw(st.lists(st.lists(st.tuples(keys, values), max_size=6), max_size=3))
+    return [[(key, *rest) for key, rest in part] for part in parts]
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> list[Row]:
+    """Rows of which no two have the same key."""
+    chosen = draw(st.lists(st.tuples(keys, values), max_size=8, unique_by=lambda item: item[0]))
+    return [(key, *rest) for key, rest in chosen]
+
+
+def as_rows(parts: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in parts], schema=SCHEMA)
+
+
+def held(table: pa.Table) -> list[Row]:
+    return ordered([tuple(row.values()) for row in table.select(SCHEMA.names).to_pylist()])
+
+
+def ordered(rows: Any) -> list[Row]:
+    return sorted(rows, key=repr)
+
+
+def table_with(lake: Any, parts: list[list[Row]], name: str, *, stable: bool) -> str:
+    with lake.transaction() as tx:
+        tx.create_table(name, SCHEMA, stable_row_ids=stable)
+    for part in parts:
+        lake.table(name).append(as_rows(part))
+    return name
+
+
+FEW = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+
+
+class Names:
+    """A new name for each example: the lake is shared by all of one test."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def next(self) -> str:
+        self.count += 1
+        return f"shop.t{self.count}"
+
+
+def sql_greater(one: int | None, other: int | None) -> bool:
+    return one is not None and other is not None and one > other
+
+
+def merged(table: list[Row], data: list[Row]) -> tuple[list[Row], dict[str, int]]:
+    """What the merge below shall do, row by row."""
+    by_key = {row[0]: row for row in data if row[0] is not None}
+    found: list[Row] = []
+    counts = {"inserted": 0, "updated": 0, "deleted": 0}
+    for row in table:
+        match = by_key.get(row[0]) if row[0] is not None else None
+        if match is not None and match[2] == "b":
+            counts["deleted"] += 1
+        elif match is not None and sql_greater(match[1], row[1]):
+            counts["updated"] += 1
+            total = None if match[1] is None or row[1] is None else match[1] + row[1]
+            found.append((row[0], total, match[2]))
+        elif match is not None:
+            counts["updated"] += 1
+            found.append(match)
+        elif row[2] == "a":
+            counts["updated"] += 1
+            found.append((row[0], -1, row[2]))
+        else:
+            found.append(row)
+    there = {row[0] for row in table if row[0] is not None}
+    for row in data:
+        if row[0] not in there and row[2] != "ü":
+            counts["inserted"] += 1
+            found.append(row if row[2] == "a" else (row[0], 0, None))
+    return ordered(found), counts
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_merge_with_all_clauses(spark: "SparkSession", lake: Any, stable: bool) -> None:
+    names = Names()
+
+    @FEW
+    @given(tables(), sources())
+    def check(parts: list[list[Row]], data: list[Row]) -> None:
+        name = table_with(lake, parts, names.next(), stable=stable)
+        frame = spark.createDataFrame(data, "id long, n int, s string")
+        with lake.transaction(spark=spark) as tx:
+            result = (
+                tx.merge(name, frame, on="id")
+                .when_matched_delete("source.s = 'b'")
+                .when_matched_update({"n": "source.n + target.n", "s": "source.s"}, "source.n > target.n")
+                .when_matched_update_all()
+                .when_not_matched_insert_all("s = 'a'")
+                .when_not_matched_insert({"id": "id", "n": "0"}, "s is null or source.s != 'ü'")
+                .when_not_matched_by_source_update({"n": "-1"}, "s = 'a'")
+                .execute()
+            )
+            wanted, counts = merged([row for part in parts for row in part], data)
+            assert ordered(map(tuple, tx.read(name).collect())) == wanted
+        assert held(lake.table(name).to_arrow()) == wanted
+        if any(counts.values()):
+            assert {kind: result.notes[kind] for kind in counts} == counts
+
+    check()
+
+
+def test_delete_and_update_like_plain_frames(spark: "SparkSession", lake: Any) -> None:
+    names = Names()
+
+    @FEW
+    @given(tables(), st.sampled_from(["n > 0", "s = 'a' or id is null", "id in (1, 2, 3)", "not (n < 0)"]))
+    def check(parts: list[list[Row]], condition: str) -> None:
+        name = table_with(lake, parts, names.next(), stable=False)
+        plain = spark.createDataFrame([row for part in parts for row in part], "id long, n int, s string")
+        with lake.transaction(spark=spark) as tx:
+            tx.update(name, {"n": "coalesce(n, 0) * 2", "s": fn.concat(fn.col("s"), fn.lit("!"))}, where=condition)
+            holds = fn.coalesce(fn.expr(condition), fn.lit(False))
+            updated = plain.select(
+                "id",
+                fn.when(holds, fn.expr("coalesce(n, 0) * 2")).otherwise(fn.col("n")),
+                fn.when(holds, fn.concat("s", fn.lit("!"))).otherwise(fn.col("s")),
+            ).toDF("id", "n", "s")
+            assert ordered(map(tuple, tx.read(name).collect())) == ordered(map(tuple, updated.collect()))
+            tx.delete(name, "n >= 4 or n is null")
+        left = updated.where("not (n >= 4 or n is null)").collect()
+        assert held(lake.table(name).to_arrow()) == ordered(map(tuple, left))
+
+    check()
+
+
+def test_row_ids_stay_with_their_rows(spark: "SparkSession", lake: Any) -> None:
+    name = table_with(
+        lake, [[(k, k, "a") for k in range(5)], [(k, k, "b") for k in range(5, 9)]], "shop.t", stable=True
+    )
+
+    def ids() -> dict[int, int]:
+        found = lake.table(name).to_lance().to_table(columns=["id"], with_row_id=True).to_pydict()
+        return dict(zip(found["id"], found["_rowid"], strict=True))
+
+    before = ids()
+    data = spark.createDataFrame([(3, 30, "x"), (7, 70, "x"), (20, 1, "x")], "id long, n int, s string")
+    with lake.transaction(spark=spark) as tx:
+        tx.update(name, {"n": "n + 100"}, "id % 2 = 0")
+        tx.merge(name, data, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+    after = ids()
+    assert {key: after[key] for key in before} == before
+    assert after[20] not in before.values()
+
+
+def test_two_rows_of_the_data_for_one_row_are_refused(spark: "SparkSession", lake: Any) -> None:
+    name = table_with(lake, [[(1, 1, "a"), (2, 2, "a")]], "shop.t", stable=False)
+    version = lake.version
+    twice = spark.createDataFrame([(1, 5, "x"), (1, 6, "y")], "id long, n int, s string").repartition(2)
+    new = spark.createDataFrame([(9, 5, "x"), (9, 6, "y"), (None, 0, "z"), (None, 0, "z")], twice.schema)
+    with pytest.raises(InvalidInput, match="match the same row"), lake.transaction(spark=spark) as tx:
+        tx.merge(name, twice, on="id").when_matched_update_all().execute()
+    with pytest.raises(InvalidInput, match="the key id=9"), lake.transaction(spark=spark) as tx:
+        tx.merge(name, new, on="id").when_not_matched_insert_all().execute()
+    assert lake.version == version
+    with lake.transaction(spark=spark) as tx:
+        # Nobody asked for these to do anything, and nulls are never equal.
+        tx.merge(name, twice.union(new.where("id is null")), on="id").when_not_matched_insert_all().execute()
+    assert held(lake.table(name).to_arrow()).count((None, 0, "z")) == 2
+
+
+def test_a_condition_beside_the_key_and_without_one(spark: "SparkSession", lake: Any) -> None:
+    name = table_with(lake, [[(1, 1, "a"), (2, 2, "b")]], "shop.t", stable=False)
+    data = spark.createDataFrame([(1, 10, "a"), (2, 20, "z")], "id long, n int, s string")
+    with lake.transaction(spark=spark) as tx:
+        (
+            tx.merge(name, data, on="id", condition="target.s = source.s")
+            .when_matched_update({"n": "source.n"})
+            .when_not_matched_insert_all()
+            .execute()
+        )
+        tx.merge(name, data.limit(1), condition="target.n < source.n").when_matched_delete().execute()
+    assert held(lake.table(name).to_arrow()) == [(1, 10, "a"), (2, 20, "z")]
+
+
+def test_two_merges_cannot_both_insert_a_key(spark: "SparkSession", lake: Any) -> None:
+    name = table_with(lake, [[(1, 1, "a")]], "shop.t", stable=False)
+    first, second, third = (lake.transaction(spark=spark) for _ in range(3))
+    for tx, key in ((first, 7), (second, 7), (third, 8)):
+        data = spark.createDataFrame([(key, 0, "x")], "id long, n int, s string")
+        tx.merge(name, data, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+    first.commit()
+    with pytest.raises(RetryableConflict):
+        second.commit()
+    third.commit()
+    assert [row[0] for row in held(lake.table(name).to_arrow())] == [1, 7, 8]
+
+
+def test_what_others_commit_meanwhile_is_kept(spark: "SparkSession", lake: Any) -> None:
+    name = table_with(lake, [[(k, k, "a") for k in range(6)]], "shop.t", stable=False)
+    tx = lake.transaction(spark=spark)
+    tx.update(name, {"n": "0"}, "id = 1")
+    tx.delete(name, fn.col("id") == 2)
+    lake.table(name).delete("id = 3")
+    lake.table(name).append(as_rows([(9, 9, "z")]))
+    tx.commit()
+    assert [row[:2] for row in held(lake.table(name).to_arrow())] == [(0, 0), (1, 0), (4, 4), (5, 5), (9, 9)]
+
+
+def test_many_tables_at_once_or_not_at_all(spark: "SparkSession", lake: Any) -> None:
+    for name in ("shop.a", "shop.b"):
+        table_with(lake, [[(1, 1, "a")]], name, stable=False)
+    version = lake.version
+    rows = spark.createDataFrame([(5, 5, "x")], "id long, n int, s string")
+    tx = lake.transaction(spark=spark)
+    tx.append("shop.a", rows)
+    tx.delete("shop.b", "true")
+    tx.rollback()
+    assert lake.version == version
+    with lake.transaction(spark=spark, isolation="serializable") as tx:
+        tx.append("shop.a", rows)
+        tx.delete("shop.b", "true")
+        tx.append("shop.b", tx.read("shop.a").where("id > 1"))
+    assert lake.version == version + 1
+    assert [len(held(lake.table(name).to_arrow())) for name in ("shop.a", "shop.b")] == [2, 1]
+
+
+def test_frames_go_into_plain_transactions_and_tables(spark: "SparkSession", lake: Any) -> None:
+    name = table_with(lake, [], "shop.t", stable=False)
+    rows = spark.createDataFrame([(k, k, "x") for k in range(4)], "id long, n int, s string")
+    with lake.transaction() as tx:
+        tx.append(name, rows)
+    lake.table(name).append(rows.where("id = 0"))
+    lake.table(name).merge(rows.selectExpr("id + 2 as id", "n", "s"), on="id").when_not_matched_insert_all().execute()
+    assert [row[0] for row in held(lake.table(name).to_arrow())] == [0, 0, 1, 2, 3, 4, 5]
+    with lake.transaction(spark=spark) as tx:
+        tx.merge(name, as_rows([(1, 50, "y")]), on="id").when_matched_update_all().execute()
+    assert (1, 50, "y") in held(lake.table(name).to_arrow())
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        (lambda tx, df: tx.update("shop.t", {"nope": "1"}), "no column 'nope'"),
+        (lambda tx, df: tx.delete("shop.t", " "), "a condition in SQL is needed"),
+        (lambda tx, df: tx.merge("shop.t", df, on="id").execute(), "does not say what to do"),
+        (lambda tx, df: tx.merge("shop.t", df).when_matched_delete().execute(), "the merge has no key"),
+        (lambda tx, df: tx.merge("shop.t", df, on="x").when_matched_delete().execute(), "no column 'x' to merge on"),
+        (
+            lambda tx, df: tx.merge("shop.t", df, on="id").when_matched_update({"id": "source.id"}).execute(),
+            "part of the key",
+        ),
+        (
+            lambda tx, df: tx.merge("shop.t", df, on="id").when_matched_delete().when_matched_update_all().execute(),
+            "never reached",
+        ),
+        (lambda tx, df: tx.append("shop.t", df.selectExpr("id", "1 as more")), "no column 'more'"),
+        (lambda tx, df: tx.merge("shop.t", df, on="id", retries=1), "does not know retries"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(spark: "SparkSession", lake: Any, statement: Any, message: str) -> None:
+    table_with(lake, [[(1, 1, "a")]], "shop.t", stable=False)
+    rows = spark.createDataFrame([(5, 5, "x")], "id long, n int, s string")
+    with pytest.raises(InvalidInput, match=message), lake.transaction(spark=spark) as tx:
+        statement(tx, rows)
+
+
+def test_nulls_where_none_may_be_are_refused_as_what_they_are(spark: "SparkSession", lake: Any) -> None:
+    lake.create_table("shop.t", pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int64())]))
+    with pytest.raises(InvalidInput, match="'id' must not be null"), lake.transaction(spark=spark) as tx:
+        tx.append("shop.t", spark.createDataFrame([(1, 1), (None, 2)], "id long, n long"))
+    lake.table("shop.t").append([{"id": 1, "n": 1}])
+    with pytest.raises(InvalidInput, match="'id' must not be null"), lake.transaction(spark=spark) as tx:
+        tx.update("shop.t", {"id": "cast(null as long)"})
+
+
+def test_an_index_answers_rightly_after_rows_moved(spark: "SparkSession", lake: Any) -> None:
+    name = table_with(lake, [[(k, k % 7, "a") for k in range(200)]], "shop.t", stable=False)
+    lake.table(name).create_index("n")
+    with lake.transaction(spark=spark) as tx:
+        tx.update(name, {"n": "3"}, "id < 50")
+        tx.delete(name, "id >= 190")
+    wanted = [k for k in range(190) if k < 50 or k % 7 == 3]
+    assert sorted(lake.table(name).to_arrow(filter="n = 3")["id"].to_pylist()) == wanted
