@@ -18,7 +18,28 @@ from seiche.table.table import Table
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("word", pa.string())])
 CONTEXT = multiprocessing.get_context("spawn")
 WRITERS = 2
+LIMIT_SECONDS = 300
 LONG: dict[str, Any] = {"attempts": 1000, "timeout": 120}
+
+
+# Each kind of worker has done its work at least so often before the race may end.
+ENOUGH = 3
+KINDS = ("writing", "rewriting", "indexing", "looking")
+
+
+class Gates:
+    """When the workers begin, how far each kind has come, and when they stop."""
+
+    def __init__(self, workers: int) -> None:
+        self.start, self.stop = CONTEXT.Barrier(workers), CONTEXT.Event()
+        self._counts = CONTEXT.Array("q", len(KINDS))
+
+    def count(self, kind: str, times: int) -> None:
+        self._counts[KINDS.index(kind)] = times
+
+    @property
+    def enough(self) -> bool:
+        return min(self._counts[:]) >= ENOUGH
 
 
 def opened(path: str) -> Table:
@@ -29,13 +50,13 @@ def rows(ids: list[int], k: int) -> pa.Table:
     return pa.table({"id": ids, "k": [k] * len(ids), "word": [f"word{one % 7}" for one in ids]}, schema=SCHEMA)
 
 
-def write(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
+def write(path: str, seed: int, gates: Gates, results: Any) -> None:
     """Append, update and delete rows of one's own, and report what must be there in the end."""
-    table, chance = opened(path), random.Random(number)
+    table, chance = opened(path), random.Random(seed)
     expected: dict[int, int] = {}
-    following, done = number * 1_000_000, {"append": 0, "update": 0, "delete": 0}
-    start.wait()
-    while not stop.is_set():
+    following, done = 1_000_000 * (seed % WRITERS + 1), {"append": 0, "update": 0, "delete": 0}
+    gates.start.wait()
+    while not gates.stop.is_set():
         step = chance.choice(["append", "append", "update", "delete"]) if len(expected) > 20 else "append"
         chosen = chance.sample(sorted(expected), min(len(expected), chance.randrange(1, 6)))
         listed = ", ".join(map(str, chosen))
@@ -54,15 +75,16 @@ def write(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
             for one in chosen:
                 del expected[one]
         done[step] += 1
+        gates.count("writing", min(done.values()))
     results.put(("writer", expected, done))
 
 
-def rewrite(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
+def rewrite(path: str, seed: int, gates: Gates, results: Any) -> None:
     """Compact and reorder, leading indices on in every way there is."""
-    table, chance = opened(path), random.Random(number)
+    table, chance = opened(path), random.Random(seed)
     done = {"compact": 0, "reorder": 0, "lost": 0}
-    start.wait()
-    while not stop.is_set():
+    gates.start.wait()
+    while not gates.stop.is_set():
         step = chance.choice(["compact", "compact", "reorder"])
         index: Any = chance.choice(["remap", "reuse", "drop"])
         try:
@@ -76,15 +98,16 @@ def rewrite(path: str, number: int, start: Any, stop: Any, results: Any) -> None
             done["lost"] += 1
         else:
             done[step] += changed
+            gates.count("rewriting", done["compact"] + done["reorder"])
     results.put(("rewriter", {}, done))
 
 
-def index(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
+def index(path: str, seed: int, gates: Gates, results: Any) -> None:
     """Build, optimise and drop indices."""
-    table, chance = opened(path), random.Random(number)
+    table, chance = opened(path), random.Random(seed)
     done = {"create": 0, "optimize": 0, "drop": 0, "lost": 0}
-    start.wait()
-    while not stop.is_set():
+    gates.start.wait()
+    while not gates.stop.is_set():
         step = chance.choice(["create", "optimize", "optimize", "optimize", "drop"])
         column, kind = chance.choice([("id", "BTREE"), ("k", "BITMAP"), ("word", "INVERTED")])
         try:
@@ -101,19 +124,21 @@ def index(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
                 raise
         else:
             done[step] += 1
+            gates.count("indexing", done["create"] + done["optimize"])
     results.put(("indexer", {}, done))
 
 
-def look(path: str, number: int, start: Any, stop: Any, results: Any) -> None:
+def look(path: str, seed: int, gates: Gates, results: Any) -> None:
     """At versions as they come, compare what the indices answer with what a scan of every row gives."""
-    chance = random.Random(number)
+    chance = random.Random(seed)
     done = {"looks": 0, "indexed": 0}
-    start.wait()
-    while not stop.is_set():
+    gates.start.wait()
+    while not gates.stop.is_set():
         dataset: Any = lance.dataset(path)
         check(dataset, chance)
         done["looks"] += 1
         done["indexed"] += bool(dataset.describe_indices())
+        gates.count("looking", done["indexed"])
     results.put(("looker", {}, done))
 
 
@@ -132,14 +157,11 @@ def check(dataset: Any, chance: random.Random) -> None:
         found = dataset.to_table(columns=["id"], filter=condition)["id"].to_pylist()
         assert sorted(found) == sorted(wanted), (dataset.version, condition)
     if any(one.name == "word_idx" for one in dataset.describe_indices()):
-        found = dataset.to_table(columns=["id", "_score"], full_text_query=word)["id"].to_pylist()
-        assert sorted(found) == sorted(row["id"] for row in everything if row["word"] == word), dataset.version
+        found = sorted(dataset.to_table(columns=["id", "_score"], full_text_query=word)["id"].to_pylist())
+        wanted_ids = sorted(row["id"] for row in everything if row["word"] == word)
+        assert found == wanted_ids, (dataset.version, word, set(found) ^ set(wanted_ids))
 
 
-@pytest.mark.xfail(
-    reason="known defect: after racing compactions a full-text index was seen to differ from a scan",
-    strict=False,  # chance decides whether a run shows it
-)
 @pytest.mark.soak
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable row ids"])
 def test_rewriting_and_indexing_race_with_writers(
@@ -151,17 +173,23 @@ def test_rewriting_and_indexing_race_with_writers(
     for column, kind in (("id", "BTREE"), ("k", "BITMAP"), ("word", "INVERTED")):
         table.create_index(column, kind)
     jobs = [*[write] * WRITERS, rewrite, index, look]
-    start, stop, results = CONTEXT.Barrier(len(jobs) + 1), CONTEXT.Event(), CONTEXT.Queue()
+    gates, results = Gates(len(jobs) + 1), CONTEXT.Queue()
+    first = WRITERS * random.SystemRandom().randrange(10**6)
+    print("seed", first)
     workers = [
-        CONTEXT.Process(target=job, args=(path, number, start, stop, results)) for number, job in enumerate(jobs, 1)
+        CONTEXT.Process(target=job, args=(path, seed, gates, results)) for seed, job in enumerate(jobs, start=first)
     ]
     for worker in workers:
         worker.start()
-    start.wait()
-    deadline = time.monotonic() + effort(6, 120)
-    while time.monotonic() < deadline and all(worker.is_alive() for worker in workers):
+    gates.start.wait()
+    begun = time.monotonic()
+    while all(worker.is_alive() for worker in workers):
+        # On a busy machine a few seconds may not be enough for everybody to get something done.
+        lasted = time.monotonic() - begun
+        if (lasted > effort(6, 120) and gates.enough) or lasted > LIMIT_SECONDS:
+            break
         time.sleep(0.05)
-    stop.set()
+    gates.stop.set()
     reports = []
     for worker in workers:
         while worker.is_alive() or not results.empty():
@@ -180,9 +208,5 @@ def test_rewriting_and_indexing_race_with_writers(
     assert sorted((row["id"], row["k"]) for row in found) == sorted(expected.items())
     for seed in range(20):
         check(final, random.Random(seed))
-    totals = {name: count for _, _, done in reports for name, count in done.items()}
-    assert min(totals["append"], totals["update"], totals["delete"]) >= 3
-    assert totals["compact"] + totals["reorder"] >= 3
-    assert totals["optimize"] + totals["create"] >= 3
-    assert totals["looks"] >= 3
+    assert gates.enough
     assert final.version == len(final.versions())

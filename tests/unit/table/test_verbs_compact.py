@@ -218,6 +218,22 @@ def test_a_rewrite_that_loses_is_not_written_twice(tmp_path: Path) -> None:
     assert sorted(ids(table)) == [one for one in range(60) if one % 5 and one != 2]
 
 
+def test_what_becomes_good_after_ids_were_reserved_waits_for_the_next_round(tmp_path: Path, stable: bool) -> None:
+    """An index that covers a part of a group hinders it; when that index goes, no id is there for the group."""
+    table = verb_table(tmp_path / "t", fragments=4, delete=None, stable_row_ids=stable)
+    plan = table.compaction(target_rows_per_fragment=20)
+    results = [plan.execute(task) for task in plan.plan()]
+    assert [result.portion.ids for result in results] == [(0, 1), (2, 3)]
+    build = table.index_build("id")
+    build.commit([build.execute(task) for task in build.plan(4) if task.portion.ids == (2,)])
+    meddle_before_commit(table, lambda other: other.drop_index("id_idx"))
+    done = plan.commit(results)
+    assert done.notes["left_out"] == 1
+    assert table.manifest.fragments.ids() == [2, 3, 4]
+    assert plan.commit(results[1:]).notes["fragments_removed"] == 2
+    assert ids(table) == list(range(40))
+
+
 def test_an_overwrite_meanwhile_is_not_compacted_away(tmp_path: Path) -> None:
     table = verb_table(tmp_path / "t")
     meddle_before_commit(table, lambda other: other.overwrite(some_rows(2, 500)))

@@ -50,11 +50,16 @@ class Rewriting:
         count = sum(len(one.new) for one in good)
         if not count:
             return self._rewrite(snapshot, good, 0)
-        return Change(ReserveFragments(count), then=lambda made: self._reserved(made, count))
+        return Change(ReserveFragments(count), then=lambda made: self._reserved(made, good, count))
 
-    def _reserved(self, snapshot: Snapshot, count: int) -> Change:
-        """The Rewrite, with the ids that the version of the snapshot has reserved."""
-        good = self._good(snapshot)
+    def _reserved(self, snapshot: Snapshot, counted: Sequence[RewriteResult], count: int) -> Change:
+        """The Rewrite, with the `count` ids that the version of the snapshot has reserved.
+
+        Only for results that were `counted`: when others change an index meanwhile, one more may have become good, and
+        there is no id for it.
+        """
+        still = self._good(snapshot)
+        good = [one for one in counted if one in still]
         if not good:
             raise self._stale()
         return self._rewrite(snapshot, good, snapshot.manifest.max_fragment_id - count + 1)
