@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 
 from seiche import SeicheError, __version__
-from seiche.cli import care, demo, history, lake, run, store
+from seiche.cli import care, demo, history, lake, run, serve, store
 from seiche.cli.failures import ExitCode, describe, describe_usage, exit_code
 from seiche.cli.output import print_line
 
@@ -48,6 +48,7 @@ app.command()(care.gc)
 app.command()(care.trash)
 app.command()(care.fsck)
 app.command()(care.health)
+app.command()(serve.serve)
 
 
 def _print_version(wanted: bool) -> None:

@@ -22,10 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bseiche/service/common.proto\x12\x15seiche.transaction.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"_\n\nResourceId\x12\x12\n\naccount_id\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x31\n\x04kind\x18\x03 \x01(\x0e\x32#.seiche.transaction.v1.ResourceKind\"Y\n\x0cPrecondition\x12\x1d\n\x10\x65xpected_version\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\rexpected_etag\x18\x02 \x01(\tB\x13\n\x11_expected_version\"\x1d\n\x0eIdempotencyKey\x12\x0b\n\x03key\x18\x01 \x01(\t\"\x94\x03\n\x05Table\x12\x36\n\x0bresource_id\x18\x01 \x01(\x0b\x32!.seiche.transaction.v1.ResourceId\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x35\n\ncatalog_id\x18\x04 \x01(\x0b\x32!.seiche.transaction.v1.ResourceId\x12\x37\n\x0cnamespace_id\x18\x05 \x01(\x0b\x32!.seiche.transaction.v1.ResourceId\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bschema_json\x18\x07 \x01(\t\x12@\n\nproperties\x18\x63 \x03(\x0b\x32,.seiche.transaction.v1.Table.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xca\x02\n\x05\x45rror\x12.\n\x04\x63ode\x18\x01 \x01(\x0e\x32 .seiche.transaction.v1.ErrorCode\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x38\n\x06params\x18\x03 \x03(\x0b\x32(.seiche.transaction.v1.Error.ParamsEntry\x12:\n\x07\x63ontext\x18\x04 \x03(\x0b\x32).seiche.transaction.v1.Error.ContextEntry\x12\x13\n\x0bmessage_key\x18\x05 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x06 \x01(\t\x1a-\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a.\n\x0c\x43ontextEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*V\n\x0cResourceKind\x12\x12\n\x0eRK_UNSPECIFIED\x10\x00\x12\x0c\n\x08RK_TABLE\x10\x04\x12\x10\n\x0cRK_CONNECTOR\x10\x07\x12\x12\n\x0eRK_TRANSACTION\x10\x0f*\xb6\x02\n\tErrorCode\x12\x12\n\x0eMC_UNSPECIFIED\x10\x00\x12\x18\n\x14MC_PERMISSION_DENIED\x10\x01\x12\x10\n\x0cMC_NOT_FOUND\x10\x02\x12\x1a\n\x16MC_PRECONDITION_FAILED\x10\x03\x12\x17\n\x13MC_INVALID_ARGUMENT\x10\x04\x12\x0f\n\x0bMC_CONFLICT\x10\x05\x12\x13\n\x0fMC_RATE_LIMITED\x10\x06\x12\x17\n\x13MC_SNAPSHOT_EXPIRED\x10\x07\x12\x16\n\x12MC_UNAUTHENTICATED\x10\x08\x12\x0f\n\x0bMC_INTERNAL\x10\t\x12\x12\n\x0eMC_UNAVAILABLE\x10\n\x12\x0e\n\nMC_TIMEOUT\x10\x0b\x12\x10\n\x0cMC_CANCELLED\x10\x0c\x12\x16\n\x12MC_ABORT_RETRYABLE\x10\rb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bseiche/service/common.proto\x12\x15seiche.transaction.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"_\n\nResourceId\x12\x12\n\naccount_id\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x31\n\x04kind\x18\x03 \x01(\x0e\x32#.seiche.transaction.v1.ResourceKind\"Y\n\x0cPrecondition\x12\x1d\n\x10\x65xpected_version\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\rexpected_etag\x18\x02 \x01(\tB\x13\n\x11_expected_version\"\x1d\n\x0eIdempotencyKey\x12\x0b\n\x03key\x18\x01 \x01(\t\"\x94\x03\n\x05Table\x12\x36\n\x0bresource_id\x18\x01 \x01(\x0b\x32!.seiche.transaction.v1.ResourceId\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x35\n\ncatalog_id\x18\x04 \x01(\x0b\x32!.seiche.transaction.v1.ResourceId\x12\x37\n\x0cnamespace_id\x18\x05 \x01(\x0b\x32!.seiche.transaction.v1.ResourceId\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bschema_json\x18\x07 \x01(\t\x12@\n\nproperties\x18\x63 \x03(\x0b\x32,.seiche.transaction.v1.Table.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xca\x02\n\x05\x45rror\x12.\n\x04\x63ode\x18\x01 \x01(\x0e\x32 .seiche.transaction.v1.ErrorCode\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x38\n\x06params\x18\x03 \x03(\x0b\x32(.seiche.transaction.v1.Error.ParamsEntry\x12:\n\x07\x63ontext\x18\x04 \x03(\x0b\x32).seiche.transaction.v1.Error.ContextEntry\x12\x13\n\x0bmessage_key\x18\x05 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x06 \x01(\t\x1a-\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a.\n\x0c\x43ontextEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"N\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12%\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x14.google.protobuf.Any*V\n\x0cResourceKind\x12\x12\n\x0eRK_UNSPECIFIED\x10\x00\x12\x0c\n\x08RK_TABLE\x10\x04\x12\x10\n\x0cRK_CONNECTOR\x10\x07\x12\x12\n\x0eRK_TRANSACTION\x10\x0f*\xb6\x02\n\tErrorCode\x12\x12\n\x0eMC_UNSPECIFIED\x10\x00\x12\x18\n\x14MC_PERMISSION_DENIED\x10\x01\x12\x10\n\x0cMC_NOT_FOUND\x10\x02\x12\x1a\n\x16MC_PRECONDITION_FAILED\x10\x03\x12\x17\n\x13MC_INVALID_ARGUMENT\x10\x04\x12\x0f\n\x0bMC_CONFLICT\x10\x05\x12\x13\n\x0fMC_RATE_LIMITED\x10\x06\x12\x17\n\x13MC_SNAPSHOT_EXPIRED\x10\x07\x12\x16\n\x12MC_UNAUTHENTICATED\x10\x08\x12\x0f\n\x0bMC_INTERNAL\x10\t\x12\x12\n\x0eMC_UNAVAILABLE\x10\n\x12\x0e\n\nMC_TIMEOUT\x10\x0b\x12\x10\n\x0cMC_CANCELLED\x10\x0c\x12\x16\n\x12MC_ABORT_RETRYABLE\x10\rb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,24 +39,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ERROR_PARAMSENTRY']._serialized_options = b'8\001'
   _globals['_ERROR_CONTEXTENTRY']._loaded_options = None
   _globals['_ERROR_CONTEXTENTRY']._serialized_options = b'8\001'
-  _globals['_RESOURCEKIND']._serialized_start=1046
-  _globals['_RESOURCEKIND']._serialized_end=1132
-  _globals['_ERRORCODE']._serialized_start=1135
-  _globals['_ERRORCODE']._serialized_end=1445
-  _globals['_RESOURCEID']._serialized_start=87
-  _globals['_RESOURCEID']._serialized_end=182
-  _globals['_PRECONDITION']._serialized_start=184
-  _globals['_PRECONDITION']._serialized_end=273
-  _globals['_IDEMPOTENCYKEY']._serialized_start=275
-  _globals['_IDEMPOTENCYKEY']._serialized_end=304
-  _globals['_TABLE']._serialized_start=307
-  _globals['_TABLE']._serialized_end=711
-  _globals['_TABLE_PROPERTIESENTRY']._serialized_start=662
-  _globals['_TABLE_PROPERTIESENTRY']._serialized_end=711
-  _globals['_ERROR']._serialized_start=714
-  _globals['_ERROR']._serialized_end=1044
-  _globals['_ERROR_PARAMSENTRY']._serialized_start=951
-  _globals['_ERROR_PARAMSENTRY']._serialized_end=996
-  _globals['_ERROR_CONTEXTENTRY']._serialized_start=998
-  _globals['_ERROR_CONTEXTENTRY']._serialized_end=1044
+  _globals['_RESOURCEKIND']._serialized_start=1153
+  _globals['_RESOURCEKIND']._serialized_end=1239
+  _globals['_ERRORCODE']._serialized_start=1242
+  _globals['_ERRORCODE']._serialized_end=1552
+  _globals['_RESOURCEID']._serialized_start=114
+  _globals['_RESOURCEID']._serialized_end=209
+  _globals['_PRECONDITION']._serialized_start=211
+  _globals['_PRECONDITION']._serialized_end=300
+  _globals['_IDEMPOTENCYKEY']._serialized_start=302
+  _globals['_IDEMPOTENCYKEY']._serialized_end=331
+  _globals['_TABLE']._serialized_start=334
+  _globals['_TABLE']._serialized_end=738
+  _globals['_TABLE_PROPERTIESENTRY']._serialized_start=689
+  _globals['_TABLE_PROPERTIESENTRY']._serialized_end=738
+  _globals['_ERROR']._serialized_start=741
+  _globals['_ERROR']._serialized_end=1071
+  _globals['_ERROR_PARAMSENTRY']._serialized_start=978
+  _globals['_ERROR_PARAMSENTRY']._serialized_end=1023
+  _globals['_ERROR_CONTEXTENTRY']._serialized_start=1025
+  _globals['_ERROR_CONTEXTENTRY']._serialized_end=1071
+  _globals['_STATUS']._serialized_start=1073
+  _globals['_STATUS']._serialized_end=1151
 # @@protoc_insertion_point(module_scope)

@@ -209,8 +209,12 @@ class Service:
         properties: Mapping[str, str] | None = None,
         work: bytes = b"",
         request_hash: str = "",
+        look: bool = True,
     ) -> None:
-        """As `execute`, for those who do not want to wait: `done` is called with the answer, from another thread."""
+        """As `execute`, for those who do not want to wait: `done` is called with the answer, from another thread.
+
+        Without `look` storage is not asked what is new before anything is refused.
+        """
         given = dict(properties or {})
         if given:
             _check_properties(given)
@@ -224,7 +228,7 @@ class Service:
         if work:
             plan = Plan(tx, base, properties=given, work=work, flushed=True)
         else:
-            wanted = self._wanted(tx, changes, {})
+            wanted = self._wanted(tx, changes, {}, look=look)
             decoded = {one.table: decode(one.data, one.table) for one in wanted if one.kind == "operation"}
             plan = Plan(tx, base, wanted, given, flushed=given.get(FLUSHED) == "true", decoded=decoded)
         self.group.submit(Ticket(tx, done, record, plan))
@@ -278,7 +282,9 @@ class Service:
             raise refused("the transaction was prepared with other changes", "prepare.mismatch")
         return done
 
-    def _wanted(self, tx: str, changes: Sequence[Change], reserved: Mapping[str, Name]) -> list[Wanted]:
+    def _wanted(
+        self, tx: str, changes: Sequence[Change], reserved: Mapping[str, Name], *, look: bool = True
+    ) -> list[Wanted]:
         most = self.settings.max_operations
         if most is not None and len(changes) > most:
             raise refused(f"{len(changes)} changes are more than {most}", "POINTER_TXN_TOO_LARGE")
@@ -286,8 +292,8 @@ class Service:
         try:
             return self._resolver(state, tx, reserved).all(changes)
         except SeicheError:
-            # What this server knows may be old: others make tables too. If it is, look again.
-            newer = self.lake.states.latest()
+            # What this server knows may be old: others make tables too.
+            newer = self.lake.states.latest() if look else state
             if newer.version == state.version:
                 raise
             return self._resolver(newer, tx, reserved).all(changes)

@@ -72,7 +72,7 @@ def _create(definition: TableDefinition, transaction: Transaction, properties: d
     if not definition.name or not definition.namespace:
         raise refused("a new table needs a name and a namespace", "TABLE_INTENT_INVALID_PAYLOAD")
     full = _name(definition, ())
-    transaction._check_free(full)
+    transaction.check_free(full)
     row, base, change = creation(
         full, _schema(definition), transaction.runtime, properties=properties, stable_row_ids=False
     )

@@ -1,0 +1,101 @@
+"""`seiche serve`: the transaction service of one lake, or of the lakes in a configuration file."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import seiche
+from seiche.cli.output import print_line
+from seiche.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from seiche.service.server import Server
+
+__all__ = ["serve"]
+
+_PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "taskName"}
+
+
+class _Lines(logging.Formatter):
+    """One JSON object for each line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": self.formatTime(record), "level": record.levelname.lower(), "message": record.getMessage()}
+        line |= {name: value for name, value in record.__dict__.items() if name not in _PLAIN}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def serve(
+    uri: Annotated[str | None, typer.Argument(help="The lake; not needed if --config names lakes.")] = None,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for any free one.")] = 7447,
+    state: Annotated[
+        str | None, typer.Option(help="Where undecided transactions are kept: sqlite:///file or postgresql://...")
+    ] = None,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Let everybody on this machine in.")] = False,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with accounts, tokens and OIDC.")] = None,
+    catalog: Annotated[str, typer.Option(help="What the lake is called in catalog.namespace.table.")] = "lake",
+    max_operations: Annotated[
+        int | None, typer.Option(min=1, help="The most changes that one transaction may have.")
+    ] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Where to answer GET /metrics.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="The server's certificate (PEM).")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
+    client_ca: Annotated[Path | None, typer.Option(help="Clients need a certificate of this authority (PEM).")] = None,
+) -> None:
+    """Serve transactions over gRPC until interrupted."""
+    try:
+        from seiche.service.host import DEFAULT_ACCOUNT, Config, Host, read_config
+        from seiche.service.server import Ports, Server
+    except ImportError as error:
+        raise InvalidInput(f"serving needs {error.name}", remedy="Install `seiche[server]`.") from error
+    from seiche.service.core import Settings
+
+    found = Config() if config is None else read_config(config)
+    lakes = dict(found.accounts)
+    if uri is not None:
+        lakes[DEFAULT_ACCOUNT] = uri
+    if not lakes:
+        raise InvalidInput("there is no lake to serve", remedy="Give its URI, or accounts in --config.")
+    ports = Ports(host, port, metrics_port, tls_cert, tls_key, client_ca)
+    if no_auth and not ports.loopback:
+        raise InvalidInput("--no-auth is for loopback addresses only", remedy="Listen at 127.0.0.1, or give tokens.")
+    if found.authenticator is None and not no_auth:
+        raise InvalidInput("nobody could call this server", remedy="Give tokens in --config, or --no-auth.")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    running = Host(
+        lakes,
+        state or _default_state(next(iter(lakes.values()))),
+        authenticator=None if no_auth else found.authenticator,
+        settings=Settings(catalog=catalog, max_operations=max_operations),
+    )
+    asyncio.run(_until_stopped(Server(running, ports)))
+
+
+async def _until_stopped(server: "Server") -> None:
+    await server.start()
+    print_line(f"listening at grpc://{server.ports.host}:{server.port}")
+    sys.stdout.flush()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
+    await server.stop()
+
+
+def _default_state(uri: str) -> str:
+    """A file of this user's, named after the lake: it lasts, and a second server on this machine shares it."""
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "seiche"
+    base.mkdir(parents=True, exist_ok=True)
+    return f"sqlite://{base / seiche.open(uri).state().definition.id}.db"

@@ -1,0 +1,145 @@
+"""Who calls, and what they may do. The account comes from the principal, never from the request."""
+
+import hashlib
+import hmac
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from seiche.errors import InvalidInput, PermissionDenied, Unavailable
+
+__all__ = ["READ", "WRITE", "Authenticator", "Nobody", "OpenIdConnect", "Principal", "Tokens"]
+
+READ: Final = "table.read"
+WRITE: Final = "table.write"
+_ALL: Final = frozenset({READ, WRITE})
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """One who may call, for one account."""
+
+    account: str
+    permissions: frozenset[str] = _ALL
+    name: str = ""
+
+    def require(self, permission: str) -> None:
+        """`PermissionDenied` if the principal may not do this."""
+        if permission not in self.permissions:
+            raise PermissionDenied(
+                f"{self.name or self.account} has no permission {permission}",
+                remedy="Ask whoever runs the server for it.",
+                reason="permission.missing",
+                permission=permission,
+            )
+
+
+class Authenticator(ABC):
+    """Tells who stands behind the `authorization` of a call."""
+
+    @abstractmethod
+    def principal(self, authorization: str | None) -> Principal:
+        """`PermissionDenied` with the reason `unauthenticated` if nobody can be told."""
+
+
+class Nobody(Authenticator):
+    """Everybody may do everything, as one account. For one machine that trusts itself."""
+
+    def __init__(self, account: str = "default") -> None:
+        self._principal = Principal(account)
+
+    def principal(self, authorization: str | None) -> Principal:
+        return self._principal
+
+
+class Tokens(Authenticator):
+    """Tokens that whoever runs the server gave out. Only their hashes are kept in memory."""
+
+    def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Each entry has a `token` or its `sha256`, an `account`, and `permissions` (both by default)."""
+        self._known: list[tuple[bytes, Principal]] = []
+        for entry in entries:
+            account = str(entry.get("account", ""))
+            if not account or not (entry.get("token") or entry.get("sha256")):
+                raise InvalidInput(
+                    "a token in the server's configuration has no account or no value",
+                    remedy='Write token = "..." or sha256 = "...", and account = "...".',
+                )
+            hashed = entry.get("sha256") or _hash(str(entry["token"])).hex()
+            permissions = frozenset(entry.get("permissions", _ALL))
+            self._known.append(
+                (bytes.fromhex(str(hashed)), Principal(account, permissions, str(entry.get("name", ""))))
+            )
+
+    def principal(self, authorization: str | None) -> Principal:
+        given = _hash(_bearer(authorization))
+        found: Principal | None = None
+        for known, principal in self._known:
+            # All of them, in the same time each: how long it takes says nothing about how near a guess was.
+            if hmac.compare_digest(known, given):
+                found = principal
+        if found is None:
+            raise _unauthenticated("the token is not known")
+        return found
+
+
+class OpenIdConnect(Authenticator):
+    """JWTs of an identity provider, checked against the keys that it publishes."""
+
+    def __init__(
+        self,
+        issuer: str,
+        audience: str,
+        jwks_uri: str,
+        *,
+        account_claim: str = "account",
+        permissions_claim: str = "permissions",
+        algorithms: Sequence[str] = ("RS256", "ES256"),
+        fetch: Any = None,
+    ) -> None:
+        """`fetch` gives the key for a token, for those who have keys of their own."""
+        try:
+            import jwt
+        except ImportError as error:
+            raise InvalidInput("OpenID Connect needs the package PyJWT", remedy="Install `seiche[server]`.") from error
+        self._jwt = jwt
+        self._options: dict[str, Any] = {"issuer": issuer, "audience": audience, "algorithms": list(algorithms)}
+        self._key = fetch or jwt.PyJWKClient(jwks_uri, cache_keys=True).get_signing_key_from_jwt
+        self._account_claim = account_claim
+        self._permissions_claim = permissions_claim
+
+    def principal(self, authorization: str | None) -> Principal:
+        token = _bearer(authorization)
+        try:
+            key = self._key(token)
+            claims = self._jwt.decode(
+                token, getattr(key, "key", key), options={"require": ["exp", "iss", "aud"]}, **self._options
+            )
+        except self._jwt.PyJWKClientConnectionError as error:
+            raise Unavailable(f"the identity provider does not answer: {error}") from error
+        except self._jwt.PyJWTError as error:
+            raise _unauthenticated(f"the token is not valid: {error}") from error
+        account = claims.get(self._account_claim)
+        if not isinstance(account, str) or not account:
+            raise _unauthenticated(f"the token has no claim {self._account_claim!r}")
+        granted = claims.get(self._permissions_claim, ())
+        words = granted.split() if isinstance(granted, str) else granted
+        return Principal(account, frozenset(map(str, words)) & _ALL, str(claims.get("sub", "")))
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _bearer(authorization: str | None) -> str:
+    kind, _, token = (authorization or "").partition(" ")
+    if kind.lower() != "bearer" or not token.strip():
+        raise _unauthenticated("the call has no bearer token")
+    return token.strip()
+
+
+def _unauthenticated(message: str) -> PermissionDenied:
+    return PermissionDenied(
+        message, remedy="Send `authorization: Bearer <token>` with a token for this server.", reason="unauthenticated"
+    )

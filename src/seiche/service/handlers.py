@@ -1,0 +1,215 @@
+"""The calls of the protocol as gRPC sees them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from seiche.errors import SeicheError
+from seiche.service import common_pb2, wire
+from seiche.service import transactions_pb2 as pb
+from seiche.service.auth import READ, WRITE
+from seiche.service.changes import digest
+from seiche.service.core import Service
+from seiche.service.deciding import Decided
+from seiche.service.host import Host
+from seiche.service.metrics import Call, Metrics
+from seiche.service.state.records import Record
+from seiche.service.statuses import status_of, trailer
+
+__all__ = ["NAMES", "Handlers"]
+
+log = logging.getLogger("seiche.service")
+
+T = TypeVar("T")
+# grpc has no types.
+Context: TypeAlias = Any
+
+# Ours, and that of the catalog protocol whose messages these are.
+NAMES: Final = ("seiche.transaction.v1.Transactions", "ai.floedb.floecat.transaction.Transactions")
+_LOOK_SECONDS: Final = 0.1
+
+
+class Answers:
+    """Answers that come from a committing thread, handed to the event loop: one wake-up for a whole group."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._ready: list[tuple[asyncio.Future[Decided], Decided | SeicheError]] = []
+
+    def expect(self) -> tuple["asyncio.Future[Decided]", Callable[[Decided | SeicheError], None]]:
+        """A future, and what to call with its answer from any thread."""
+        future: asyncio.Future[Decided] = self._loop.create_future()
+
+        def done(answer: Decided | SeicheError) -> None:
+            self._ready.append((future, answer))
+            if len(self._ready) == 1:
+                self._loop.call_soon_threadsafe(self._deliver)
+
+        return future, done
+
+    def _deliver(self) -> None:
+        ready, self._ready = self._ready, []
+        for future, answer in ready:
+            if future.done():
+                continue  # the client is gone; what was decided is decided
+            if isinstance(answer, SeicheError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+
+class Handlers:
+    """All calls. What waits for SQL or storage runs in threads; transactions in one call do not need any."""
+
+    def __init__(self, host: Host, metrics: Metrics, loop: asyncio.AbstractEventLoop, *, threads: int = 64) -> None:
+        self._host = host
+        self._metrics = metrics
+        self._loop = loop
+        self._answers = Answers(loop)
+        self._threads = ThreadPoolExecutor(threads, "seiche-call")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False)
+
+    def generic(self) -> tuple[grpc.GenericRpcHandler, ...]:
+        """The same methods under both names."""
+        methods = {
+            "BeginTransaction": self._unary(self.begin, pb.BeginTransactionRequest),
+            "PrepareTransaction": self._unary(self.prepare, pb.PrepareTransactionRequest),
+            "CommitTransaction": self._unary(self.commit, pb.CommitTransactionRequest),
+            "AbortTransaction": self._unary(self.abort, pb.AbortTransactionRequest),
+            "GetTransaction": self._unary(self.get, pb.GetTransactionRequest, READ),
+            "ReserveTransactionTableId": self._unary(self.reserve, pb.ReserveTransactionTableIdRequest),
+            "ExecuteTransaction": self._unary(self.execute, pb.ExecuteTransactionRequest),
+            "DescribeLake": self._unary(self.describe, pb.DescribeLakeRequest, READ),
+            "WatchTransaction": grpc.unary_stream_rpc_method_handler(
+                self._watch,
+                request_deserializer=pb.WatchTransactionRequest.FromString,
+                response_serializer=pb.WatchTransactionResponse.SerializeToString,
+            ),
+        }
+        return tuple(grpc.method_handlers_generic_handler(name, methods) for name in NAMES)
+
+    async def begin(self, service: Service, request: pb.BeginTransactionRequest) -> Message:
+        ttl = wire.seconds(request.ttl) if request.HasField("ttl") else None
+        act = partial(service.begin, ttl=ttl, key=request.idempotency.key, properties=dict(request.properties))
+        return pb.BeginTransactionResponse(transaction=wire.transaction(await self._run(act)))
+
+    async def prepare(self, service: Service, request: pb.PrepareTransactionRequest) -> Message:
+        changes = [wire.change(one) for one in request.changes]
+        act = partial(service.prepare, request.tx_id, changes, key=request.idempotency.key)
+        return pb.PrepareTransactionResponse(transaction=wire.transaction(await self._run(act)))
+
+    async def commit(self, service: Service, request: pb.CommitTransactionRequest) -> Message:
+        act = partial(service.commit, request.tx_id, key=request.idempotency.key)
+        return pb.CommitTransactionResponse(transaction=wire.transaction(await self._run(act)))
+
+    async def abort(self, service: Service, request: pb.AbortTransactionRequest) -> Message:
+        act = partial(service.abort, request.tx_id, request.reason)
+        return pb.AbortTransactionResponse(transaction=wire.transaction(await self._run(act)))
+
+    async def get(self, service: Service, request: pb.GetTransactionRequest) -> Message:
+        record = await self._run(partial(service.get, request.tx_id))
+        return pb.GetTransactionResponse(transaction=wire.transaction(record))
+
+    async def reserve(self, service: Service, request: pb.ReserveTransactionTableIdRequest) -> Message:
+        table = await self._run(partial(service.reserve, request.tx_id, request.table_fq))
+        found = common_pb2.ResourceId(account_id=service.account, id=table, kind=common_pb2.RK_TABLE)
+        return pb.ReserveTransactionTableIdResponse(table_id=found)
+
+    async def execute(self, service: Service, request: pb.ExecuteTransactionRequest) -> Message:
+        future, done = self._answers.expect()
+        submit = partial(
+            service.submit,
+            [wire.change(one) for one in request.changes],
+            done,
+            base_version=request.base_version if request.HasField("base_version") else None,
+            key=request.idempotency.key,
+            ttl=wire.seconds(request.ttl) if request.HasField("ttl") else None,
+            properties=dict(request.properties),
+            work=request.work,
+            request_hash=digest(request.SerializeToString(deterministic=True)),
+        )
+        try:
+            submit(look=False)
+        except SeicheError:
+            # Perhaps only because this server has not looked at the lake for a while. Looking may take long.
+            await self._run(submit)
+        return wire.executed(await future)
+
+    async def describe(self, service: Service, _: pb.DescribeLakeRequest) -> Message:
+        state = await self._run(service.lake.state)
+        return pb.DescribeLakeResponse(
+            uri=service.lake.uri,
+            catalog=service.settings.catalog,
+            version=state.version,
+            account_id=service.account,
+            lake_id=state.definition.id,
+        )
+
+    async def watch(self, service: Service, tx: str) -> AsyncIterator[Record]:
+        """The states as they come. Those of other servers are seen by looking now and then."""
+        seen: Record | None = None
+        while seen is None or not seen.final:
+            record = await self._run(partial(service.get, tx))
+            if seen is None or record.state is not seen.state:
+                yield record
+                seen = record
+            elif not record.final:
+                await self._run(partial(self._host.pause, _LOOK_SECONDS))
+
+    async def _watch(
+        self, request: pb.WatchTransactionRequest, context: Context
+    ) -> AsyncIterator[pb.WatchTransactionResponse]:
+        with self._metrics.call("WatchTransaction") as call:
+            try:
+                service = self._host.service(_authorization(context), READ)
+                async for record in self.watch(service, request.tx_id):
+                    yield pb.WatchTransactionResponse(transaction=wire.transaction(record))
+            except SeicheError as error:
+                await self._refuse(error, context, call)
+
+    def _unary(
+        self, act: Callable[[Service, Any], Awaitable[Message]], request: type[Message], permission: str = WRITE
+    ) -> grpc.RpcMethodHandler:
+        name = act.__name__
+
+        async def handle(message: Any, context: Context) -> Message:
+            with self._metrics.call(name) as call:
+                try:
+                    service = self._host.service(_authorization(context), permission)
+                    return await act(service, message)
+                except SeicheError as error:
+                    await self._refuse(error, context, call)
+                    raise
+
+        return grpc.unary_unary_rpc_method_handler(
+            handle, request_deserializer=request.FromString, response_serializer=_encoded
+        )
+
+    async def _refuse(self, error: SeicheError, context: Context, call: Call) -> None:
+        status, _ = status_of(error)
+        call.ended(status.name)
+        level = logging.WARNING if status is grpc.StatusCode.INTERNAL else logging.DEBUG
+        log.log(level, "refused: %s", error.message, extra={"kind": error.kind, "status": status.name})
+        await context.abort(status, error.message, trailer(error))
+
+    async def _run(self, act: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._threads, act)
+
+
+def _authorization(context: Context) -> str | None:
+    for name, value in context.invocation_metadata() or ():
+        if name == "authorization":
+            return value if isinstance(value, str) else value.decode()
+    return None
+
+
+def _encoded(message: Message) -> bytes:
+    return message.SerializeToString()

@@ -1,0 +1,137 @@
+"""A server process without its ports: who may call, which lake is whose, and the work in the background.
+
+gRPC and HTTP servers of the same process share one host.
+"""
+
+import logging
+import tomllib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Final
+
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import InvalidInput, NotFound, PermissionDenied, SeicheError
+from seiche.lake.lake import Lake, open_lake
+from seiche.lake.tree.root import millis
+from seiche.service.auth import Authenticator, Nobody, OpenIdConnect, Tokens
+from seiche.service.core import Service, Settings
+from seiche.service.state.database import Database
+from seiche.service.state.opening import open_database
+from seiche.service.state.transactions import TransactionStore
+
+__all__ = ["DEFAULT_ACCOUNT", "Config", "Host", "read_config"]
+
+log = logging.getLogger("seiche.service")
+
+DEFAULT_ACCOUNT: Final = "default"
+_SWEEP_SECONDS: Final = 5.0
+# How long a decided transaction is remembered in SQL beyond its time; the tree remembers it longer.
+_GRACE_MILLIS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the configuration file says. `accounts` are addresses of lakes by account."""
+
+    accounts: Mapping[str, str] = field(default_factory=dict)
+    authenticator: Authenticator | None = None
+
+
+def read_config(path: str | Path) -> Config:
+    """The configuration in a TOML file: `[accounts.NAME] uri=`, `[[tokens]]`, `[oidc]`."""
+    try:
+        found = tomllib.loads(Path(path).read_text())
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read: {error.strerror}", remedy="Give the path of a TOML file.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} is not TOML: {error}") from error
+    accounts: dict[str, str] = {}
+    for name, entry in found.get("accounts", {}).items():
+        if not isinstance(entry, dict) or not entry.get("uri"):
+            raise InvalidInput(f"{path}: account {name!r} has no lake", remedy='Write uri = "...".')
+        if entry["uri"] in accounts.values():
+            # Ids of transactions are looked up in the lake: two accounts in one would see each other's.
+            raise InvalidInput(f"{path}: two accounts have the lake {entry['uri']}", remedy="Give each its own.")
+        accounts[name] = entry["uri"]
+    return Config(accounts, _authenticator(found, path))
+
+
+def _authenticator(found: Mapping[str, Any], path: str | Path) -> Authenticator | None:
+    if "oidc" in found:
+        try:
+            return OpenIdConnect(**found["oidc"])
+        except TypeError as error:
+            raise InvalidInput(f"{path}: [oidc] needs issuer, audience and jwks_uri: {error}") from error
+    return Tokens(found["tokens"]) if found.get("tokens") else None
+
+
+class Host:
+    """Services by account, behind one authenticator, on one database. Opened lakes stay open."""
+
+    def __init__(
+        self,
+        lakes: Mapping[str, str | Lake],
+        database: Database | str,
+        *,
+        authenticator: Authenticator | None = None,
+        settings: Settings | None = None,
+        runtime: Runtime = SYSTEM,
+        sweep_seconds: float = _SWEEP_SECONDS,
+        open_with: Callable[[str], Lake] = open_lake,
+    ) -> None:
+        self.database = open_database(database, runtime=runtime) if isinstance(database, str) else database
+        self.authenticator = authenticator or Nobody()
+        self.settings = settings or Settings()
+        self._runtime = runtime
+        self.services = {
+            account: Service(
+                open_with(lake) if isinstance(lake, str) else lake,
+                self.database,
+                account=account,
+                settings=self.settings,
+                runtime=runtime,
+            )
+            for account, lake in lakes.items()
+        }
+        self._stop = Event()
+        self._sweeper = Thread(target=self._sweep, args=(sweep_seconds,), name="seiche-sweep", daemon=True)
+        self._sweeper.start()
+
+    def service(self, authorization: str | None, permission: str) -> Service:
+        """The service of the one who calls; `PermissionDenied` if there is none, or this is not permitted."""
+        principal = self.authenticator.principal(authorization)
+        principal.require(permission)
+        found = self.services.get(principal.account)
+        if found is None:
+            raise PermissionDenied(
+                f"account {principal.account!r} has no lake here",
+                remedy="Ask whoever runs the server to give it one.",
+                reason="account.unknown",
+            )
+        return found
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long, or until the server stops."""
+        self._stop.wait(seconds)
+
+    def close(self) -> None:
+        """Decide what waits, then stop. What is not decided can be decided by any other server."""
+        self._stop.set()
+        for service in self.services.values():
+            service.close()
+        self._sweeper.join()
+        self.database.close()
+
+    def _sweep(self, seconds: float) -> None:
+        store = TransactionStore(self.database)
+        while not self._stop.wait(seconds):
+            for service in self.services.values():
+                with suppress(SeicheError):
+                    service.sweep()
+            try:
+                store.collect(millis(self._runtime.clock.now()) - _GRACE_MILLIS)
+            except SeicheError as error:
+                log.warning("could not clear away old records: %s", error.message)

@@ -1,0 +1,141 @@
+"""The gRPC server: ports, health, reflection, and a stop that tears nothing."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import InvalidInput, NotFound, Unavailable
+from seiche.service.handlers import NAMES, Handlers
+from seiche.service.host import Host
+from seiche.service.metrics import Metrics
+
+if TYPE_CHECKING:
+    from grpc_health.v1.health import aio as health_aio
+
+__all__ = ["Ports", "Server"]
+
+log = logging.getLogger("seiche.service")
+
+_MOST_BYTES: Final = 64 << 20
+_GRACE_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where to listen; port 0 stands for any free one. With a certificate and its key, only over TLS.
+
+    With `client_ca`, clients must show a certificate of that authority.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    metrics: int | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+    def credentials(self) -> grpc.ServerCredentials | None:
+        if self.certificate is None and self.key is None:
+            return None
+        if self.certificate is None or self.key is None:
+            raise InvalidInput("TLS needs a certificate and its key", remedy="Give both.")
+        try:
+            pair = (self.key.read_bytes(), self.certificate.read_bytes())
+            ca = None if self.client_ca is None else self.client_ca.read_bytes()
+        except OSError as error:
+            raise NotFound(f"{error.filename} cannot be read: {error.strerror}") from error
+        return grpc.ssl_server_credentials([pair], root_certificates=ca, require_client_auth=ca is not None)
+
+
+class Server:
+    """A running server. All its work is in the event loop that started it, and in threads of its own."""
+
+    def __init__(self, host: Host, ports: Ports, *, runtime: Runtime = SYSTEM) -> None:
+        self.host = host
+        self.ports = ports
+        self.port = 0
+        self.metrics_port = 0
+        self.metrics = Metrics(host, runtime.clock)
+        self._grpc: grpc.aio.Server | None = None
+        self._health: health_aio.HealthServicer | None = None
+        self._handlers: Handlers | None = None
+        self._pages: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen. `Unavailable` if the port is taken."""
+        from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+        from grpc_reflection.v1alpha import reflection
+
+        self._handlers = Handlers(self.host, self.metrics, asyncio.get_running_loop())
+        server = self._grpc = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", _MOST_BYTES),
+                ("grpc.max_send_message_length", _MOST_BYTES),
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+        server.add_generic_rpc_handlers(self._handlers.generic())
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        for name in ("", *NAMES):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        reflection.enable_server_reflection((NAMES[0], health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        address = f"{self.ports.host}:{self.ports.port}"
+        try:
+            credentials = self.ports.credentials()
+            if credentials is None:
+                self.port = server.add_insecure_port(address)
+            else:
+                self.port = server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise Unavailable(f"the server cannot listen at {address}", remedy="Choose another port.") from error
+        if self.ports.metrics is not None:
+            self._pages = await asyncio.start_server(self._page, self.ports.host, self.ports.metrics)
+            self.metrics_port = self._pages.sockets[0].getsockname()[1]
+        await server.start()
+        log.info("listening", extra={"host": self.ports.host, "port": self.port})
+
+    async def stop(self, grace: float = _GRACE_SECONDS) -> None:
+        """Take in no more, answer those who wait, and let go."""
+        if self._health is not None:
+            await self._health.enter_graceful_shutdown()
+        if self._pages is not None:
+            self._pages.close()
+        if self._grpc is not None:
+            await self._grpc.stop(grace)
+        await asyncio.get_running_loop().run_in_executor(None, self.host.close)
+        if self._handlers is not None:
+            self._handlers.close()
+        log.info("stopped")
+
+    async def wait(self) -> None:
+        """Until the server is stopped."""
+        if self._grpc is not None:
+            await self._grpc.wait_for_termination()
+
+    async def _page(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """`GET /metrics`, and nothing else."""
+        try:
+            request = await reader.readline()
+            found = request.split(b" ")[1:2] == [b"/metrics"]
+            body = self.metrics.exposition() if found else b"only /metrics is here\n"
+            status = b"200 OK" if found else b"404 Not Found"
+            head = b"HTTP/1.0 %s\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %d\r\n\r\n"
+            writer.write(head % (status, len(body)) + body)
+            await writer.drain()
+        finally:
+            writer.close()
+
+
+Starting = Callable[[Server], Awaitable[Any]]

@@ -1,0 +1,81 @@
+"""What an error is called on the wire."""
+
+from typing import Final
+
+import grpc
+
+from seiche.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    ConflictError,
+    Corrupt,
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    SeicheError,
+    Unavailable,
+)
+from seiche.service import common_pb2 as pb
+
+__all__ = ["DETAILS", "TYPES", "error_of", "status_of", "trailer"]
+
+DETAILS: Final = "grpc-status-details-bin"
+# The same message under the name that clients of the catalog protocol look for.
+TYPES: Final = ("seiche.transaction.v1.Error", "ai.floedb.floecat.common.Error")
+
+_BY_REASON: Final = {
+    "idempotency.mismatch": (grpc.StatusCode.ABORTED, pb.MC_CONFLICT),
+    "idempotency.pending": (grpc.StatusCode.ABORTED, pb.MC_ABORT_RETRYABLE),
+    "queue.full": (grpc.StatusCode.RESOURCE_EXHAUSTED, pb.MC_RATE_LIMITED),
+    "target.locked": (grpc.StatusCode.FAILED_PRECONDITION, pb.MC_PRECONDITION_FAILED),
+    "precondition.version": (grpc.StatusCode.FAILED_PRECONDITION, pb.MC_PRECONDITION_FAILED),
+    "unauthenticated": (grpc.StatusCode.UNAUTHENTICATED, pb.MC_UNAUTHENTICATED),
+}
+# An error has the status of its nearest class in this table.
+_BY_KIND: Final[dict[type, tuple[grpc.StatusCode, pb.ErrorCode]]] = {
+    SeicheError: (grpc.StatusCode.INTERNAL, pb.MC_INTERNAL),
+    InvalidInput: (grpc.StatusCode.INVALID_ARGUMENT, pb.MC_INVALID_ARGUMENT),
+    NotFound: (grpc.StatusCode.INVALID_ARGUMENT, pb.MC_INVALID_ARGUMENT),
+    AlreadyExists: (grpc.StatusCode.ABORTED, pb.MC_CONFLICT),
+    ConflictError: (grpc.StatusCode.ABORTED, pb.MC_CONFLICT),
+    PermissionDenied: (grpc.StatusCode.PERMISSION_DENIED, pb.MC_PERMISSION_DENIED),
+    Corrupt: (grpc.StatusCode.INTERNAL, pb.MC_INTERNAL),
+    CommitUnknown: (grpc.StatusCode.ABORTED, pb.MC_ABORT_RETRYABLE),
+    Unavailable: (grpc.StatusCode.UNAVAILABLE, pb.MC_UNAVAILABLE),
+}
+_NEVER_SENT: Final = frozenset({"reason", "path", "uri"})
+
+
+def status_of(error: SeicheError) -> tuple[grpc.StatusCode, "pb.ErrorCode"]:
+    """The status of the call, and the code in its details."""
+    by_reason = _BY_REASON.get(str(error.details.get("reason")))
+    if by_reason is not None:
+        return by_reason
+    return next(_BY_KIND[kind] for kind in type(error).__mro__ if kind in _BY_KIND)
+
+
+def trailer(error: SeicheError) -> tuple[tuple[str, bytes], ...]:
+    """The details of a failed call, as gRPC sends them."""
+    status, code = status_of(error)
+    params = {name: str(value)[:1000] for name, value in error.details.items() if name not in _NEVER_SENT}
+    detail = pb.Error(
+        code=code,
+        message=error.message,
+        params=params,
+        context={"kind": error.kind, "remedy": error.remedy},
+        message_key=str(error.details.get("reason") or error.kind),
+    ).SerializeToString()
+    message = pb.Status(code=status.value[0], message=error.message[:1000])
+    for name in TYPES:
+        message.details.add(type_url=f"type.googleapis.com/{name}", value=detail)
+    return ((DETAILS, message.SerializeToString()),)
+
+
+def error_of(trailers: object) -> pb.Error | None:
+    """The details of a failed call, if it has any."""
+    for name, value in trailers or ():  # type: ignore[attr-defined]
+        if name == DETAILS:
+            for detail in pb.Status.FromString(value).details:
+                if detail.type_url.endswith(TYPES[0]):
+                    return pb.Error.FromString(detail.value)
+    return None
