@@ -44,7 +44,7 @@ def one_spark(server_folder: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(java: None, one_spark: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """Spark on two threads, with little memory and no pages of its own."""
+    """Spark on two threads, with little memory and no pages of its own; a task that fails is tried once more."""
     from seiche.spark import session
 
     folder = tmp_path_factory.mktemp("spark")
@@ -54,7 +54,7 @@ def spark(java: None, one_spark: None, tmp_path_factory: pytest.TempPathFactory)
         "spark.local.dir": str(folder / "local"),
         "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
     }
-    made = session("tests", master="local[2]", memory="800m", settings=settings)
+    made = session("tests", master="local[2,2]", memory="800m", settings=settings)
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()

@@ -162,25 +162,33 @@ def test_columns_that_do_not_fit_are_refused_before_anything_runs(
     assert lake.version == before
 
 
-def fail_once(folder: str, batches: Any) -> Any:
-    """Give the rows on, but the first attempt of the first task dies after the writer behind it has them all."""
+def failing(folder: str, attempts: int, batches: Any) -> Any:
+    """Give the rows on; the first attempts of the first task die then, when the writer behind has them all."""
     yield from batches
     context = TaskContext.get()
     assert context is not None
-    if context.partitionId() == 0 and context.attemptNumber() == 0:
-        Path(folder, "failed").touch()
+    if context.partitionId() == 0 and context.attemptNumber() < attempts:
+        Path(folder, f"failed {context.attemptNumber()}").touch()
         raise RuntimeError("planted")
+
+
+def test_a_task_that_is_run_again_counts_once(
+    spark: "SparkSession", lake: Any, options: dict[str, str], tmp_path: Path
+) -> None:
+    frame = spark.range(1000).repartition(3).mapInArrow(partial(failing, str(tmp_path), 1), "id long")
+    frame.write.format("seiche").options(**options).mode("append").save()
+    assert sorted(one.name for one in tmp_path.glob("failed*")) == ["failed 0"]
+    assert lake.table("shop.t").to_arrow().num_rows == 1030
 
 
 def test_an_aborted_job_commits_nothing(
     spark: "SparkSession", lake: Any, options: dict[str, str], tmp_path: Path
 ) -> None:
-
     before = lake.version
-    frame = spark.range(1000).repartition(3).mapInArrow(partial(fail_once, str(tmp_path)), "id long")
+    frame = spark.range(1000).repartition(3).mapInArrow(partial(failing, str(tmp_path), 9), "id long")
     with pytest.raises(Exception, match="planted"):
         frame.write.format("seiche").options(**options).mode("append").save()
-    assert (tmp_path / "failed").exists()
+    assert sorted(one.name for one in tmp_path.glob("failed*")) == ["failed 0", "failed 1"]
     assert lake.version == before
 
 

@@ -1,0 +1,131 @@
+"""Jobs that care for tables, and tasks that die when their work is done."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+
+from seiche.errors import InvalidInput, Unavailable
+from seiche.spark import jobs, maintenance, writing
+from seiche.spark.address import Address
+from seiche.spark.jobs import Batches, run_each
+from seiche.store import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+
+
+@pytest.fixture
+def table(lake: Any) -> Any:
+    """A table of twenty fragments with ten rows each, of which some are deleted."""
+    lake.create_table("shop.t", SCHEMA)
+    with lake.transaction() as tx:
+        for start in range(0, 200, 10):
+            tx.append("shop.t", [{"id": one, "n": one % 7} for one in range(start, start + 10)])
+    lake.table("shop.t").delete("n = 3")
+    return lake.table("shop.t")
+
+
+WANTED = [one for one in range(200) if one % 7 != 3]
+
+
+def ids(table: Any, **options: Any) -> list[int]:
+    return sorted(table.to_arrow(**options)["id"].to_pylist())
+
+
+def test_compaction_in_tasks(spark: "SparkSession", lake: Any, table: Any) -> None:
+    told: list[tuple[int, int]] = []
+    with_spark = lake.spark(spark)
+    result = with_spark.compact("shop.t", target_rows_per_fragment=50, progress=lambda *now: told.append(now))
+    assert result.notes["fragments_removed"] == 20
+    assert 3 <= int(result.notes["fragments_added"]) <= 4
+    assert told[-1] == (int(result.notes["fragments_added"]),) * 2
+    assert ids(table) == WANTED
+    assert not with_spark.compact("shop.t", target_rows_per_fragment=50).changed
+
+
+def test_compaction_inside_a_transaction(spark: "SparkSession", lake: Any, table: Any) -> None:
+    with lake.transaction(spark=spark) as tx:
+        tx.delete("shop.t", "id >= 100")
+        maintenance.compact(spark, tx.table("shop.t"))
+        assert tx.count("shop.t") == len([one for one in WANTED if one < 100])
+    assert ids(table) == [one for one in WANTED if one < 100]
+
+
+def test_an_index_of_segments(spark: "SparkSession", lake: Any, table: Any) -> None:
+    result = lake.spark(spark).create_index("shop.t", "n", workers=3)
+    assert result.rows == len(WANTED)
+    assert ids(table, filter="n = 5") == [one for one in WANTED if one % 7 == 5]
+    plan = table.to_lance().scanner(filter="n = 5").explain_plan()
+    assert "ScalarIndexQuery" in plan
+
+
+def test_files_are_copied_by_workers(spark: "SparkSession", lake: Any, table: Any, tmp_path: Path) -> None:
+    target = open_store(f"file://{tmp_path}/copy", durability="os")
+    paths = [one.path for one in lake.store.list()]
+    size = maintenance.copy_files(spark, lake.store, target, paths)
+    assert size == sum(lake.store.head(path).size for path in paths)
+    assert [target.get(path) for path in paths] == [lake.store.get(path) for path in paths]
+
+
+def dying(folder: str, work: Any, batches: Batches) -> Iterator[Any]:
+    """Do the work, and die at the first attempt when everything is written."""
+    done = list(work(batches))
+    context = TaskContext.get()
+    assert context is not None
+    if context.attemptNumber() == 0:
+        Path(folder, f"died {context.partitionId()}").touch()
+        raise RuntimeError("planted")
+    yield from done
+
+
+def test_a_task_that_dies_when_it_has_written_counts_once(
+    spark: "SparkSession", lake: Any, table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files stay, named by nobody, until the clean-up finds them."""
+
+    def planted(frame: Any, work: Any) -> list[Any]:
+        return jobs.collected(frame, partial(dying, str(tmp_path), work))
+
+    monkeypatch.setattr(writing, "collected", planted)
+    before = len(list(lake.store.list()))
+    with lake.transaction(spark=spark) as tx:
+        result = tx.append("shop.t", spark.range(1000, 1020, 1, 2).selectExpr("id", "0L as n"))
+    assert result.rows == 20
+    assert sorted(one.name for one in tmp_path.glob("died*")) == ["died 0", "died 1"]
+    assert ids(table) == [*WANTED, *range(1000, 1020)]
+    data = [one for one in lake.store.list() if one.path.endswith(".lance")]
+    assert len(data) == 20 + 4
+    assert len(list(lake.store.list())) > before
+
+
+def refuse(kind: type[Exception], number: int) -> int:
+    if number == 1:
+        raise kind("planted")
+    return number
+
+
+def test_errors_come_back_as_what_they_are(spark: "SparkSession") -> None:
+    assert run_each(spark, partial(refuse, InvalidInput), [0, 2, 3]) == [0, 2, 3]
+    with pytest.raises(InvalidInput, match="planted"):
+        run_each(spark, partial(refuse, InvalidInput), [0, 1, 2])
+    with pytest.raises(Exception, match=r"(?s)Unavailable.*planted"):
+        run_each(spark, partial(refuse, Unavailable), [0, 1, 2])
+
+
+def test_addresses_open_the_same_store_elsewhere(tmp_path: Path) -> None:
+    local = open_store(f"file://{tmp_path}", durability="os")
+    assert Address.of(local) == Address(f"file://{tmp_path}", (), "os")
+    bucket = open_store("s3://b/p", aws_access_key_id="k", aws_region="r")
+    address = Address.of(bucket)
+    assert address.store_options == {"aws_access_key_id": "k", "aws_region": "r"}
+    assert address.open().uri == "s3://b/p"
+    memory = open_store("memory://spark-address")
+    memory.put("x", b"1")
+    assert Address.of(memory).open().get("x") == b"1"
