@@ -113,7 +113,8 @@ class Committer:
         That it was quiet when the transaction began is a guess about the time since, and costs one attempt if wrong.
         """
         known = self.states.known
-        if self.states.quiet and all(intent.base == known.version for intent in intents):
+        careful = any(edit.is_planned_last for intent in intents for edit in intent.edits.values())
+        if self.states.quiet and not careful and all(intent.base == known.version for intent in intents):
             return known
         return self.states.latest()
 

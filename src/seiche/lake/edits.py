@@ -61,6 +61,11 @@ class TableEdit:
         return self.work is not None and bool(self.work.content or self.work.followers)
 
     @property
+    def is_planned_last(self) -> bool:
+        """Whether planning it does something that cannot be undone: then everything else is to be sure before."""
+        return False
+
+    @property
     def changed(self) -> bool:
         """Whether there is anything to commit."""
         return self.renamed or self.worked or bool(self.properties)
@@ -107,6 +112,8 @@ class TableEdit:
         now = as_relation(value)
         if not isinstance(now, TableRow):
             raise self._conflict(state, "there is a view in its place now")
+        if now.type != found.type:
+            raise self._conflict(state, f"it has become a table of type {now.type} meanwhile")
         if self.renamed and key != self.found_key:
             raise self._conflict(state, f"it was renamed to {text(name_of(key))} meanwhile")
         return now, key

@@ -9,6 +9,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import (
     AlreadyExists,
     CommitUnknown,
+    ConflictError,
     Corrupt,
     InvalidInput,
     NotFound,
@@ -18,6 +19,7 @@ from seiche.errors import (
 )
 from seiche.lake.commit import Committer
 from seiche.lake.edits import TableEdit
+from seiche.lake.federated_edit import FederatedEdit, explained
 from seiche.lake.intent import Intent, RowEdit
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import children_of, name_of, namespace_key, table_key, tables_of
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from seiche.lake.engines.lance_namespace import TransactionNamespace
     from seiche.lake.engines.pyiceberg_catalog import SeicheCatalog
+    from seiche.lake.federated import ForeignType
     from seiche.lake.handles import TransactionTable
     from seiche.lake.iceberg.table import IcebergTable
 
@@ -104,6 +107,10 @@ class Transaction(Statements):
             from seiche.lake.iceberg.handles import IcebergTransactionTable
 
             return IcebergTransactionTable(self, row.id)
+        if row.type != "managed":
+            from seiche.lake.federated import ForeignTable
+
+            return ForeignTable(self, row.id)
         return TransactionTable(self, row.id)
 
     def namespace(self) -> "TransactionNamespace":
@@ -185,7 +192,7 @@ class Transaction(Statements):
                 remedy='Use format="lance" or "iceberg"; partition_spec= and sort_order= are for Iceberg.',
             )
         full = parts(name, what="table")
-        self._check_free(full)
+        self.check_free(full)
         row, base, change = creation(
             full, schema, self.runtime, properties=properties or {}, stable_row_ids=stable_row_ids
         )
@@ -194,6 +201,28 @@ class Transaction(Statements):
         made = TransactionTable(self, row.id)
         made.apply(change)
         return made
+
+    def register_table(
+        self,
+        name: str | Sequence[str],
+        location: str,
+        type: "ForeignType" = "external",  # noqa: A002 - the word for it
+        *,
+        version: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> "TransactionTable":
+        """Give a Lance table that lies elsewhere a name in the lake.
+
+        An `external` one can be read, at its newest version or always at `version`; a `federated` one written too. The
+        lake promises less about these: a change of a federated table is committed to it just before the lake's root,
+        once for each transaction, and can be seen before the rest; if the root is refused then, an
+        `IncompatibleConflict` says so. What others commit there is no part of the lake's versions.
+        """
+        from seiche.lake.federated import ForeignTable, register
+
+        self.check_running()
+        row = register(self, name, location, type, version=version, properties=properties)
+        return ForeignTable(self, row.id)
 
     def iceberg(self, name: str | Sequence[str]) -> "IcebergTable":
         """An Iceberg table as this transaction sees it: its metadata, and where the file is that it began from."""
@@ -258,7 +287,7 @@ class Transaction(Statements):
         self.check_running()
         full, target = parts(name, what="table"), parts(to, what="table")
         edit = self._edit(full)
-        self._check_free(target)
+        self.check_free(target)
         self.edits[edit.row.id] = replace(edit, key=table_key(target))
         self.names[table_key(full)] = None
         self.names[table_key(target)] = edit.row.id
@@ -285,7 +314,7 @@ class Transaction(Statements):
         """Make a view: a name for a query."""
         self.check_running()
         full = parts(name, what="view")
-        self._check_free(full)
+        self.check_free(full)
         row = ViewRow(
             id=str(self.runtime.uuid()),
             sql=sql,
@@ -354,6 +383,11 @@ class Transaction(Statements):
         except CommitUnknown:
             self.status = "unknown"
             raise
+        except ConflictError as error:
+            told = explained(error, intent.edits.values(), self.id)
+            if told is error:
+                raise
+            raise told from error
         self.status, self.version, self.replayed = "committed", answer.version, answer.replayed
         return answer.version or 0
 
@@ -365,6 +399,12 @@ class Transaction(Statements):
         from seiche.lake import saved
 
         self.check_running()
+        for edit in self.edits.values():
+            if isinstance(edit, FederatedEdit) and edit.worked:
+                raise InvalidInput(
+                    f"the transaction changes {edit.name}, a federated table, and cannot be saved",
+                    remedy="Commit it in the process that began it.",
+                )
         self._state.store.flush(self.unflushed)
         self.unflushed.clear()
         saved.write(self, self._state.store)
@@ -487,7 +527,8 @@ class Transaction(Statements):
             if namespace_key(name) not in self.rows:
                 self.reads.key(self._state, namespace_key(name), Aspect.IDENTITY, structural=True)
 
-    def _check_free(self, name: Name) -> None:
+    def check_free(self, name: Name) -> None:
+        """`AlreadyExists` if the name is taken, as the transaction sees it."""
         if len(name) < 2:
             raise InvalidInput(
                 f"{text(name)} has no namespace", remedy="Name it `namespace.name`, after creating the namespace."

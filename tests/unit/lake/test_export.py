@@ -341,3 +341,46 @@ def test_an_empty_lake(tmp_path: Path) -> None:
     copy.create_namespace("shop")
     copy.create_table("shop.a", pa.schema([("id", pa.int64())]))
     assert copy.fsck().problems == ()
+
+
+@pytest.mark.parametrize("mode", ["minimal", "partial"])
+def test_what_is_not_copied_is_read_where_it_is(full: Lake, tmp_path: Path, mode: str) -> None:
+    version, tables = full.version, ["shop.b"] if mode == "partial" else None
+    full.export("small", str(tmp_path / "copy"), mode=mode, tables=tables)  # type: ignore[arg-type]
+    copy = seiche.open(str(tmp_path / "copy"))
+    assert {name: copy.table(name).row.type for name in ("shop.a", "shop.b")} == {
+        "shop.a": "external",
+        "shop.b": "managed" if mode == "partial" else "external",
+    }
+    assert copy.tags() == {}
+    full.table("shop.a").delete("true")
+    full.table("shop.a").compact()
+    full.untag("early")
+    plan = full.expire(older_than=0, keep=1)
+    assert plan.why(version) == ("export small needs it",)
+    full.gc(dry_run=False, grace=0, window=0)
+    assert ids(copy, "shop.a") == list(range(10, 100)), "at the version that was exported"
+    assert ids(copy, "shop.b") == list(range(100))
+    copied = {info.path.split("/")[0] for info in copy.store.list() if "/" in info.path}
+    assert ("tables" in copied) == (mode == "partial")
+    with pytest.raises(InvalidInput, match="only be read"):
+        copy.table("shop.a").append(rows(1))
+    copy.create_table("shop.own", rows().schema)
+    copy.table("shop.own").append(rows(1))
+    assert copy.fsck().problems == ()
+    full.unexport("small")
+    full.expire(older_than=0, keep=1)
+    full.gc(dry_run=False, grace=0, window=0)
+    with pytest.raises((NotFound, Corrupt)):
+        ids(copy, "shop.a")
+
+
+def test_tables_of_others_stay_where_they_are(lake: Lake, tmp_path: Path) -> None:
+    other = seiche.Table.create(str(tmp_path / "other.lance"), rows().schema)
+    other.append(rows(1))
+    lake.register_table("shop.ext", other.uri)
+    lake.register_table("shop.fed", other.uri, type="federated")
+    lake.export("x", str(tmp_path / "copy"))
+    copy = moved(tmp_path / "copy", lake)
+    copy.table("shop.fed").append(rows(2))
+    assert ids(copy, "shop.ext") == ids(copy, "shop.fed") == [1, 2]

@@ -27,6 +27,7 @@ from seiche.lake.care.notes import Note, leave_note, notes
 from seiche.lake.care.reachable import Reachable
 from seiche.lake.care.saved_work import SavedWork, saved_work
 from seiche.lake.care.trash import Trash, TrashedFile
+from seiche.lake.federated_release import released
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree.root import Root
@@ -226,6 +227,8 @@ class _Job:
     def _mark(self, roots: Iterator[Root]) -> None:
         self.reachable.add_roots(self._counted("looking at versions", roots))
         self._dropped = self.reachable.add_dropped(self.newest)
+        for location in released(self.newest):
+            self.reachable.closed[location] = "the table was released: it belongs to whoever writes it now"
         self.reachable.settle()
         saved = list(saved_work(self._lake.store))
         now = self.states.runtime.clock.now()

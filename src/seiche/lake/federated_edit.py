@@ -1,0 +1,127 @@
+"""An edit of a table that somebody else commits to, among those of the lake's own tables.
+
+The root cannot decide about it: other writers commit to the table without asking the lake. So its own commit comes
+first, when everything else of the transaction has been checked on the newest version of the lake, and the root right
+after. It has a transaction id that follows from the lake's: whoever tries again, in the same run or another one with
+the same key, finds what was done and does not do it twice. What can be seen in between is the change of this table
+without the rest. If the root is then refused, that stays so: the error says it, and is none that is tried again by
+itself.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+from uuid import UUID
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import Runtime
+from seiche.errors import ConflictError, IncompatibleConflict, InvalidInput
+from seiche.lake.edits import TableEdit
+from seiche.lake.made import Made
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.state import State
+from seiche.store.base import Store
+from seiche.store.beside import open_beside
+from seiche.table.bases import deletion_files
+from seiche.table.commit import Committer
+from seiche.table.operations import Append
+from seiche.table.transaction import Transaction
+from seiche.table.versions.base import Versions
+from seiche.table.versions.opening import open_versions
+
+__all__ = ["Done", "FederatedEdit", "explained", "place_of"]
+
+_COMMITTING = Patience()
+# How many versions are looked through for what an earlier run may have done.
+_LOOKED_BACK: Final = 1000
+
+
+def place_of(lake: Store, row: TableRow, runtime: Runtime) -> Store:
+    """The directory of a table that is not the lake's own, reached as the lake itself is."""
+    return open_beside(lake, row.location, runtime=runtime)
+
+
+@dataclass(slots=True)
+class Done:
+    """The version of the table that this transaction has made there, 0 if none yet."""
+
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedEdit(TableEdit):
+    """What a transaction does to a federated table. Planning it commits to that table: it is planned last."""
+
+    done: Done = field(default_factory=Done, compare=False)
+    # Whether an earlier run, of which nothing is known here, may have made the change.
+    may_be_done: bool = False
+
+    @property
+    def is_planned_last(self) -> bool:
+        return True
+
+    def _made(self, state: State, now: TableRow, uuid: str, runtime: Runtime, *, durable: bool) -> Made:
+        """The row with the version that the change has made there, now or at an earlier attempt."""
+        if self.work is None or not self.worked:
+            return Made(now)
+        if not self.done.version:
+            self.done.version = self._commit(state, now, uuid, runtime)
+        content = bool(self.work.content)
+        return Made(replace(now, table_version=self.done.version, logical_version=now.logical_version + content))
+
+    def _commit(self, state: State, now: TableRow, uuid: str, runtime: Runtime) -> int:
+        work = self.work
+        assert work is not None  # noqa: S101 - looked at by who calls
+        store = place_of(state.store, now, runtime)
+        folded = work.folded(deletion_files(work.base, store, runtime))
+        self._check_content(state, now, folded)
+        versions = open_versions(store, runtime=runtime, options={})
+        committer = Committer(versions, runtime, _COMMITTING)
+        earlier = _made_before(versions, work.base.version, uuid) if self.may_be_done else None
+        if earlier is not None:
+            return earlier
+        version = work.base.version
+        operations = [*folded.followers] if folded.content is None else [folded.content, *folded.followers]
+        for number, operation in enumerate(operations):
+            unique = uuid if number == 0 else str(runtime.derived_uuid(UUID(uuid), str(number)))
+            rows = folded.affected_rows if operation is folded.content else None
+            made = Transaction(work.base.version, unique, operation)
+            version = committer.commit(made, work.base, affected_rows=rows).version
+        return version
+
+    def check_statements(self) -> None:
+        """`InvalidInput` if the statements so far cannot be one commit of that table.
+
+        Rows of the transaction's own would have to be told again when others commit first, which only the lake's own
+        commit knows how to do.
+        """
+        content = () if self.work is None else self.work.content
+        if len(content) > 1 and not all(isinstance(one.operation, Append) for one in content):
+            raise InvalidInput(
+                f"{self.name} is a federated table, and takes one change of its rows in a transaction, or several"
+                " appends",
+                remedy="Do it in two transactions, or `lake.adopt` the rows into a table of the lake's own.",
+                table=self.name,
+            )
+
+
+def _made_before(versions: Versions, base: int, uuid: str) -> int | None:
+    """The version that this very change made before the transaction looked at the table, if it did."""
+    kept = [version for version in versions.all() if base - _LOOKED_BACK < version <= base]
+    made = versions.store.in_parallel(versions.transaction, kept)
+    return next((version for version, one in zip(kept, made, strict=True) if one.uuid == uuid), None)
+
+
+def explained(error: ConflictError, edits: Iterable[TableEdit], transaction_id: str) -> ConflictError:
+    """The conflict that ended a transaction, as one that must not be tried again blindly if a part of it is visible."""
+    seen = {one.name: one.done.version for one in edits if isinstance(one, FederatedEdit) and one.done.version}
+    if not seen:
+        return error
+    said = ", ".join(f"version {version} of {name}" for name, version in seen.items())
+    return IncompatibleConflict(
+        f"{error.message} The lake was not changed, but {said} had been made before, which the lake does not decide.",
+        remedy="Run it again with the same `key=`: what is done there is not done twice. Without a key, undo it there.",
+        transaction_id=transaction_id,
+        federated=seen,
+        **{name: value for name, value in error.details.items() if name != "transaction_id"},
+    )

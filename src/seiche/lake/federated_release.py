@@ -1,0 +1,105 @@
+"""Giving a table of the lake back to plain writers.
+
+First a root says that the table is not the lake's own any more, and remembers that its place must never be cleared
+away. Then its published manifests are opened to plain writers, the newest last. A transaction of the lake that was
+under way meets that root. Interrupted in between, the table can be read by everybody and written by nobody, until
+`release` is run again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from seiche.core.runtime import Runtime
+from seiche.errors import InvalidInput
+from seiche.lake.care.insisting import insist
+from seiche.lake.edits import Planned
+from seiche.lake.intent import Intent
+from seiche.lake.objects import rows
+from seiche.lake.objects.keys import RETENTION, KeyRange, id_key, retention_key, table_key
+from seiche.lake.objects.names import Name, parts, text
+from seiche.lake.objects.rows import RetentionRow, TableRow
+from seiche.lake.publish import opened
+from seiche.lake.state import State
+from seiche.store.base import Store
+from seiche.store.prefix import below
+from seiche.table.versions.naming import Naming, parse
+
+if TYPE_CHECKING:
+    from seiche.lake.lake import Lake
+
+__all__ = ["release", "released"]
+
+_RELEASED: Final = "released/"
+_ROWS: Final = KeyRange(RETENTION + _RELEASED.encode(), RETENTION + b"released0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releasing(Intent):
+    """Makes a managed table a federated one, or one that the lake does not know."""
+
+    name: Name
+    drop: bool
+
+    def plan(self, state: State, runtime: Runtime) -> Iterator[Planned]:
+        row = state.table(self.name)
+        if row.type != "managed" or row.format != "lance":
+            raise InvalidInput(
+                f"{text(self.name)} is a table of type {row.type} and format {row.format}: it cannot be released",
+                remedy="Only Lance tables of the lake's own can.",
+                table=text(self.name),
+            )
+        kept = RetentionRow(maximum_age_millis=0, properties={"location": row.location, "table": row.id})
+        written: dict[bytes, bytes | None] = {retention_key(f"{_RELEASED}{row.id}"): rows.encode(kept)}
+        if self.drop:
+            written |= {table_key(self.name): None, id_key(row.id): None}
+        else:
+            written[table_key(self.name)] = rows.encode(_given_away(row, state.store))
+        yield Planned(written, standing=(row,))
+
+
+def release(lake: "Lake", name: str, *, drop: bool = False) -> str:
+    """Give a table to plain writers; returns its address. See `lake.release`."""
+    full = parts(name, what="table")
+    states = lake.states
+    row = states.latest().table(full)
+    location = row.location
+    if row.type == "federated" and row.source.get("released"):
+        location = row.source["released"]  # it was begun before
+        if drop:
+            lake.drop_table(full)
+    else:
+        lake.decide(Releasing(str(states.runtime.uuid()), states.latest().version, name=full, drop=drop))
+    place = below(lake.store, location)
+    _open(place, states.runtime)
+    return place.native_uri()
+
+
+def released(state: State) -> dict[str, str]:
+    """The places in the lake that are not its own any more, with the ids of the tables that were there."""
+    found = (rows.decode(value, RetentionRow).properties for _, value in state.scan(_ROWS))
+    return {one["location"]: one["table"] for one in found}
+
+
+def _given_away(row: TableRow, lake: Store) -> TableRow:
+    return replace(
+        row,
+        type="federated",
+        location=below(lake, row.location).native_uri(),
+        manifest=None,
+        earlier=(),
+        pointer_version=row.pointer_version + 1,
+        logical_version=row.logical_version + 1,
+        source={**row.source, "released": row.location},
+    )
+
+
+def _open(place: Store, runtime: Runtime) -> None:
+    """Let plain writers in: oldest version first, since they look at the newest."""
+    listed = (parse(info.path.removeprefix("_versions/")) for info in place.list("_versions"))
+    for version in sorted(found[1] for found in listed if found is not None and found[0] is Naming.V2):
+        path = Naming.V2.path(version)
+        data = place.get(path)
+        free = opened(data, path)
+        if free != data:
+            insist(lambda: place.put(path, free), runtime)  # noqa: B023 - called at once

@@ -1,0 +1,331 @@
+"""Tables that are not the lake's own: read, written with the weaker promise, and given back to plain writers."""
+
+from pathlib import Path
+
+import lance
+import pytest
+
+import seiche
+from seiche import AlreadyExists, IncompatibleConflict, InvalidInput, Lake, NotFound, RetryableConflict
+from seiche.lake import federated_release
+from seiche.lake.federated import ForeignLakeTable
+from seiche.lake.federated_edit import FederatedEdit
+from seiche.lake.federated_release import released
+from seiche.lake.transaction import Transaction
+from tests.unit.lake.conftest import SCHEMA, ids, rows
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> seiche.Table:
+    """A plain table that others commit to."""
+    made = seiche.Table.create(str(tmp_path / "other.lance"), SCHEMA)
+    made.append(rows(1, 2, 3))
+    return made
+
+
+def plain(table: seiche.Table) -> list[int]:
+    return sorted(lance.dataset(table.store.native_uri()).to_table()["id"].to_pylist())
+
+
+def test_an_external_table_is_read_and_nothing_else(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.ext", other.uri)
+    table = lake.table("shop.ext")
+    assert (ids(lake, "shop.ext"), table.version, table.schema) == ([1, 2, 3], 2, SCHEMA)
+    other.append(rows(4))
+    assert ids(lake, "shop.ext") == [1, 2, 3, 4], "what others commit is seen"
+    assert table.to_lance().count_rows() == 4
+    assert table.to_arrow(columns=["id"], filter="id > 3").to_pylist() == [{"id": 4}]
+    with pytest.raises(InvalidInput, match="only be read"):
+        table.append(rows(5))
+    with pytest.raises(InvalidInput, match="only be read"):
+        table.delete("true")
+    assert table.row.type == "external"
+    assert plain(other) == [1, 2, 3, 4]
+
+
+def test_an_external_table_at_a_version(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.ext", str(other.store.native_uri()), version=2)
+    other.append(rows(4))
+    assert (ids(lake, "shop.ext"), lake.table("shop.ext").version) == ([1, 2, 3], 2)
+
+
+def test_a_transaction_goes_on_seeing_what_it_saw_first(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    tx = lake.transaction()
+    assert tx.table("shop.fed").to_arrow().num_rows == 3
+    other.append(rows(4))
+    assert tx.table("shop.fed").to_arrow().num_rows == 3
+    tx.append("shop.fed", rows(5))
+    assert tx.table("shop.fed").to_arrow().num_rows == 4, "and its own changes"
+    assert plain(other) == [1, 2, 3, 4], "nobody else sees those yet"
+    tx.append("shop.a", rows(5))
+    tx.commit()
+    assert plain(other) == [1, 2, 3, 4, 5]
+    assert ids(lake, "shop.a") == [5]
+
+
+@pytest.mark.parametrize("verb", ["append", "delete", "update", "merge", "overwrite", "index", "compact"])
+def test_every_verb_of_a_federated_table(lake: Lake, other: seiche.Table, verb: str) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    table = lake.table("shop.fed")
+    expected = [1, 2, 3]
+    match verb:
+        case "append":
+            table.append(rows(4))
+            expected = [1, 2, 3, 4]
+        case "delete":
+            table.delete("id = 2")
+            expected = [1, 3]
+        case "update":
+            table.update({"n": "7"}, where="id = 2")
+            assert lake.table("shop.fed").to_arrow(filter="n = 7")["id"].to_pylist() == [2]
+        case "merge":
+            table.merge(rows(3, 9, n=1), on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+            expected = [1, 2, 3, 9]
+        case "overwrite":
+            table.overwrite(rows(8))
+            expected = [8]
+        case "index":
+            table.create_index("id", "BTREE")
+            assert lance.dataset(other.store.native_uri()).describe_indices()[0].name == "id_idx"
+        case "compact":
+            other.append(rows(4))
+            table.compact()
+            expected = [1, 2, 3, 4]
+            assert len(lance.dataset(other.store.native_uri()).get_fragments()) == 1
+    assert plain(other) == expected == ids(lake, "shop.fed")
+    assert lake.table("shop.fed").row.table_version == other.version
+
+
+def test_what_others_commit_meanwhile_is_rebased_over_or_a_conflict(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    tx = lake.transaction()
+    tx.delete("shop.fed", "id = 1")
+    other.append(rows(4))
+    other.delete("id = 2")
+    tx.commit()
+    assert plain(other) == [3, 4]
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    tx.delete("shop.fed", "id = 3")
+    other.update({"n": "1"}, where="id = 3")
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+    assert (plain(other), ids(lake, "shop.a")) == ([3, 4], []), "nothing happened anywhere"
+    tx = lake.transaction()
+    tx.delete("shop.fed", "id = 3")
+    other.overwrite(rows(7))
+    with pytest.raises(IncompatibleConflict):
+        tx.commit()
+
+
+def test_other_tables_are_checked_first(lake: Lake, other: seiche.Table) -> None:
+    """A conflict in the lake that is there to be found leaves the federated table as it was."""
+    lake.register_table("shop.fed", other.uri, type="federated")
+    lake.table("shop.a").append(rows(1))
+    tx = lake.transaction()
+    tx.append("shop.fed", rows(4))
+    tx.delete("shop.a", "id = 1")
+    lake.table("shop.a").delete("id = 1")
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+    assert plain(other) == [1, 2, 3]
+
+
+def lose_the_root(lake: Lake, monkeypatch: pytest.MonkeyPatch, between: object) -> None:
+    """Let something happen right after the federated commit, before the root is put."""
+    commit = FederatedEdit._commit
+
+    def slow(self: FederatedEdit, *arguments: object) -> int:
+        version = commit(self, *arguments)  # type: ignore[arg-type]
+        monkeypatch.setattr(FederatedEdit, "_commit", commit)
+        between()  # type: ignore[operator]
+        return version
+
+    monkeypatch.setattr(FederatedEdit, "_commit", slow)
+
+
+def test_a_lost_race_for_the_root_does_not_do_it_twice(
+    lake: Lake, other: seiche.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    second = seiche.open(lake.uri)
+    lose_the_root(lake, monkeypatch, lambda: second.table("shop.b").append(rows(1)))
+    with lake.transaction() as tx:
+        tx.append("shop.fed", rows(4))
+        tx.append("shop.a", rows(4))
+    assert (plain(other), ids(lake, "shop.a"), ids(lake, "shop.b")) == ([1, 2, 3, 4], [4], [1])
+
+
+def test_a_refused_root_is_told_and_the_same_key_does_not_do_it_twice(
+    lake: Lake, other: seiche.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    lake.table("shop.a").append(rows(1))
+    second = seiche.open(lake.uri)
+    lose_the_root(lake, monkeypatch, lambda: second.table("shop.a").delete("id = 1"))
+    calls = 0
+
+    def work(tx: Transaction) -> None:
+        nonlocal calls
+        calls += 1
+        tx.append("shop.fed", rows(4))
+        tx.update("shop.a", {"n": "n + 1"}, where="id = 1")
+
+    with pytest.raises(IncompatibleConflict, match=r"version 3 of shop\.fed had been made") as caught:
+        lake.run(work, key="once")
+    assert (calls, caught.value.details["federated"]) == (1, {"shop.fed": 3}), "not tried again by itself"
+    assert (plain(other), ids(lake, "shop.a")) == ([1, 2, 3, 4], [])
+    table = lake.table("shop.fed")
+    assert isinstance(table, ForeignLakeTable)
+    transaction = str(caught.value.details["transaction_id"])
+    assert (lake.status(transaction).outcome, table.version_made_by(transaction)) == ("undecided", 3)
+    lake.run(work, key="once")
+    assert plain(other) == [1, 2, 3, 4], "found its own commit"
+    assert lake.status(transaction).outcome == "committed"
+    lake.run(work, key="once")
+    assert plain(other) == [1, 2, 3, 4]
+
+
+def test_what_a_crash_before_the_root_leaves_is_finished_by_the_same_key(
+    lake: Lake, other: seiche.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Died(BaseException):
+        pass
+
+    def die() -> None:
+        raise Died
+
+    lake.register_table("shop.fed", other.uri, type="federated")
+    lose_the_root(lake, monkeypatch, die)
+    for number in range(2):
+        tx = seiche.open(lake.uri).transaction(key="once")
+        tx.append("shop.fed", rows(4))
+        tx.append("shop.a", rows(4))
+        if number:
+            tx.commit()
+        else:
+            with pytest.raises(Died):
+                tx.commit()
+            assert (plain(other), ids(lake, "shop.a")) == ([1, 2, 3, 4], []), "this is what can be seen in between"
+    assert (plain(other), ids(lake, "shop.a")) == ([1, 2, 3, 4], [4])
+
+
+def test_one_change_of_rows_or_several_appends(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    with lake.transaction() as tx:
+        tx.append("shop.fed", rows(4))
+        tx.append("shop.fed", rows(5))
+        with pytest.raises(InvalidInput, match="one change"):
+            tx.delete("shop.fed", "id = 1")
+        assert tx.table("shop.fed").to_arrow().num_rows == 5, "the statement left everything as it was"
+        with pytest.raises(InvalidInput, match="cannot be saved"):
+            tx.save()
+    assert plain(other) == [1, 2, 3, 4, 5]
+
+
+def test_names_rows_and_care(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated", properties={"owner": "them"})
+    version = lake.version
+    lake.table("shop.fed").append(rows(4))
+    lake.rename_table("shop.fed", "shop.x")
+    assert ids(lake, "shop.x") == [1, 2, 3, 4]
+    assert [str(one) for one in lake.log()[0].objects]
+    assert lake.diff(version, lake.version).objects
+    lake.rollback(version)
+    assert ids(lake, "shop.fed") == [1, 2, 3, 4], "its content is not the lake's to roll back"
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0, window=0)
+    assert lake.fsck().ok
+    assert lake.health().tables
+    lake.drop_table("shop.fed")
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0, window=0)
+    assert plain(other) == [1, 2, 3, 4], "dropping the name leaves the table"
+
+
+def test_nonsense_is_refused(lake: Lake, other: seiche.Table, tmp_path: Path) -> None:
+    version = lake.version
+    with pytest.raises(NotFound):
+        lake.register_table("shop.x", str(tmp_path / "nothing"))
+    with pytest.raises(InvalidInput, match="type"):
+        lake.register_table("shop.x", other.uri, type="managed")
+    with pytest.raises(InvalidInput, match="version"):
+        lake.register_table("shop.x", other.uri, type="federated", version=1)
+    with pytest.raises(AlreadyExists):
+        lake.register_table("shop.a", other.uri)
+    with pytest.raises(InvalidInput, match="inside of the lake"):
+        lake.register_table("shop.x", lake.table("shop.a").uri)
+    managed = seiche.create(str(tmp_path / "second"))
+    managed.create_namespace("n")
+    managed.create_table("n.t", SCHEMA)
+    with pytest.raises(InvalidInput, match="managed by a lake"):
+        lake.register_table("shop.x", managed.table("n.t").uri, type="federated")
+    assert lake.version == version
+    lake.register_table("shop.x", managed.table("n.t").uri)
+    assert ids(lake, "shop.x") == []
+
+
+def test_a_released_table_belongs_to_plain_writers(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    lake.table("shop.a").append(rows(2))
+    slow = lake.transaction()
+    slow.append("shop.a", rows(9))
+    with pytest.raises(OSError, match="cannot be written"):
+        lance.write_dataset(rows(3), lake.table("shop.a").uri, mode="append")
+    uri = lake.release("shop.a")
+    with pytest.raises(RetryableConflict, match="type federated"):
+        slow.commit()
+    lance.write_dataset(rows(3), uri, mode="append")
+    assert ids(lake, "shop.a") == [1, 2, 3]
+    lake.table("shop.a").append(rows(4))
+    assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == [1, 2, 3, 4]
+    assert lake.table("shop.a").row.type == "federated"
+    with pytest.raises(InvalidInput, match="type managed"):
+        lake.rollback(3)
+    lake.expire(older_than=0, keep=1)
+    done = lake.gc(dry_run=False, grace=0, window=0)
+    assert list(done.closed) == list(released(lake.state()))
+    assert ids(lake, "shop.a") == [1, 2, 3, 4], "its files are not the lake's to clear away"
+    assert lake.release("shop.a") == uri, "once more does no harm"
+
+
+def test_a_released_table_that_the_lake_forgets_stays_where_it_is(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    uri = lake.release("shop.a", drop=True)
+    assert lake.tables("shop") == [("shop", "b")]
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0, window=0)
+    lance.write_dataset(rows(2), uri, mode="append")
+    assert lance.dataset(uri).count_rows() == 2
+    lake.register_table("shop.again", uri, type="federated")
+    assert ids(lake, "shop.again") == [1, 2]
+
+
+def test_a_release_that_dies_is_finished_by_the_next(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.table("shop.a").append(rows(1))
+    opening = federated_release._open
+    monkeypatch.setattr(federated_release, "_open", lambda *_: None)
+    uri = lake.release("shop.a")
+    with pytest.raises(InvalidInput, match="release"):
+        lake.table("shop.a").append(rows(2))
+    with pytest.raises(OSError, match="cannot be written"):
+        lance.write_dataset(rows(2), uri, mode="append")
+    assert ids(lake, "shop.a") == [1], "everybody can read"
+    monkeypatch.setattr(federated_release, "_open", opening)
+    lake.release("shop.a")
+    lance.write_dataset(rows(2), uri, mode="append")
+    assert ids(lake, "shop.a") == [1, 2]
+
+
+def test_without_the_note_a_clean_up_takes_a_released_table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: what the note prevents."""
+    from seiche.lake.care import gc
+
+    monkeypatch.setattr(gc, "released", lambda _state: {})
+    lake.table("shop.a").append(rows(1))
+    uri = lake.release("shop.a", drop=True)
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0, window=0)
+    with pytest.raises((ValueError, OSError)):
+        lance.dataset(uri).to_table()
