@@ -22,6 +22,7 @@ if _typing.TYPE_CHECKING:
     from seiche import store
     from seiche.lake.lake import Lake, create
     from seiche.lake.lake import open_lake as open
+    from seiche.service.client import connect
     from seiche.table.table import Table
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "SeicheError",
     "Table",
     "Unavailable",
+    "connect",
     "create",
     "errors",
     "open",
@@ -51,6 +53,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "Lake": "seiche.lake.lake:Lake",
     "Table": "seiche.table.table:Table",
+    "connect": "seiche.service.client:connect",
     "create": "seiche.lake.lake:create",
     "open": "seiche.lake.lake:open_lake",
     "store": "seiche.store",

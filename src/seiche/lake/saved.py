@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from seiche.errors import Corrupt, InvalidInput, NotFound, RetryableConflict
 from seiche.lake.edits import TableEdit
 from seiche.lake.handles import TransactionTable
-from seiche.lake.intent import RowEdit
+from seiche.lake.intent import Intent, RowEdit
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import KeyRange
 from seiche.lake.objects.rows import TableRow
@@ -30,7 +30,7 @@ from seiche.table.transaction import Transaction as TableTransaction
 if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
 
-__all__ = ["FOLDER", "fill", "read", "saved_path", "write"]
+__all__ = ["FOLDER", "encode", "fill", "read", "saved_path", "write"]
 
 FOLDER = "_saved"
 
@@ -42,11 +42,22 @@ def saved_path(transaction_id: str) -> str:
 
 def write(transaction: "Transaction", store: Store) -> None:
     """Put the transaction as it is now into storage; saving again replaces what was saved before."""
+    message = encode(transaction, transaction.expires_at_millis)
+    for key, table_id in transaction.names.items():
+        message.names.add(key=key, id=table_id)
+    store.put(saved_path(transaction.id), message.SerializeToString())
+
+
+def encode(transaction: "Transaction | Intent", expires_at_millis: int) -> SavedTransaction:
+    """All that is needed to do it again elsewhere, on the same base; names aside, which only further statements need.
+
+    A rollback, a fence and a version that an engine has built cannot be said in this way.
+    """
     message = SavedTransaction(
         id=transaction.id,
         base_version=transaction.base,
         isolation=transaction.isolation.upper(),
-        expires_at_millis=transaction.expires_at_millis,
+        expires_at_millis=expires_at_millis,
         properties=transaction.properties,
         edits=[_saved_edit(edit) for edit in transaction.edits.values()],
         reads=list(_saved_reads(transaction.reads)),
@@ -57,9 +68,7 @@ def write(transaction: "Transaction", store: Store) -> None:
         message.stream.stream, message.stream.epoch, message.stream.owner = claim.stream, claim.epoch, claim.owner
     for key, row in transaction.rows.items():
         message.rows.add(key=key, wanted=row.wanted)
-    for key, table_id in transaction.names.items():
-        message.names.add(key=key, id=table_id)
-    store.put(saved_path(transaction.id), message.SerializeToString())
+    return message
 
 
 def read(store: Store, transaction_id: str) -> SavedTransaction:

@@ -177,6 +177,7 @@ class Service:
         *,
         base_version: int | None = None,
         key: str = "",
+        tx: str = "",
         ttl: float | None = None,
         properties: Mapping[str, str] | None = None,
         work: bytes = b"",
@@ -184,7 +185,8 @@ class Service:
         """Begin, prepare and commit in one go; with the same key again, what became of the first one.
 
         `base_version` is a version of the lake from before any of the files that the changes name were written. With
-        `work`, a saved transaction of the lake, there are no changes.
+        `work`, a saved transaction of the lake, there are no changes. `tx` is the id that it shall have; the same id
+        again is the same transaction.
         """
         done: Future[Decided] = Future()
         self.submit(
@@ -192,6 +194,7 @@ class Service:
             _into(done),
             base_version=base_version,
             key=key,
+            tx=tx,
             ttl=ttl,
             properties=properties,
             work=work,
@@ -205,6 +208,7 @@ class Service:
         *,
         base_version: int | None = None,
         key: str = "",
+        tx: str = "",
         ttl: float | None = None,
         properties: Mapping[str, str] | None = None,
         work: bytes = b"",
@@ -222,8 +226,10 @@ class Service:
         base = known.version if base_version is None else min(base_version, known.version)
         if base < 0:
             raise refused(f"{base_version} is not a version of the lake", "base-version.invalid")
-        tx = self._id("ExecuteTransaction", key)
-        request = request_hash or digest(repr((ttl, sorted(given.items()), [*map(_summary, changes)])).encode() + work)
+        chosen = _checked_id(tx) if tx else ""
+        tx = chosen or self._id("ExecuteTransaction", key)
+        # Whoever gives the id vouches for it: with other files, it is still the same transaction.
+        request = "" if chosen else request_hash or _hash(ttl, given, changes, work)
         record = replace(self._new(tx, ttl, given, request), state=State.PREPARED, base_version=base, attempts=1)
         if work:
             plan = Plan(tx, base, properties=given, work=work, flushed=True)
@@ -396,6 +402,13 @@ class Service:
         return millis(self._runtime.clock.now())
 
 
+def _checked_id(tx: str) -> str:
+    try:
+        return str(UUID(tx))
+    except ValueError:
+        raise refused(f"{tx!r} cannot be the id of a transaction", "tx-id.invalid", "Use a UUID.") from None
+
+
 def _into(future: "Future[Decided]") -> Callable[[Decided | SeicheError], None]:
     def done(answer: Decided | SeicheError) -> None:
         if isinstance(answer, SeicheError):
@@ -432,6 +445,10 @@ def _summary(change: Change) -> tuple[object, ...]:
         change.table is not None,
         change.expected_version,
     )
+
+
+def _hash(ttl: float | None, properties: Mapping[str, str], changes: Sequence[Change], work: bytes) -> str:
+    return digest(repr((ttl, sorted(properties.items()), [*map(_summary, changes)])).encode() + work)
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

@@ -131,6 +131,7 @@ class Handlers:
             done,
             base_version=request.base_version if request.HasField("base_version") else None,
             key=request.idempotency.key,
+            tx=request.tx_id,
             ttl=wire.seconds(request.ttl) if request.HasField("ttl") else None,
             properties=dict(request.properties),
             work=request.work,

@@ -22,6 +22,8 @@ class Running:
         self._up = Event()
         self._failure: SeicheError | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._grace = 0.0
         self._thread = Thread(target=self._run, name="seiche-grpc", daemon=True)
         self._thread.start()
         if not self._up.wait(_STARTING):
@@ -39,8 +41,9 @@ class Running:
 
     def stop(self, grace: float = 10.0) -> None:
         """Answer those who wait, and end."""
-        if self._loop is not None and self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self.server.stop(grace), self._loop).result()
+        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
+            self._grace = grace
+            self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
 
     def _run(self) -> None:
@@ -48,6 +51,7 @@ class Running:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
         try:
             await self.server.start()
         except SeicheError as error:
@@ -55,7 +59,8 @@ class Running:
             self._up.set()
             return
         self._up.set()
-        await self.server.wait()
+        await self._stopping.wait()
+        await self.server.stop(self._grace)
 
 
 @contextmanager

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 
@@ -119,11 +118,6 @@ class Server:
             self._handlers.close()
         log.info("stopped")
 
-    async def wait(self) -> None:
-        """Until the server is stopped."""
-        if self._grpc is not None:
-            await self._grpc.wait_for_termination()
-
     async def _page(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """`GET /metrics`, and nothing else."""
         try:
@@ -136,6 +130,3 @@ class Server:
             await writer.drain()
         finally:
             writer.close()
-
-
-Starting = Callable[[Server], Awaitable[Any]]

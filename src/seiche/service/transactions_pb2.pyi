@@ -208,7 +208,7 @@ class WatchTransactionResponse(_message.Message):
     def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ...) -> None: ...
 
 class ExecuteTransactionRequest(_message.Message):
-    __slots__ = ("ttl", "idempotency", "changes", "base_version", "properties", "work")
+    __slots__ = ("ttl", "idempotency", "changes", "base_version", "tx_id", "properties", "work")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -220,15 +220,17 @@ class ExecuteTransactionRequest(_message.Message):
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TX_ID_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     WORK_FIELD_NUMBER: _ClassVar[int]
     ttl: _duration_pb2.Duration
     idempotency: _common_pb2.IdempotencyKey
     changes: _containers.RepeatedCompositeFieldContainer[TxChange]
     base_version: int
+    tx_id: str
     properties: _containers.ScalarMap[str, str]
     work: bytes
-    def __init__(self, ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., idempotency: _Optional[_Union[_common_pb2.IdempotencyKey, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[TxChange, _Mapping]]] = ..., base_version: _Optional[int] = ..., properties: _Optional[_Mapping[str, str]] = ..., work: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., idempotency: _Optional[_Union[_common_pb2.IdempotencyKey, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[TxChange, _Mapping]]] = ..., base_version: _Optional[int] = ..., tx_id: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., work: _Optional[bytes] = ...) -> None: ...
 
 class ExecuteTransactionResponse(_message.Message):
     __slots__ = ("transaction", "version", "tables")

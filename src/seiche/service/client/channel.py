@@ -1,0 +1,160 @@
+"""Calls to a server, made again where that is safe."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from google.protobuf.message import Message
+
+from seiche import errors
+from seiche.core.retry import Patience
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import CommitUnknown, InvalidInput, PermissionDenied, SeicheError, Unavailable
+
+try:
+    import grpc
+except ImportError as missing:
+    raise InvalidInput("a client of a server needs grpcio", remedy="Install `seiche[server]`.") from missing
+
+from seiche.service.statuses import error_of
+
+__all__ = ["Address", "Channel"]
+
+Answer = TypeVar("Answer", bound=Message)
+
+SERVICE: Final = "seiche.transaction.v1.Transactions"
+_PATIENCE: Final = Patience(attempts=12, timeout=60.0, first_delay=0.05, longest_delay=2.0)
+_CALL_SECONDS: Final = 60.0
+_MOST_BYTES: Final = 64 << 20
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", _MOST_BYTES),
+    ("grpc.max_send_message_length", _MOST_BYTES),
+    # Each process has a connection of its own, also if another one talks to the same server with the same settings.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_KINDS: Final[Mapping[str, type[SeicheError]]] = {
+    kind.kind: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SeicheError)
+}
+# The call did not reach the server, or its answer did not reach us, or it is too busy, or at it already.
+_PASSING: Final = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is: `grpc://host:port`, or `grpcs://` over TLS."""
+
+    host: str
+    tls: bool = False
+    token: str = ""
+    ca: Path | None = None
+
+    @classmethod
+    def parse(cls, text: str, *, token: str = "", ca: str | Path | None = None) -> "Address":
+        parts = urlsplit(text)
+        if parts.scheme not in ("grpc", "grpcs") or not parts.hostname or not parts.port:
+            raise InvalidInput(f"{text!r} is not the address of a server", remedy="Write grpc://host:port.")
+        return cls(f"{parts.hostname}:{parts.port}", parts.scheme == "grpcs", token, None if ca is None else Path(ca))
+
+    def open(self) -> Any:
+        if not self.tls:
+            return grpc.insecure_channel(self.host, options=_OPTIONS)
+        roots = None if self.ca is None else self.ca.read_bytes()
+        return grpc.secure_channel(self.host, grpc.ssl_channel_credentials(roots), options=_OPTIONS)
+
+
+class Channel:
+    """Calls to one server. Opened when first used, and anew in a process that was forked from this one."""
+
+    def __init__(self, address: Address, *, runtime: Runtime = SYSTEM, patience: Patience = _PATIENCE) -> None:
+        self._address = address
+        self._runtime = runtime
+        self._patience = patience
+        self._lock = Lock()
+        self._process = 0
+        self._open: Any = None
+        self._calls: dict[str, Any] = {}
+
+    def call(self, method: str, request: Message, answer: type[Answer]) -> Answer:
+        """Call a method that may be called twice. Raises what the server raised.
+
+        `CommitUnknown` if calls were sent and none was answered: it may or may not have happened.
+        """
+        metadata = (("authorization", f"Bearer {self._address.token}"),) if self._address.token else None
+        failure: Any = None
+        for _ in self._patience.tries(self._runtime):
+            try:
+                made: Answer = self._method(method, answer)(request, timeout=_CALL_SECONDS, metadata=metadata)
+                return made
+            except grpc.RpcError as error:
+                failure = error
+                meaning = _meaning(error)
+                if meaning is not None and meaning.details.get("reason") not in ("idempotency.pending", "queue.full"):
+                    raise meaning from error
+                if meaning is None and error.code() not in _PASSING:
+                    raise _unexplained(error) from error
+        explained = _meaning(failure)
+        if explained is not None:
+            raise explained from failure
+        raise CommitUnknown(
+            f"{self._address.host} did not answer: {failure.details()}", code=failure.code().name
+        ) from failure
+
+    def close(self) -> None:
+        with self._lock:
+            if self._open is not None and self._process == os.getpid():
+                self._open.close()
+            self._open = None
+            self._calls = {}
+
+    def _method(self, name: str, answer: type[Message]) -> Any:
+        with self._lock:
+            if self._open is None or self._process != os.getpid():
+                # What was inherited must not be touched, not even to close it: its threads are not here.
+                self._open, self._process, self._calls = self._address.open(), os.getpid(), {}
+            found = self._calls.get(name)
+            if found is None:
+                found = self._calls[name] = self._open.unary_unary(
+                    f"/{SERVICE}/{name}", request_serializer=_encoded, response_deserializer=answer.FromString
+                )
+            return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_address": self._address, "_patience": self._patience}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_address"], patience=state["_patience"])  # type: ignore[misc]
+
+
+def _encoded(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _meaning(error: Any) -> SeicheError | None:
+    """What the server raised, if it was the server who said so."""
+    detail = error_of(error.trailing_metadata())
+    if detail is None:
+        return None
+    kind = _KINDS.get(detail.context.get("kind", ""), SeicheError)
+    params = {name: value for name, value in detail.params.items() if name not in ("message", "remedy")}
+    return kind(detail.message, remedy=detail.context.get("remedy", ""), reason=detail.message_key, **params)
+
+
+def _unexplained(error: Any) -> SeicheError:
+    text = f"the server refused the call: {error.code().name}: {error.details()}"
+    if error.code() in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
+        return PermissionDenied(text)
+    if error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED):
+        return InvalidInput(text)
+    return Unavailable(text)

@@ -1,0 +1,184 @@
+"""A lake whose data is written here, and whose commits are decided by a server."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import (
+    CommitUnknown,
+    IncompatibleConflict,
+    InvalidInput,
+    NotFound,
+    RetryableConflict,
+    SeicheError,
+    Unavailable,
+)
+from seiche.lake import saved
+from seiche.lake.commit import Answer, Committer
+from seiche.lake.edits import TableEdit
+from seiche.lake.intent import Intent
+from seiche.lake.lake import Lake, open_lake
+from seiche.lake.states import States
+from seiche.lake.tree.root import millis
+from seiche.service import transactions_pb2 as pb
+from seiche.service.client.channel import Address, Channel
+from seiche.table.operations import Append
+from seiche.table.transaction import Transaction as TableTransaction
+
+__all__ = ["RemoteCommitter", "RemoteLake", "connect"]
+
+FLUSHED: Final = "seiche.flushed"
+_CODE: Final = "seiche.transaction.apply-failure-code"
+_MESSAGE: Final = "seiche.transaction.apply-failure-message"
+_AGAIN: Final = Patience(attempts=8, timeout=60.0, first_delay=0.05, longest_delay=2.0)
+# Longer than a server ever waits.
+_LIFETIME_MILLIS: Final = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCommitter(Committer):
+    """Asks a server to decide. The id of a transaction is its own, so asking twice is asking once."""
+
+    channel: Channel
+
+    def commit_group(self, intents: Sequence[Intent]) -> list[Answer]:
+        """Each by itself: it is the server that puts those of many clients together."""
+        return [self._commit(intent) for intent in intents]
+
+    def _commit(self, intent: Intent) -> Answer:
+        request = self._request(intent)
+        if request is None:
+            # Only whoever writes to storage can do this: a rollback, a clean-up, a version that an engine has built.
+            (answer,) = Committer.commit_group(self, [intent])
+            return answer
+        # Nobody but us knows that the files that we wrote are not on disk yet.
+        self.states.store.flush(intent.unflushed)
+        for _ in _AGAIN.tries(self.runtime):
+            try:
+                response = self.channel.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
+            except CommitUnknown as error:
+                return self._looked_up(intent, error)
+            except SeicheError as error:
+                return Answer(error=error)
+            if response.transaction.state != pb.TS_APPLY_FAILED_RETRYABLE:
+                return _answer(intent, response)
+        return self._looked_up(
+            intent, CommitUnknown("the server could not decide the transaction", transaction_id=intent.id)
+        )
+
+    def _looked_up(self, intent: Intent, unknown: CommitUnknown) -> Answer:
+        """What became of it, as far as the tree tells. That it is not there says nothing."""
+        found = self.states.latest().outcome(intent.id)
+        if found is not None and found.outcome == "committed":
+            return Answer(found.version)
+        raise CommitUnknown(
+            unknown.message,
+            remedy=f"Ask with lake.status({intent.id!r}) before doing it again; lake.settle decides it.",
+            transaction_id=intent.id,
+        ) from unknown
+
+    def _request(self, intent: Intent) -> pb.ExecuteTransactionRequest | None:
+        if type(intent) is not Intent or intent.rollback_to is not None or intent.min_base or intent.members:
+            return None
+        if not all(_can_be_told(edit) for edit in intent.edits.values()):
+            return None
+        request = pb.ExecuteTransactionRequest(tx_id=intent.id, base_version=intent.base)
+        appended = _appends(intent)
+        if appended is None:
+            until = millis(self.runtime.clock.now()) + _LIFETIME_MILLIS
+            request.work = saved.encode(intent, until).SerializeToString()
+            return request
+        request.properties.update({**intent.properties, FLUSHED: "true"})
+        for table, payload in appended.items():
+            request.changes.add(payload=payload).table_id.id = table
+        return request
+
+
+def _can_be_told(edit: TableEdit) -> bool:
+    if type(edit) is TableEdit:
+        return True
+    from seiche.lake.iceberg.edit import IcebergEdit
+
+    return isinstance(edit, IcebergEdit)
+
+
+def _appends(intent: Intent) -> dict[str, bytes] | None:
+    """The transaction as appends of Lance, by table, which the server can join with those of others; if it is that."""
+    reads = intent.reads
+    if (
+        intent.isolation != "snapshot"
+        or intent.rows
+        or intent.stream
+        or reads.structural_keys
+        or reads.structural_ranges
+    ):
+        return None
+    found = {}
+    for table, edit in intent.edits.items():
+        work = edit.work
+        if work is None or edit.found is None or edit.renamed or edit.properties or work.followers or work.compacted:
+            return None
+        operations = [change.operation for change in work.content]
+        if not operations or not all(isinstance(one, Append) for one in operations):
+            return None
+        fragments = tuple(one for each in operations if isinstance(each, Append) for one in each.fragments)
+        found[table] = TableTransaction(work.base.version, "", Append(fragments)).encode()
+    return found or None
+
+
+def _answer(intent: Intent, response: pb.ExecuteTransactionResponse) -> Answer:
+    transaction = response.transaction
+    if transaction.state == pb.TS_APPLIED:
+        return Answer(response.version)
+    message = transaction.properties.get(_MESSAGE, "the transaction was aborted")
+    kind = IncompatibleConflict if transaction.properties.get(_CODE) == "INCOMPATIBLE_CONFLICT" else RetryableConflict
+    if transaction.properties.get(_CODE) == "TABLE_INTENT_INVALID_PAYLOAD":
+        return Answer(error=InvalidInput(message, transaction_id=intent.id))
+    return Answer(error=kind(message, transaction_id=intent.id, code=transaction.properties.get(_CODE, "")))
+
+
+class RemoteLake(Lake):
+    """A lake as `seiche.open` gives it, except that a server decides what is committed."""
+
+    def __init__(self, states: States, channel: Channel) -> None:
+        """Use `seiche.connect`."""
+        super().__init__(states)
+        direct = self._committer
+        self._committer = RemoteCommitter(direct.states, direct.publisher, direct.runtime, direct.patience, channel)
+        self.channel = channel
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.channel.close()
+        super().close()
+
+
+def connect(
+    address: str,
+    *,
+    token: str = "",
+    ca: str | Path | None = None,
+    uri: str | None = None,
+    runtime: Runtime = SYSTEM,
+    **options: Any,
+) -> RemoteLake:
+    """The lake behind the server at `grpc://host:port`, with the same transactions as a lake opened by its address.
+
+    Data files are read and written here; only what is to be committed goes to the server. `uri` is where this client
+    finds the lake, if that is not where the server does; `options` are those of `seiche.open`.
+    """
+    channel = Channel(Address.parse(address, token=token, ca=ca), runtime=runtime)
+    try:
+        found = channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse)
+    except CommitUnknown as error:
+        raise Unavailable(error.message, remedy="Check that the server runs, and its address.") from error
+    states = open_lake(uri or found.uri, runtime=runtime, **options).states
+    if states.known.definition.id != found.lake_id:
+        raise NotFound(
+            f"{uri or found.uri} is another lake than that of the server",
+            remedy="Give `uri=` as the address under which this client finds the server's lake.",
+        )
+    return RemoteLake(states, channel)
