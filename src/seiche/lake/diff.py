@@ -62,6 +62,10 @@ def diff(before: State, after: State, objects: Iterable[ObjectChange] | None = N
 
 def _content(state: State, change: ObjectChange) -> TableDiff | None:
     old, new = change.before, change.after
+    if any(isinstance(row, TableRow) and row.format == "iceberg" for row in (old, new)):
+        from seiche.lake.iceberg.diffing import iceberg_diff
+
+        return iceberg_diff(state, change)
     return table_diff(
         state.store,
         change.name,

@@ -150,11 +150,21 @@ def _restored(
         manifest=last.manifest,
         earlier=last.earlier,
     )
+    if then.type != last.type:
+        raise InvalidInput(
+            f"{table} was a table of type {then.type} and is of type {last.type} now",
+            remedy="Nothing was written. Roll back chosen tables only, with `tables=`, and leave this one out.",
+            table=table,
+        )
     if then.type != "managed":
         # What is in it is not the lake's to change; only what the lake says about it goes back.
         return Made(replace(then, pointer_version=row.pointer_version, logical_version=last.logical_version + 1))
     if (then.table_version, then.iceberg) == (last.table_version, last.iceberg):
         return Made(row)
+    if then.format == "iceberg":
+        from seiche.lake.iceberg.restoring import restored
+
+        return restored(then, last, row, state, runtime=runtime)
     if then.format != "lance":
         raise InvalidInput(
             f"{table} is an {then.format} table, and its content cannot be rolled back yet",

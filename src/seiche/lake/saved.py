@@ -122,9 +122,16 @@ def _repeat(transaction: "Transaction", saved: SavedEdit, state: State) -> None:
         found=found,
         found_key=saved.found_key if saved.HasField("found_key") else None,
         properties=changed,
-        work=None if found is not None else Work.begin(empty(stable_row_ids=saved.stable_row_ids)),
+        work=None
+        if found is not None or row.format != "lance"
+        else Work.begin(empty(stable_row_ids=saved.stable_row_ids)),
         read=saved.read,
     )
+    if row.format == "iceberg":
+        from seiche.lake.iceberg.saving import restore
+
+        restore(transaction, edit, saved)
+        return
     transaction.edits[row.id] = edit
     table = TransactionTable(transaction, row.id)
     for statement in saved.statements:
@@ -144,6 +151,10 @@ def _saved_edit(edit: TableEdit) -> SavedEdit:
     if edit.work is not None:
         saved.stable_row_ids = edit.work.base.has_stable_row_ids
         saved.statements.extend(_saved_statement(edit.work, change) for change in edit.work.statements)
+    if edit.row.format == "iceberg":
+        from seiche.lake.iceberg.saving import save
+
+        save(edit, saved)
     return saved
 
 

@@ -51,7 +51,7 @@ class SavedStream(_message.Message):
     def __init__(self, stream: _Optional[str] = ..., epoch: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class SavedEdit(_message.Message):
-    __slots__ = ("row", "key", "found_key", "properties", "removed_properties", "read", "stable_row_ids", "statements")
+    __slots__ = ("row", "key", "found_key", "properties", "removed_properties", "read", "stable_row_ids", "statements", "iceberg", "iceberg_origin")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,8 @@ class SavedEdit(_message.Message):
     READ_FIELD_NUMBER: _ClassVar[int]
     STABLE_ROW_IDS_FIELD_NUMBER: _ClassVar[int]
     STATEMENTS_FIELD_NUMBER: _ClassVar[int]
+    ICEBERG_FIELD_NUMBER: _ClassVar[int]
+    ICEBERG_ORIGIN_FIELD_NUMBER: _ClassVar[int]
     row: bytes
     key: bytes
     found_key: bytes
@@ -75,7 +77,19 @@ class SavedEdit(_message.Message):
     read: bool
     stable_row_ids: bool
     statements: _containers.RepeatedCompositeFieldContainer[SavedStatement]
-    def __init__(self, row: _Optional[bytes] = ..., key: _Optional[bytes] = ..., found_key: _Optional[bytes] = ..., properties: _Optional[_Mapping[str, str]] = ..., removed_properties: _Optional[_Iterable[str]] = ..., read: bool = ..., stable_row_ids: bool = ..., statements: _Optional[_Iterable[_Union[SavedStatement, _Mapping]]] = ...) -> None: ...
+    iceberg: _containers.RepeatedCompositeFieldContainer[SavedIcebergStep]
+    iceberg_origin: str
+    def __init__(self, row: _Optional[bytes] = ..., key: _Optional[bytes] = ..., found_key: _Optional[bytes] = ..., properties: _Optional[_Mapping[str, str]] = ..., removed_properties: _Optional[_Iterable[str]] = ..., read: bool = ..., stable_row_ids: bool = ..., statements: _Optional[_Iterable[_Union[SavedStatement, _Mapping]]] = ..., iceberg: _Optional[_Iterable[_Union[SavedIcebergStep, _Mapping]]] = ..., iceberg_origin: _Optional[str] = ...) -> None: ...
+
+class SavedIcebergStep(_message.Message):
+    __slots__ = ("requirements", "updates", "exclusive")
+    REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
+    UPDATES_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    requirements: str
+    updates: str
+    exclusive: bool
+    def __init__(self, requirements: _Optional[str] = ..., updates: _Optional[str] = ..., exclusive: bool = ...) -> None: ...
 
 class SavedStatement(_message.Message):
     __slots__ = ("transaction", "affected_rows", "rows", "files", "bytes", "frag_reuse_index")

@@ -167,7 +167,7 @@ class Transaction(Statements):
         name: str | Sequence[str],
         schema: "pa.Schema",
         *,
-        format: Literal["lance", "iceberg"] = "lance",
+        format: str = "lance",
         properties: Mapping[str, str] | None = None,
         stable_row_ids: bool = False,
         **options: Any,

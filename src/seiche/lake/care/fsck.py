@@ -38,6 +38,7 @@ from seiche.store.base import Store
 
 if TYPE_CHECKING:
     from seiche.lake.care.gc import Progress
+    from seiche.lake.iceberg.checking import IcebergCheck
 
 __all__ = ["Soundness", "check_lake"]
 
@@ -98,8 +99,8 @@ def check_lake(
         versions=job.live,
         expired=job.expired,
         nodes=job.trees.nodes,
-        tables=len(job.tables),
-        files=sum(table.files for table in job.tables.values()),
+        tables=len(job.checks),
+        files=sum(table.files for table in job.checks),
         problems=tuple(job.findings.problems),
     )
 
@@ -118,6 +119,7 @@ class _Check:
         self.findings = Findings()
         self.trees = TreeCheck(store, self.findings)
         self.tables: dict[str, TableCheck] = {}
+        self.iceberg: dict[str, IcebergCheck] = {}
         self.live = self.expired = 0
         self._store = store
         self._runtime = runtime
@@ -142,11 +144,16 @@ class _Check:
         if newest is not None and self._last is not None and self._last.root is newest.node:
             self._take_dropped(newest, self._last)
             self.trees.check_objects(newest, self._last)
-        for number, table in enumerate(self.tables.values(), 1):
+        for number, table in enumerate(self.checks, 1):
             self._progress("looking at tables", number)
             table.check()
         self._check_hints(newest, oldest or 0)
         self._check_folders()
+
+    @property
+    def checks(self) -> "list[TableCheck | IcebergCheck]":
+        """One for each table."""
+        return [*self.tables.values(), *self.iceberg.values()]
 
     def _take_tables(self, root: Root) -> None:
         """The tables of a version whose tree is sound."""
@@ -163,7 +170,7 @@ class _Check:
             for _, value in tree.scan_prefix(DROPPED):
                 resolved = definitions.resolve(self._store, value)
                 row = rows.decode(rows.decode(resolved, TrashRow).row, TableRow)
-                if row.location in self.tables:
+                if row.location in self.tables or row.location in self.iceberg:
                     self._take(row)
             given_up = tree.get(GIVEN_UP)
             if given_up is not None:
@@ -180,6 +187,8 @@ class _Check:
             return 0
 
     def _take(self, row: TableRow) -> None:
+        if row.type == "managed" and row.format == "iceberg":
+            self._take_iceberg(row)
         if row.type != "managed" or row.format != "lance":
             return
         if row.location not in self.tables:
@@ -187,6 +196,13 @@ class _Check:
                 self._store, row.location, self.findings, self._runtime, self._current, deep=self._deep
             )
         self.tables[row.location].add(row)
+
+    def _take_iceberg(self, row: TableRow) -> None:
+        from seiche.lake.iceberg.checking import IcebergCheck
+
+        if row.location not in self.iceberg:
+            self.iceberg[row.location] = IcebergCheck(self._store, row.location, self.findings)
+        self.iceberg[row.location].add(row)
 
     def _check_hints(self, newest: Root | None, oldest: int) -> None:
         if newest is None:

@@ -33,7 +33,7 @@ _TREE = re.compile(
     rf"[01]{{4}}/[01]{{4}}/[01]{{4}}/[01]{{8}}-(?:(node)|(txn)|[a-z]+(?:-[\w~]+)*)-{_UUID}\.(?:ipc|binpb)"
 )
 _DEFINITION = re.compile(rf"_lakehouse_def_{_UUID}\.binpb")
-_TABLE = re.compile(rf"(tables/(?:[^/]+/)*?[^/]+-{_UUID}\.lance)/(.+)")
+_TABLE = re.compile(rf"(tables/(?:[^/]+/)*?[^/]+-{_UUID}\.(?:lance|iceberg))/(.+)")
 _INSIDE = (
     (re.compile(r"data/.+"), "DATA"),
     (re.compile(r"_staged/[^/]+"), "STAGED"),
@@ -45,6 +45,12 @@ _INSIDE = (
     (re.compile(rf"(?:{FOREIGN_FOLDER}|_refs|tree)/.+"), "FOREIGN"),
     # Of other naming than the lake's, or detached.
     (re.compile(r"_versions/d?\d+\.manifest"), "FOREIGN"),
+)
+_INSIDE_ICEBERG = (
+    (re.compile(r"data/.+"), "DATA"),
+    (re.compile(r"metadata/[^/]+\.metadata\.json(?:\.gz)?"), "ICEBERG_METADATA"),
+    (re.compile(r"metadata/[^/]+\.avro"), "ICEBERG_MANIFEST"),
+    (re.compile(r"metadata/[^/]+\.(?:stats|puffin|parquet)"), "ICEBERG_STATISTICS"),
 )
 
 
@@ -71,6 +77,9 @@ class Sort(Enum):
     INDEX = "index file"
     TRANSACTION = "transaction file"
     TABLE_HINT = "hint of a table"
+    ICEBERG_METADATA = "Iceberg metadata file"
+    ICEBERG_MANIFEST = "Iceberg manifest"
+    ICEBERG_STATISTICS = "Iceberg statistics"
     FOREIGN = "foreign file"
     UNKNOWN = "unknown file"
 
@@ -143,11 +152,12 @@ def _at_the_top(path: str) -> Sort:
 
 
 def _in_table(path: str, location: str, inside: str) -> Place:
-    if inside.startswith("_versions/"):
+    iceberg = location.endswith(".iceberg")
+    if inside.startswith("_versions/") and not iceberg:
         found = parse(inside.removeprefix("_versions/"))
         if found is not None and found[0] is Naming.V2:
             return Place(path, Sort.MANIFEST, location, inside, found[1])
-    for pattern, sort in _INSIDE:
+    for pattern, sort in _INSIDE_ICEBERG if iceberg else _INSIDE:
         if pattern.fullmatch(inside):
             return Place(path, Sort[sort], location, inside)
     return Place(path, Sort.UNKNOWN, location, inside)

@@ -121,6 +121,19 @@ class Reachable:
             self.needed.add(work.path)
             for location, transaction in work.written:
                 NeededNames(self.needed, location).add_transaction(transaction)
+            self._add_snapshots(work)
+
+    def _add_snapshots(self, work: SavedWork) -> None:
+        if not work.snapshots:
+            return
+        from seiche.lake.iceberg.reach import IcebergReach
+
+        reach = IcebergReach(self._states.store, self.needed)
+        for location, where in work.snapshots:
+            try:
+                reach.add_list(where)
+            except Corrupt as error:
+                self.closed[location] = f"the saved transaction {work.id} cannot be looked into: {error}"
 
     def add_foreign(self, manifests: Iterable[Place]) -> None:
         """Count in what manifests name that the lake did not decide on: somebody may want to bring them in."""

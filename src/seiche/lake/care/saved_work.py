@@ -1,5 +1,6 @@
 """Transactions that were saved and wait to be continued: what they need to stay."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -33,6 +34,8 @@ class SavedWork:
     base: int
     until: datetime
     written: tuple[tuple[str, Transaction], ...]
+    # Snapshots that it brings into Iceberg tables: the table's location, and the address of the list of manifests.
+    snapshots: tuple[tuple[str, str], ...] = ()
 
     def may_commit(self, state: State, now: datetime) -> bool:
         """Whether it can still be continued on top of `state`. Behind the fence, or once decided, it cannot."""
@@ -46,12 +49,13 @@ def saved_work(store: Store) -> Iterator[SavedWork]:
     for info in store.list(FOLDER):
         try:
             yield _work(info.path, SavedTransaction.FromString(store.get(info.path)))
-        except (Corrupt, DecodeError, NotFound):
+        except (Corrupt, DecodeError, NotFound, ValueError, LookupError):
             continue
 
 
 def _work(path: str, saved: SavedTransaction) -> SavedWork:
     written = []
+    snapshots: list[tuple[str, str]] = []
     for edit in saved.edits:
         location = rows.decode(edit.row, TableRow).location
         for statement in edit.statements:
@@ -59,5 +63,13 @@ def _work(path: str, saved: SavedTransaction) -> SavedWork:
             if statement.frag_reuse_index:
                 index = IndexMetadata.FromString(statement.frag_reuse_index)
                 written.append((location, Transaction(create_index=CreateIndex(new_indices=[index]))))
+        snapshots += [(location, one) for step in edit.iceberg for one in _snapshots(step.updates)]
     until = _EPOCH + timedelta(milliseconds=min(saved.expires_at_millis, 1 << 53))
-    return SavedWork(saved.id, path, saved.base_version, until, tuple(written))
+    return SavedWork(saved.id, path, saved.base_version, until, tuple(written), tuple(snapshots))
+
+
+def _snapshots(updates: str) -> Iterator[str]:
+    """The manifest lists that updates of an Iceberg table name, which are in JSON."""
+    for one in json.loads(updates):
+        if one.get("action") == "add-snapshot":
+            yield one["snapshot"]["manifest-list"]

@@ -20,7 +20,7 @@ from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.reachable import Reach
 from seiche.table.versions.naming import Naming
 
-__all__ = ["FORMATS", "LanceFiles", "NeededNames", "TableFiles"]
+__all__ = ["FORMATS", "IcebergFiles", "LanceFiles", "NeededNames", "TableFiles"]
 
 _AT_ONCE: Final = 16
 # Stands for any table of the lake.
@@ -97,6 +97,36 @@ class LanceFiles(TableFiles):
         self._known |= Ranges.of(wanted)
 
 
+class IcebergFiles(TableFiles):
+    """An Iceberg table: the metadata of every kept version of the lake, and all that it leads to."""
+
+    def __init__(self, lake: Store, location: str, needed: PathSet) -> None:
+        super().__init__(lake, location, needed)
+        self._named: set[str] = set()
+        self._newest = 0
+
+    def add(self, row: TableRow) -> None:
+        if row.iceberg is not None:
+            self._named.add(row.iceberg.location)
+            self.needed.add(row.iceberg.location)
+            self._newest = max(self._newest, row.table_version)
+
+    @property
+    def newest(self) -> int:
+        return self._newest
+
+    def has_version(self, version: int) -> bool:
+        return version <= self._newest
+
+    def settle(self) -> None:
+        from seiche.lake.iceberg.reach import IcebergReach
+
+        reach = IcebergReach(self.lake, self.needed)
+        for path in sorted(self._named):
+            reach.add_metadata(path)
+        self._named.clear()
+
+
 class NeededNames:
     """Takes down what manifests and transactions name, under the location of their table.
 
@@ -144,4 +174,4 @@ class _Under:
 
 
 # How to look into tables of each format. Of a table of any other format nothing is ever taken for garbage.
-FORMATS: Final[Mapping[str, type[TableFiles]]] = {"lance": LanceFiles}
+FORMATS: Final[Mapping[str, type[TableFiles]]] = {"lance": LanceFiles, "iceberg": IcebergFiles}

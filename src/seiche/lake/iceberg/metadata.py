@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
+from pyiceberg.exceptions import ValidationError as IcebergValidationError
 from pyiceberg.table.metadata import TableMetadataUtil, TableMetadataV1, TableMetadataV2, TableMetadataV3
 from pyiceberg.typedef import IcebergBaseModel
 
@@ -76,7 +77,7 @@ def decode(data: bytes, path: str) -> Metadata:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyIceberg warns of summaries that other engines write
             found: Metadata = TableMetadataUtil.parse_raw(text.decode())
-    except (OSError, ValueError, ValidationError, EOFError) as error:
+    except (OSError, ValueError, ValidationError, IcebergValidationError, EOFError) as error:
         raise Corrupt(
             f"{path} is no Iceberg metadata: {error}", remedy="Restore it from a copy of the lake.", path=path
         ) from error

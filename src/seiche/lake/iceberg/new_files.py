@@ -7,6 +7,7 @@ from pyiceberg.manifest import ManifestEntryStatus, read_manifest_list
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.places import path_of
+from seiche.lake.iceberg.reach import BROKEN
 from seiche.store.base import Store
 
 __all__ = ["brought_by"]
@@ -25,7 +26,7 @@ def brought_by(snapshot: Any, store: Store) -> list[str]:
                 found.append(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(io)
                 found += [one.data_file.file_path for one in entries if one.status is ManifestEntryStatus.ADDED]
-    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
+    except BROKEN as error:
         raise InvalidInput(
             f"snapshot {snapshot.snapshot_id} names files that cannot be read: {error}",
             remedy="Nothing was written. Write all files of a snapshot before it is committed.",

@@ -1,5 +1,6 @@
 """Rows for an Iceberg table, from whatever holds them."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from seiche.errors import InvalidInput
@@ -19,12 +20,7 @@ def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
     import pyarrow as pa
 
     found = _table(data, schema)
-    unknown = [name for name in found.column_names if name not in schema.names]
-    if unknown:
-        raise InvalidInput(
-            f"the table has no column {unknown[0]!r}",
-            remedy=f"It has {', '.join(schema.names)}; `to_iceberg().update_schema()` adds one.",
-        )
+    _check_names(found.column_names, schema)
     columns = []
     for field in schema:
         if field.name not in found.column_names:
@@ -39,6 +35,15 @@ def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
                 f"column {field.name!r} cannot be made {field.type}: {error}", remedy="Convert it before."
             ) from error
     return pa.table(columns, schema=schema)
+
+
+def _check_names(names: Iterable[str], schema: "pa.Schema") -> None:
+    for name in names:
+        if name not in schema.names:
+            raise InvalidInput(
+                f"the table has no column {name!r}",
+                remedy=f"It has {', '.join(schema.names)}; `to_iceberg().update_schema()` adds one.",
+            )
 
 
 def _table(data: Any, schema: "pa.Schema") -> "pa.Table":
@@ -60,8 +65,9 @@ def _table(data: Any, schema: "pa.Schema") -> "pa.Table":
     if rows and isinstance(rows[0], pa.RecordBatch):
         return pa.Table.from_batches(rows)
     try:
+        _check_names({str(name) for row in rows for name in row}, schema)
         return pa.Table.from_pylist(rows, schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError) as error:
         raise InvalidInput(
             f"rows cannot be taken from {type(data).__name__}: {error}",
             remedy="Give an Arrow table, batches, a data frame, or a list of dictionaries.",

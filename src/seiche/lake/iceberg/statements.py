@@ -56,7 +56,7 @@ def create(
 ) -> str:
     """Make an empty Iceberg table in the transaction; returns its id."""
     full = parts(name, what="table")
-    transaction._check_free(full)
+    transaction.check_free(full)
     metadata = new_metadata(
         full,
         schema,
@@ -95,7 +95,7 @@ def commit(
     step = Step(tuple(requirements), tuple(updates), exclusive)
     before: TableEdit | None = None
     if any(isinstance(one, AssertCreate) for one in requirements):
-        transaction._check_free(full)
+        transaction.check_free(full)
         table_id = _begin(transaction, full, step)
     else:
         before = edit = transaction._edit(full)
@@ -116,7 +116,7 @@ def register(transaction: "Transaction", name: NameLike, metadata_location: str,
     if overwrite:
         with suppress(NotFound):
             transaction.drop_table(full)
-    transaction._check_free(full)
+    transaction.check_free(full)
     row, work = registered(full, metadata_location, transaction.state, transaction.runtime)
     edit = IcebergEdit(row=row, key=table_key(full), iceberg=work)
     transaction.edits[row.id] = edit
@@ -193,14 +193,18 @@ def _take_files(transaction: "Transaction", step: Step, written: Mapping[str, in
 
     Files that were written through the transaction are known to it. Others are found in the manifests.
     """
-    store, known = transaction.state.store, set(transaction.unflushed)
+    store, known, written = transaction.state.store, set(transaction.unflushed), written or {}
     for update in step.updates:
         if not isinstance(update, AddSnapshotUpdate) or path_of(store, update.snapshot.manifest_list) in known:
             continue
+        since = written.get(path_of(store, update.snapshot.manifest_list) or "")
+        if since is not None and since < transaction.state.root.min_base:
+            # A clean-up came in between, and may have taken the files. The commit will be refused for that.
+            transaction.oldest = min(transaction.oldest, since)
+            continue
         found = brought_by(update.snapshot, store)
         transaction.unflushed += [path for path in found if path not in known]
-        since = [written[path] for path in found if written is not None and path in written]
-        transaction.oldest = min([transaction.oldest, *since])
+        transaction.oldest = min([transaction.oldest, *(written[path] for path in found if path in written)])
 
 
 def _appends(update: AddSnapshotUpdate) -> bool:

@@ -1,0 +1,112 @@
+"""Proving that the Iceberg tables of a lake are what its versions say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.manifest import ManifestFile, read_manifest_list
+
+from seiche.lake.care.problems import Findings
+from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.metadata import Metadata, last_number, read
+from seiche.lake.iceberg.places import path_of
+from seiche.lake.iceberg.reach import BROKEN, named_beside
+from seiche.lake.objects.rows import TableRow
+from seiche.store.base import Store
+from seiche.store.paths import join
+from seiche.store.prefix import below
+
+__all__ = ["IcebergCheck"]
+
+
+@dataclass(slots=True)
+class IcebergCheck:
+    """One Iceberg table of the lake: metadata of all kept versions, and every file that it leads to."""
+
+    lake: Store
+    location: str
+    findings: Findings
+    files: int = 0
+    _rows: dict[str, TableRow] = field(default_factory=dict)
+    _listing: Mapping[str, int] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+
+    def add(self, row: TableRow) -> None:
+        """The table as a kept version of the lake has it."""
+        if row.iceberg is not None:
+            self._rows[row.iceberg.location] = row
+
+    def check(self) -> None:
+        """Look at everything."""
+        self._listing = {join(self.location, info.path): info.size for info in below(self.lake, self.location).list()}
+        self.files = len(self._listing)
+        highest = 0
+        for path, row in sorted(self._rows.items(), key=lambda item: item[1].table_version):
+            needed_by = f"version {row.table_version} of the table"
+            if path not in self._listing:
+                self.findings.add("metadata.missing", path, f"{path} is missing, which {needed_by} needs")
+                continue
+            with self.findings.looking_at("metadata", path, needed_by=needed_by):
+                metadata = read(self.lake, path)
+                self._check_row(metadata, row, highest)
+                highest = max(highest, last_number(metadata))
+                self._check_metadata(metadata, needed_by)
+
+    def _check_row(self, metadata: Metadata, row: TableRow, highest: int) -> None:
+        if row.iceberg is not None and row.iceberg.uuid and str(metadata.table_uuid) != row.iceberg.uuid:
+            raise ValueError(f"it is that of table {metadata.table_uuid} instead of {row.iceberg.uuid}")
+        if last_number(metadata) < highest:
+            raise ValueError(
+                f"its sequence number {last_number(metadata)} is below {highest}, which was given out before"
+            )
+
+    def _check_metadata(self, metadata: Metadata, needed_by: str) -> None:
+        logged = {one.metadata_file for one in metadata.metadata_log}
+        for where in named_beside(metadata):
+            if where not in logged:
+                self._exists("statistics", where, 0, needed_by)
+        for snapshot in metadata.snapshots:
+            self._check_list(snapshot, needed_by)
+
+    def _check_list(self, snapshot: Any, needed_by: str) -> None:
+        if not self._exists("manifests", snapshot.manifest_list, 0, needed_by):
+            return
+        io = LakeFileIO(self.lake)
+        try:
+            for manifest in read_manifest_list(io.new_input(snapshot.manifest_list)):
+                self._check_manifest(manifest, io, f"snapshot {snapshot.snapshot_id} in {needed_by}")
+        except BROKEN as error:
+            self._damaged("manifests", snapshot.manifest_list, error, needed_by)
+
+    def _check_manifest(self, manifest: ManifestFile, io: LakeFileIO, needed_by: str) -> None:
+        if not self._exists("manifest", manifest.manifest_path, manifest.manifest_length, needed_by):
+            return
+        try:
+            for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+                self._exists("data", entry.data_file.file_path, entry.data_file.file_size_in_bytes, needed_by)
+        except BROKEN as error:
+            self._damaged("manifest", manifest.manifest_path, error, needed_by)
+
+    def _exists(self, what: str, where: str, size: int, needed_by: str) -> bool:
+        """Whether a file is to be looked into: it is there, in full, and was not looked at before."""
+        path = path_of(self.lake, where)
+        if path is None or path in self._seen:
+            return path is None and what in ("manifests", "manifest")
+        self._seen.add(path)
+        found = self._listing.get(path)
+        if found is None and not path.startswith(f"{self.location}/") and self.lake.exists(path):
+            found = self.lake.head(path).size
+        if found is None:
+            self.findings.add(f"{what}.missing", path, f"{path} is missing, which {needed_by} needs")
+            return False
+        if size and found != size:
+            self.findings.add(
+                f"{what}.damaged", path, f"{path} has {found} bytes instead of {size}; {needed_by} needs it"
+            )
+            return False
+        return True
+
+    def _damaged(self, what: str, where: str, error: BaseException, needed_by: str) -> None:
+        path = path_of(self.lake, where) or where
+        said = f"{type(error).__name__}: {error}"
+        self.findings.add(f"{what}.damaged", path, f"{path} cannot be read ({said}), which {needed_by} needs")

@@ -1,0 +1,62 @@
+"""Going back to earlier content of an Iceberg table, by new metadata."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import SnapshotLogEntry
+
+from seiche.core.runtime import Runtime
+from seiche.lake.iceberg.making import staged
+from seiche.lake.iceberg.metadata import Metadata, load
+from seiche.lake.made import Made
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.state import State
+from seiche.lake.tree.root import millis
+
+__all__ = ["restored"]
+
+
+def restored(then: TableRow, last: TableRow, row: TableRow, state: State, *, runtime: Runtime) -> Made:
+    """The metadata that has the content of `then` and comes after that of `last`; `row` is what the lake says of it.
+
+    No counter goes back: sequence numbers, ids of columns and of partition fields are those given out last, so nothing
+    that is written from now on can be taken for something older. Snapshots that came since stay in the history.
+    """
+    old, current = load(state, then), load(state, last)
+    made = _content_of(old, current, millis(runtime.clock.now()))
+    return staged(current, made, replace(row, iceberg=last.iceberg), state, runtime=runtime)
+
+
+def _content_of(old: Metadata, current: Metadata, now_millis: int) -> Metadata:
+    changed = max(current.last_updated_ms, now_millis)
+    log = list(current.snapshot_log)
+    if MAIN_BRANCH in old.refs:
+        entry = {"snapshot-id": old.refs[MAIN_BRANCH].snapshot_id, "timestamp-ms": changed}
+        log.append(SnapshotLogEntry.model_validate(entry))
+    values: dict[str, Any] = {
+        "schemas": _joined(old.schemas, current.schemas, lambda one: one.schema_id),
+        "current_schema_id": old.current_schema_id,
+        "partition_specs": _joined(old.partition_specs, current.partition_specs, lambda one: one.spec_id),
+        "default_spec_id": old.default_spec_id,
+        "sort_orders": _joined(old.sort_orders, current.sort_orders, lambda one: one.order_id),
+        "default_sort_order_id": old.default_sort_order_id,
+        "snapshots": _joined(current.snapshots, old.snapshots, lambda one: one.snapshot_id),
+        "refs": old.refs,
+        "current_snapshot_id": old.current_snapshot_id,
+        "properties": old.properties,
+        "statistics": _joined(old.statistics, current.statistics, lambda one: one.snapshot_id),
+        "partition_statistics": _joined(
+            old.partition_statistics, current.partition_statistics, lambda one: one.snapshot_id
+        ),
+        "snapshot_log": log,
+        "last_updated_ms": changed,
+    }
+    found: Metadata = current.model_copy(update=values)
+    return found
+
+
+def _joined(first: Sequence[Any], second: Sequence[Any], key: Callable[[Any], Any]) -> list[Any]:
+    """All of both, by their ids; where both have one, that of the first."""
+    return list({**{key(one): one for one in second}, **{key(one): one for one in first}}.values())

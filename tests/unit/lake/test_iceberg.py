@@ -1,0 +1,456 @@
+"""Iceberg tables of a lake: commits into transactions, what others do meanwhile, what the lake says about them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.table import StaticTable
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AssertCreate,
+    AssertRefSnapshotId,
+    RemovePropertiesUpdate,
+    RemoveSnapshotsUpdate,
+    SetLocationUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+)
+from pyiceberg.types import LongType, NestedField
+
+import seiche
+from seiche import AlreadyExists, InvalidInput, Lake, NotFound, RetryableConflict
+from seiche.lake.iceberg.creating import creation_step, new_metadata
+from seiche.lake.iceberg.places import address, path_of
+from seiche.lake.iceberg.table import at_state
+from seiche.lake.intent import Intent
+from seiche.lake.transaction import Transaction
+from seiche.store.base import Store
+from tests.unit.lake.conftest import SCHEMA, ids, rows
+
+
+@pytest.fixture
+def ice(lake: Lake) -> Lake:
+    """A lake with two Iceberg tables beside the Lance tables."""
+    with lake.transaction() as tx:
+        tx.create_table("shop.i", SCHEMA, format="iceberg")
+        tx.create_table("shop.j", SCHEMA, format="iceberg")
+    return lake
+
+
+def intent_of(tx: Transaction) -> Intent:
+    intent = tx.intent()
+    assert intent is not None
+    return intent
+
+
+def plain(lake: Lake, table: str) -> list[int]:
+    """The ids that PyIceberg finds by itself, knowing nothing of the lake."""
+    found = StaticTable.from_metadata(lake.table(table).metadata_location).scan().to_arrow()  # type: ignore[attr-defined]
+    return sorted(found["id"].to_pylist())
+
+
+def numbers(lake: Lake, table: str) -> list[int]:
+    """The sequence numbers of all data files, in order of their rows."""
+    from pyiceberg.manifest import read_manifest_list
+
+    from seiche.lake.iceberg.file_io import LakeFileIO
+
+    metadata = lake.table(table).metadata  # type: ignore[attr-defined]
+    io = LakeFileIO(lake.store)
+    found = read_manifest_list(io.new_input(metadata.current_snapshot().manifest_list))
+    return sorted(entry.sequence_number or 0 for one in found for entry in one.fetch_manifest_entry(io))
+
+
+def test_rows_are_read_by_the_lake_and_by_pyiceberg_alone(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1, 2))
+    with ice.transaction() as tx:
+        tx.append("shop.i", rows(3))
+        tx.delete("shop.i", "id = 1")
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [2, 3]
+    assert ice.table("shop.i").to_arrow(columns=["id"], filter="id > 2").to_pylist() == [{"id": 3}]
+    assert ice.table("shop.i").schema.names == ["id", "n"]
+
+
+def test_nothing_is_visible_before_the_commit_and_the_transaction_sees_it(ice: Lake) -> None:
+    tx = ice.transaction()
+    tx.append("shop.i", rows(1))
+    tx.append("shop.i", rows(2))
+    tx.append("shop.a", rows(3))
+    assert sorted(tx.table("shop.i").to_arrow()["id"].to_pylist()) == [1, 2]
+    assert ids(ice, "shop.i") == ids(ice, "shop.a") == []
+    version = tx.commit()
+    assert ids(ice, "shop.i") == [1, 2]
+    assert ids(ice, "shop.a") == [3]
+    assert ids(seiche.open(ice.store, version=version - 1), "shop.i") == []
+
+
+def test_a_rolled_back_transaction_leaves_nothing(ice: Lake) -> None:
+    before = ice.version
+    tx = ice.transaction()
+    tx.append("shop.i", rows(1))
+    tx.create_table("shop.k", SCHEMA, format="iceberg").append(rows(5))
+    tx.rollback()
+    assert ice.version == before
+    assert ids(ice, "shop.i") == []
+    with pytest.raises(NotFound):
+        ice.table("shop.k")
+
+
+def test_several_statements_are_one_metadata_file_and_the_log_has_what_was_committed(ice: Lake) -> None:
+    first = ice.table("shop.i").metadata_location  # type: ignore[attr-defined]
+    with ice.transaction() as tx:
+        for number in range(3):
+            tx.append("shop.i", rows(number))
+    table: Any = ice.table("shop.i")
+    assert [one.metadata_file for one in table.metadata.metadata_log] == [first]
+    assert len(table.metadata.snapshots) == 3
+    folder = Path(ice.store.native_uri(table.row.location)) / "metadata"
+    assert len(list(folder.glob("*.metadata.json"))) == 2
+    assert table.row.iceberg.previous_location == path_of(ice.store, first)
+
+
+def test_versions_count_content_and_changes(ice: Lake) -> None:
+    def counters() -> tuple[int, int, int]:
+        row = ice.table("shop.i").row
+        return row.table_version, row.logical_version, row.pointer_version
+
+    assert counters() == (1, 1, 1)
+    ice.table("shop.i").append(rows(1))
+    assert counters() == (2, 2, 2)
+    ice.run(lambda tx: tx.set_properties("shop.i", {"owner": "me"}))
+    assert counters() == (3, 2, 3)
+    ice.rename_table("shop.i", "shop.k")
+    row = ice.table("shop.k").row
+    assert (row.table_version, row.logical_version, row.pointer_version) == (3, 2, 4)
+    ice.table("shop.k").to_iceberg().update_schema().add_column("x", LongType()).commit()
+    assert ice.table("shop.k").row.logical_version == 3
+
+
+def test_appends_of_two_transactions_both_commit_and_data_is_written_once(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    one, other = ice.transaction(), ice.transaction()
+    one.append("shop.i", rows(2))
+    other.append("shop.i", rows(3))
+    other.append("shop.i", rows(4))
+    folder = Path(ice.store.native_uri(ice.table("shop.i").row.location)) / "data"
+    written = sorted(folder.rglob("*.parquet"))
+    one.commit()
+    other.commit()
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1, 2, 3, 4]
+    assert sorted(folder.rglob("*.parquet")) == written
+    snapshots = ice.table("shop.i").metadata.snapshots  # type: ignore[attr-defined]
+    assert [one.sequence_number for one in snapshots] == [1, 2, 3, 4]
+    assert [one.parent_snapshot_id for one in snapshots[1:]] == [one.snapshot_id for one in snapshots[:-1]]
+    assert [one.summary["total-records"] for one in snapshots] == ["1", "2", "3", "4"]
+    assert numbers(ice, "shop.i") == [1, 2, 3, 4]
+
+
+def test_a_moved_append_has_its_sequence_number_for_whoever_looked_at_it_before(ice: Lake) -> None:
+    tx = ice.transaction()
+    tx.append("shop.i", rows(1))
+    assert tx.table("shop.i").to_arrow().num_rows == 1  # PyIceberg remembers the manifest with the number 1
+    ice.table("shop.i").append(rows(2))
+    tx.commit()
+    ice.table("shop.i").append(rows(3))  # and would list it with that again
+    assert numbers(ice, "shop.i") == [1, 2, 3]
+
+
+def test_a_first_append_meets_a_first_append(ice: Lake) -> None:
+    one, other = ice.transaction(), ice.transaction()
+    one.append("shop.i", rows(1))
+    other.append("shop.i", rows(2))
+    one.commit()
+    other.commit()
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1, 2]
+
+
+def test_an_append_follows_a_delete_and_a_change_of_the_schema(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1, 2))
+    tx = ice.transaction()
+    tx.append("shop.i", rows(3))
+    ice.table("shop.i").delete("id = 1")
+    ice.table("shop.i").to_iceberg().update_schema().add_column("x", LongType()).commit()
+    tx.commit()
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [2, 3]
+
+
+@pytest.mark.parametrize("verb", ["delete", "overwrite", "merge"])
+def test_everything_but_an_append_is_retryable_if_the_branch_has_moved(ice: Lake, verb: str) -> None:
+    ice.table("shop.i").append(rows(1, 2))
+    before = ice.table("shop.i").metadata.current_snapshot_id  # type: ignore[attr-defined]
+    tx = ice.transaction()
+    if verb == "delete":
+        tx.delete("shop.i", "id = 1")
+    elif verb == "overwrite":
+        tx.overwrite("shop.i", rows(7))
+    else:
+        tx.merge("shop.i", rows(5), "id").when_not_matched_insert_all().execute()
+    ice.table("shop.i").append(rows(3))
+    winner = ice.log()[0].transactions[0].id
+    with pytest.raises(RetryableConflict, match=r"shop\.i") as caught:
+        tx.commit()
+    assert caught.value.read_snapshot == before
+    assert caught.value.snapshot == ice.table("shop.i").metadata.current_snapshot_id  # type: ignore[attr-defined]
+    assert caught.value.winner == winner
+    assert ids(ice, "shop.i") == [1, 2, 3]
+
+
+def test_a_delete_behind_an_append_of_the_same_transaction_does_not_lose_what_others_brought(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    tx = ice.transaction()
+    tx.append("shop.i", rows(2))
+    tx.delete("shop.i", "id = 1")
+    ice.table("shop.i").append(rows(3))
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+    assert ids(ice, "shop.i") == [1, 3]
+
+
+def test_what_does_not_concern_each_other_goes_together(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    tx = ice.transaction()
+    tx.delete("shop.i", "id = 1")
+    ice.run(lambda other: other.set_properties("shop.i", {"owner": "me"}))
+    ice.table("shop.j").append(rows(5))
+    tx.commit()
+    assert ids(ice, "shop.i") == []
+    assert ice.table("shop.i").metadata.properties["owner"] == "me"  # type: ignore[attr-defined]
+
+
+def test_requirements_are_checked_again_on_what_others_made(ice: Lake) -> None:
+    tx = ice.transaction()
+    tx.table("shop.i").to_iceberg().update_schema().add_column("x", LongType()).commit()
+    ice.table("shop.i").to_iceberg().update_schema().add_column("y", LongType()).commit()
+    with pytest.raises(RetryableConflict, match="current schema"):
+        tx.commit()
+    assert ice.table("shop.i").schema.names == ["id", "n", "y"]
+
+
+def test_a_requirement_that_does_not_hold_leaves_the_transaction_as_it_was(ice: Lake) -> None:
+    tx = ice.transaction()
+    wrong = AssertRefSnapshotId.model_validate({"ref": "main", "snapshot-id": 17})
+    with pytest.raises(RetryableConflict, match="17"):
+        tx.commit_iceberg("shop.i", [wrong], [SetPropertiesUpdate(updates={"a": "b"})])
+    assert tx.intent() is None
+    tx.commit_iceberg("shop.i", [], [SetPropertiesUpdate(updates={"a": "b"})])
+    tx.commit()
+    assert ice.table("shop.i").metadata.properties == {"a": "b"}  # type: ignore[attr-defined]
+
+
+def test_a_serializable_reader_of_an_iceberg_table_meets_its_writer(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    reader, blind = ice.transaction("serializable"), ice.transaction("serializable")
+    reader.append("shop.a", rows(reader.table("shop.i").to_arrow().num_rows))
+    blind.append("shop.i", rows(9))
+    ice.table("shop.i").append(rows(2))
+    blind.commit()
+    with pytest.raises(RetryableConflict):
+        reader.commit()
+    assert ids(ice, "shop.i") == [1, 2, 9]
+
+
+def test_a_group_of_appends_is_one_version(ice: Lake) -> None:
+    parts = [ice.transaction() for _ in range(3)]
+    for number, tx in enumerate(parts):
+        tx.append("shop.i", rows(number))
+    answers = ice._committer.commit_group([intent_of(tx) for tx in parts])
+    assert len({one.version for one in answers}) == 1
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [0, 1, 2]
+    assert ice.table("shop.i").row.table_version == 4
+
+
+def test_a_table_is_made_with_its_first_rows_by_assert_create(ice: Lake) -> None:
+    staged = new_metadata(("shop", "k"), SCHEMA, ice.store, ice.states.runtime)
+    step = creation_step(staged)
+    with ice.transaction() as tx:
+        made = tx.commit_iceberg("shop.k", step.requirements, step.updates)
+        assert made.metadata.table_uuid == staged.table_uuid
+        tx.append("shop.k", rows(4))
+    assert plain(ice, "shop.k") == [4]
+    assert ice.table("shop.k").metadata.location == staged.location  # type: ignore[attr-defined]
+    with pytest.raises(AlreadyExists):
+        ice.run(lambda tx: tx.commit_iceberg("shop.k", step.requirements, step.updates))
+    with pytest.raises(AlreadyExists):
+        ice.run(lambda tx: tx.commit_iceberg("shop.other", step.requirements, step.updates))
+
+
+def test_a_place_outside_of_the_lake_is_refused(ice: Lake, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be the place"):
+        ice.create_table("shop.k", SCHEMA, format="iceberg", location=f"file://{tmp_path}/elsewhere")
+    with pytest.raises(InvalidInput, match=r"write\.data\.path"):
+        ice.create_table("shop.k", SCHEMA, format="iceberg", properties={"write.data.path": f"file://{tmp_path}/x"})
+
+
+@pytest.mark.parametrize(
+    ("update", "why"),
+    [
+        (SetLocationUpdate(location="file:///elsewhere"), "its place is the lake's"),
+        (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [5]}), "5"),
+        (
+            SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "tag", "snapshot-id": 5}),
+            "cannot become a tag",
+        ),
+    ],
+)
+def test_updates_that_would_break_a_table_are_refused(ice: Lake, update: Any, why: str) -> None:
+    tx = ice.transaction()
+    with pytest.raises(InvalidInput, match=why):
+        tx.commit_iceberg("shop.i", [], [update])
+    assert tx.intent() is None
+
+
+def test_the_current_snapshot_cannot_be_removed(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    current = ice.table("shop.i").metadata.current_snapshot_id  # type: ignore[attr-defined]
+    update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [current]})
+    with pytest.raises(InvalidInput, match="cannot be removed"):
+        ice.run(lambda tx: tx.commit_iceberg("shop.i", [], [update]))
+
+
+def test_harmless_updates_that_pyiceberg_trips_over_are_taken(ice: Lake) -> None:
+    schema = Schema(NestedField(1, "id", LongType(), required=False), schema_id=0)
+    with ice.transaction() as tx:
+        tx.commit_iceberg("shop.i", [], [RemovePropertiesUpdate(removals=["absent"])])
+        tx.commit_iceberg("shop.i", [], [AddSchemaUpdate(schema=schema)])
+    found = [one.schema_id for one in ice.table("shop.i").metadata.schemas]  # type: ignore[attr-defined]
+    assert found == [0, 1]
+
+
+def test_a_snapshot_that_names_missing_files_is_refused(ice: Lake) -> None:
+    tx = ice.transaction()
+    tx.append("shop.i", rows(1))
+    (step,) = tx.edits[ice.table("shop.i").row.id].iceberg.steps  # type: ignore[attr-defined]
+    snapshot = step.updates[0].snapshot
+    tx.rollback()
+    ice.store.delete(path_of(ice.store, snapshot.manifest_list) or "")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        ice.run(lambda other: other.commit_iceberg("shop.i", step.requirements, step.updates))
+
+
+def test_a_saved_transaction_goes_on_elsewhere(ice: Lake) -> None:
+    tx = ice.transaction()
+    tx.append("shop.i", rows(1))
+    tx.create_table("shop.k", SCHEMA, format="iceberg").append(rows(2))
+    saved = tx.save()
+    ice.table("shop.i").append(rows(3))
+    elsewhere = seiche.open(ice.uri)
+    resumed = elsewhere.resume(saved)
+    assert resumed.table("shop.i").to_arrow()["id"].to_pylist() == [1]
+    resumed.append("shop.k", rows(4))
+    resumed.commit()
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1, 3]
+    assert ids(ice, "shop.k") == [2, 4]
+
+
+def test_rolling_back_keeps_sequence_numbers_and_history(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    version = ice.version
+    ice.table("shop.i").append(rows(2))
+    ice.table("shop.i").to_iceberg().update_schema().add_column("x", LongType()).commit()
+    ice.table("shop.i").delete("id = 1")
+    last: Any = ice.table("shop.i").metadata  # type: ignore[attr-defined]
+    ice.rollback(to=version)
+    table: Any = ice.table("shop.i")
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1]
+    assert table.schema.names == ["id", "n"]
+    assert table.metadata.last_sequence_number == last.last_sequence_number
+    assert table.metadata.last_column_id == last.last_column_id
+    assert {one.snapshot_id for one in last.snapshots} == {one.snapshot_id for one in table.metadata.snapshots}
+    table.append(rows(5))
+    assert plain(ice, "shop.i") == [1, 5]
+    assert table.metadata.current_snapshot().sequence_number == last.last_sequence_number + 1
+    assert ice.fsck().ok
+
+
+def test_a_writer_that_began_before_a_rollback_meets_it(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    version = ice.version
+    ice.table("shop.i").append(rows(2))
+    tx, blind = ice.transaction(), ice.transaction()
+    tx.delete("shop.i", "id = 2")
+    blind.append("shop.i", rows(3))
+    ice.rollback(to=version)
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+    blind.commit()
+    assert ids(ice, "shop.i") == [1, 3]
+
+
+def test_a_dropped_table_comes_back_by_a_rollback(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    version = ice.version
+    ice.drop_table("shop.i")
+    ice.rollback(to=version)
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1]
+
+
+def test_the_difference_tells_snapshots_rows_files_and_columns(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1, 2))
+    first = ice.version
+    ice.table("shop.i").append(rows(3))
+    ice.table("shop.i").delete("id = 1")
+    ice.table("shop.i").to_iceberg().update_schema().add_column("x", LongType()).commit()
+    (found,) = ice.diff(first, ice.version).tables
+    assert [one.operation for one in found.operations] == ["append", "overwrite"]
+    assert (found.rows_before, found.rows_after) == (2, 2)
+    assert found.rows_added - found.rows_removed == 0
+    assert len(found.files_added) == 2
+    assert len(found.files_removed) == 1
+    assert [str(one) for one in found.columns] == ["added column x (long)"]
+    assert "shop.i" in repr(ice.diff(first, ice.version))
+    (back,) = ice.diff(ice.version, first).tables
+    assert [str(one) for one in back.columns] == ["dropped column x (long)"]
+    assert [one.name for one in ice.log()[0].transactions[0].objects or ()] == ["shop.i"]
+
+
+def test_what_cannot_be_done_to_an_iceberg_table_says_so(ice: Lake) -> None:
+    table = ice.table("shop.i")
+    for refused in (
+        lambda: table.update({"n": "n + 1"}),
+        table.to_lance,
+        lambda: table.create_index("id", "BTREE"),
+        table.compact,
+        lambda: table.merge(rows(1), "id").when_matched_delete(),
+        lambda: ice.table("shop.a").to_iceberg(),
+        lambda: table.delete("this is no condition"),
+        lambda: table.append([{"unknown": 1}]),
+        lambda: ice.run(lambda tx: tx.commit_iceberg("shop.a", [], [])),
+    ):
+        with pytest.raises(InvalidInput):
+            refused()
+
+
+def test_a_copied_lake_is_read_and_written_where_it_is_now(ice: Lake, tmp_path: Path) -> None:
+    import shutil
+
+    ice.table("shop.i").append(rows(1))
+    shutil.copytree(ice.store.native_uri(), tmp_path / "copy")
+    shutil.rmtree(ice.store.native_uri())
+    copy = seiche.open(str(tmp_path / "copy"))
+    copy.table("shop.i").append(rows(2))
+    copy.table("shop.i").delete("id = 1")
+    assert ids(copy, "shop.i") == [2]
+    assert copy.fsck().ok
+
+
+def test_addresses_of_files_in_the_lake_are_recognised(ice: Lake) -> None:
+    store: Store = ice.store
+    path = ice.table("shop.i").row.location + "/data/x.parquet"
+    root = store.native_uri()
+    for where in (address(store, path), f"{root}/{path}", f"file:{root}/{path}", f"s3://some/where/{path}"):
+        assert path_of(store, where) == path
+    assert path_of(store, "s3://bucket/warehouse/t/data/x.parquet") is None
+    assert path_of(store, f"file://{root}/../secret") is None
+
+
+def test_a_table_is_found_at_any_version(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    version = ice.version
+    ice.table("shop.i").append(rows(2))
+    pinned = seiche.open(ice.store, version=version)
+    assert len(at_state(pinned.state(), ("shop", "i")).metadata.snapshots) == 1
+    assert pinned.table("shop.i").to_iceberg().scan().to_arrow()["id"].to_pylist() == [1]
+    with pytest.raises(InvalidInput):
+        pinned.table("shop.i").to_iceberg().append(rows(5))
+    assert AssertCreate().type == "assert-create"

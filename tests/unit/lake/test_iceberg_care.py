@@ -1,0 +1,171 @@
+"""Clean-up and checks of Iceberg tables: nothing that a kept version needs is taken, and what is wrong is found."""
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import seiche
+from seiche import Lake, RetryableConflict
+from seiche.lake.iceberg.places import path_of
+from seiche.lake.iceberg.reach import IcebergReach
+from tests.unit.lake.conftest import SCHEMA, ids, rows
+
+
+@pytest.fixture
+def ice(lake: Lake) -> Lake:
+    lake.create_table("shop.i", SCHEMA, format="iceberg")
+    return lake
+
+
+def files(lake: Lake) -> set[str]:
+    return {info.path for info in lake.store.list() if info.path.startswith(lake.table("shop.i").row.location)}
+
+
+def clean(lake: Lake) -> Any:
+    return lake.gc(dry_run=False, grace=0, window=0)
+
+
+def old(lake: Lake) -> None:
+    """Make all files of the table look old."""
+    for path in files(lake):
+        os.utime(Path(lake.store.native_uri(path)), (0, 0))
+
+
+def test_every_kept_version_can_be_read_after_a_clean_up(ice: Lake) -> None:
+    for number in range(4):
+        ice.table("shop.i").append(rows(number))
+    ice.table("shop.i").delete("id = 1")
+    ice.table("shop.i").overwrite(rows(9))
+    first = ice.version - 5
+    before = files(ice)
+    found = clean(ice)
+    assert not found.unneeded
+    assert not found.unknown
+    assert not found.closed
+    assert files(ice) == before
+    for version, expected in ((first, [0]), (ice.version - 1, [0, 2, 3]), (ice.version, [9])):
+        assert ids(seiche.open(ice.store, version=version), "shop.i") == expected
+    assert ice.fsck().ok
+
+
+def test_what_was_never_committed_goes_and_what_expired_goes(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    tx = ice.transaction()
+    tx.append("shop.i", rows(2))
+    tx.rollback()
+    kept = files(ice)
+    found = clean(ice)
+    assert {one.sort for one in found.unneeded} == {"data file", "Iceberg manifest"}
+    assert len(kept - files(ice)) == 3  # data file, manifest, list
+    ice.table("shop.i").overwrite(rows(5))
+    ice.table("shop.i").to_iceberg().maintenance.expire_snapshots().older_than(datetime.now()).commit()
+    assert len(ice.table("shop.i").metadata.snapshots) == 1  # type: ignore[attr-defined]
+    before = files(ice)
+    assert not clean(ice).unneeded, "earlier versions of the lake still have the snapshot"
+    assert files(ice) == before
+    ice.expire(older_than=0, keep=1)
+    clean(ice)
+    assert len([one for one in files(ice) if "/data/" in one]) == 1
+    assert ids(ice, "shop.i") == [5]
+    assert ice.fsck().ok
+
+
+def test_a_dropped_table_goes_when_no_kept_version_has_it(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    location = ice.table("shop.i").row.location
+    ice.drop_table("shop.i")
+    ice.expire(older_than=0, keep=1)
+    clean(ice)
+    assert not [info.path for info in ice.store.list() if info.path.startswith(location)]
+
+
+def test_a_saved_transaction_keeps_its_files(ice: Lake) -> None:
+    tx = ice.transaction()
+    tx.append("shop.i", rows(2))
+    saved = tx.save()
+    before = files(ice)
+    clean(ice)
+    assert files(ice) == before
+    ice.resume(saved).commit()
+    assert ids(ice, "shop.i") == [2]
+
+
+def test_a_writer_paused_across_a_clean_up_aborts_instead_of_naming_files_that_are_gone(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    tx = ice.transaction()
+    tx.append("shop.i", rows(2))
+    clean(ice)
+    with pytest.raises(RetryableConflict, match="given up"):
+        tx.commit()
+    assert ids(ice, "shop.i") == [1]
+
+
+def test_files_that_a_handle_wrote_before_a_clean_up_are_not_committed_after_it(ice: Lake) -> None:
+    from pyiceberg.exceptions import CommitFailedException
+
+    table = ice.table("shop.i").to_iceberg()
+    work = table.transaction()
+    work.append(rows(1))
+    ice.table("shop.a").append(rows(1))
+    clean(ice)
+    work._table.metadata.properties["commit.retry.num-retries"] = "0"
+    with pytest.raises(CommitFailedException, match="given up"):
+        work.commit_transaction()
+    table.append(rows(2))  # a handle can be used for ever
+    assert ids(ice, "shop.i") == [2]
+
+
+def test_a_fault_in_the_reachability_is_caught(ice: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    ice.table("shop.i").append(rows(1))
+    ice.table("shop.i").append(rows(2))
+    assert not clean(ice).unneeded
+    monkeypatch.setattr(IcebergReach, "_add_manifest", lambda _self, _manifest: None)
+    clean(ice)
+    monkeypatch.undo()
+    assert {"manifest.missing"} == ice.fsck().kinds()
+
+
+def test_a_table_that_cannot_be_looked_into_is_left_alone(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    where = ice.table("shop.i").metadata.current_snapshot().manifest_list  # type: ignore[attr-defined]
+    path = path_of(ice.store, where) or ""
+    ice.store.put(path, b"garbage")
+    before = files(ice)
+    found = clean(ice)
+    assert ice.table("shop.i").row.location in found.closed
+    assert files(ice) == before
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbage", "short"])
+@pytest.mark.parametrize("what", ["metadata", "manifests", "manifest", "data"])
+def test_damage_is_found_and_named(ice: Lake, what: str, damage: str) -> None:
+    ice.table("shop.i").append(rows(1))
+    table = ice.table("shop.i")
+    located = table.row.location
+    names = {
+        "metadata": table.metadata_location,  # type: ignore[attr-defined]
+        "manifests": table.metadata.current_snapshot().manifest_list,  # type: ignore[attr-defined]
+        "manifest": next(one for one in files(ice) if one.endswith("-m0.avro")),
+        "data": next(one for one in files(ice) if one.startswith(f"{located}/data/")),
+    }
+    name = names[what]
+    path = name if name.startswith("tables/") else path_of(ice.store, name) or ""
+    if damage == "missing":
+        ice.store.delete(path)
+    else:
+        data = ice.store.get(path)
+        ice.store.put(path, b"garbage" if damage == "garbage" else data[: len(data) // 2])
+    kinds = ice.fsck().kinds()
+    assert kinds == {f"{what}.{'missing' if damage == 'missing' else 'damaged'}"}
+
+
+def test_sequence_numbers_that_go_back_are_found(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    ice.table("shop.i").append(rows(2))
+    path = path_of(ice.store, ice.table("shop.i").metadata_location) or ""  # type: ignore[attr-defined]
+    data = ice.store.get(path)
+    ice.store.put(path, data.replace(b'"last-sequence-number":2', b'"last-sequence-number":0'))
+    assert ice.fsck().kinds() == {"metadata.damaged"}
