@@ -31,7 +31,8 @@ from seiche.table.operations import (
 )
 from seiche.table.table import Table
 from seiche.table.transaction import Transaction
-from seiche.table.versions.naming import DETACHED
+from seiche.table.versions.external import ManifestRecord, ManifestStore
+from seiche.table.versions.naming import DETACHED, Naming
 from seiche.testing import DictStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.string())])
@@ -199,3 +200,14 @@ def simulated() -> tuple[DictStore, SimulatedClock]:
     """A store, and the clock that dates its files."""
     clock = SimulatedClock()
     return DictStore(runtime=Runtime(clock, Runtime.seeded(0).random)), clock
+
+
+def unfinished(store: Store, records: ManifestStore, version: int) -> str:
+    """As if the writer of a version had died between claim and copy; returns where its manifest is staged."""
+    final, base = Naming.V2.path(version), records.base_uri(store)
+    staged, data = f"{final}-{UUID(int=version)}", store.get(final)
+    store.put(staged, data)
+    record = ManifestRecord(version, f"{base}/{staged}", len(data))
+    assert records.put_if_present(base, record, replacing=f"{base}/{final}") is None
+    store.delete(final)
+    return staged

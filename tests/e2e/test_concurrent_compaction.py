@@ -39,7 +39,7 @@ class Gates:
 
     @property
     def enough(self) -> bool:
-        return min(self._counts[:]) >= ENOUGH
+        return all(count >= ENOUGH for count in self._counts[:])
 
 
 def opened(path: str) -> Table:

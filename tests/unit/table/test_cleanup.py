@@ -26,7 +26,7 @@ from seiche.table.transaction import Transaction
 from seiche.table.versions.external import MemoryManifestStore
 from seiche.table.versions.naming import Naming
 from seiche.testing import Call, CountingStore, DictStore, SimulatedStore
-from tests.made_up_table import MadeUpTable, missing_files, needed_by, paths_below, simulated
+from tests.made_up_table import MadeUpTable, missing_files, needed_by, paths_below, simulated, unfinished
 
 DAY = 86400.0
 
@@ -453,6 +453,50 @@ class TestManifestStore:
         assert staged not in paths_below(made.root)
         assert not missing_files(store, ["table"])
         assert made.append(table) == 6
+
+    def test_a_version_that_is_claimed_and_not_finished_keeps_its_files(self) -> None:
+        """Its files are old, and nothing in the directory names them: only the manifest store knows."""
+        made, table, records = self._made()
+        staged = unfinished(made.root, records, made.overwrite(table))
+        made.later(30)
+        plan = table.cleanup(grace=0)
+        assert plan.versions[-1] == 4
+        unfinished(made.root, records, 4)
+        made.run(grace=0, table=table)
+        assert made.everything() >= {Naming.V2.path(4)}
+        assert staged not in made.everything()
+        assert not missing_files(made.store, ["table"])
+        assert Table.open(made.root, manifest_store=records).version == 4
+
+    def test_a_version_that_is_claimed_while_old_ones_go_keeps_its_files(self) -> None:
+        """The writer was so slow that its files count as left behind, and dies before it can finish."""
+        made, _, records = self._made()
+        fragment = made.fragment()
+        made.later(30)
+        late: list[int] = []
+
+        def claim(call: Call) -> None:
+            if call.verb == "delete" and call.path.endswith(".manifest") and not late:
+                other = Table.open(made.root, manifest_store=records, runtime=made.runtime)
+                other.commit(Append((fragment,)), read_version=other.version)
+                late.append(other.version)
+                unfinished(made.root, records, other.version)
+
+        store = SimulatedStore(made.store, on_call=claim)
+        watched = Table.open(below(store, "table"), manifest_store=records, runtime=made.runtime)
+        made.run(grace=0, table=watched)
+        assert late == [4]
+        assert f"data/{fragment.files[0].path}" in made.everything()
+        assert Table.open(made.root, manifest_store=records).version == 4
+        assert not missing_files(made.store, ["table"])
+
+    def _made(self) -> tuple[Aged, Table, MemoryManifestStore]:
+        """Three versions, the last of them an append."""
+        made, records = Aged(), MemoryManifestStore()
+        table = Table.open(made.root, manifest_store=records, runtime=made.runtime)
+        made.append(table)
+        made.append(table)
+        return made, table, records
 
 
 def _refused(made: Aged, error: type[Exception], match: str, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from seiche.table.versions.external import MemoryManifestStore
 from seiche.table.versions.naming import Naming
 from seiche.testing import Call, CountingStore, DictStore, SimulatedStore, crash_points
 from seiche.testing.scheduling import Process, explore
-from tests.made_up_table import MadeUpTable, missing_files, paths_below, simulated
+from tests.made_up_table import MadeUpTable, missing_files, paths_below, simulated, unfinished
 
 
 @pytest.fixture
@@ -390,17 +391,36 @@ class TestBranches:
     def test_where_a_manifest_store_decides(self) -> None:
         store, records = DictStore(), MemoryManifestStore()
         made = MadeUpTable(store)
-        table = Table.open(made.root, manifest_store=records, runtime=made.runtime)
+        using: dict[str, Any] = {"manifest_store": records, "runtime": made.runtime}
+        table = Table.open(made.root, **using)
         branch = table.branch("dev")
         made.append(branch)
         assert records.get_latest(records.base_uri(branch.store)) is not None
         assert Table.open(made.root, branch="dev", manifest_store=records).version == 2
         branch.tag("here")
         assert Table.open(made.root, "here", manifest_store=records).version == 2
+        assert table.checkout("here").version == 2
+        assert table.checkout(branch="dev").version == 2
+        made.append(branch)
+        ways: list[Callable[[], Table]] = [
+            lambda: table.checkout(branch="dev"),
+            lambda: Table.open(made.root, branch="dev", **using),
+        ]
+        for reopened in ways:
+            # Who checks a branch out asks the manifest store, too: what was claimed there is finished first.
+            staged = unfinished(branch.store, records, 3)
+            assert reopened().version == 3
+            assert staged not in paths_below(branch.store)
+        assert made.append(table.checkout(branch="dev")) == 4
+        other = Table.open(made.root, **using)
+        unfinished(made.root, records, made.append(table))
+        other.tag("there", 2)
+        assert other.checkout("there").version == 2
+        assert Table.open(made.root, "there", **using).manifest.fragments.ids() == [0]
         table.untag("here")
         table.delete_branch("dev")
         assert records.get_latest(records.base_uri(branch.store)) is None
-        assert table.branch("dev").version == 1
+        assert table.branch("dev", 1).version == 1
 
     def test_requests(self, made: MadeUpTable) -> None:
         store = CountingStore(made.store)

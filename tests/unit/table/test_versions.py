@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from seiche.core.clock import SimulatedClock
@@ -9,7 +10,9 @@ from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
 from seiche.store.base import Store
 from seiche.store.local import LocalStore
+from seiche.table.table import Table
 from seiche.table.versions import hint
+from seiche.table.versions.external import MemoryManifestStore
 from seiche.table.versions.migration import BARRIER, migrate_to_v2
 from seiche.table.versions.naming import DETACHED, Naming, detect, parse
 from seiche.table.versions.stored import PutVersions, RenameVersions, StoredVersions
@@ -255,3 +258,18 @@ def test_the_barrier_is_no_manifest(tmp_path: Path) -> None:
     store.put_if_absent(Naming.V1.path(2), BARRIER)
     with pytest.raises(Corrupt):
         PutVersions(store).read(2)
+
+
+def test_names_that_a_manifest_store_has_recorded_are_not_migrated() -> None:
+    store, records = DictStore(), MemoryManifestStore()
+    table = Table.create(store, pa.schema([("id", pa.int64())]), naming="V1", manifest_store=records)
+    table.update_config({"a": "1"})
+    before = {info.path for info in store.list("")}
+    with pytest.raises(InvalidInput, match="manifest store"):
+        Table.migrate_naming(store, manifest_store=records)
+    with pytest.raises(InvalidInput, match="manifest store"):
+        Table.migrate_naming("s3+ddb://bucket/table?ddbTableName=records", region="eu-west-1")
+    assert {info.path for info in store.list("")} == before
+    assert Table.open(store, manifest_store=records).version == 2
+    clone = table.clone(DictStore("elsewhere"), manifest_store=MemoryManifestStore())
+    assert [info.path for info in clone.store.list("_versions")] == [Naming.V2.path(2)]

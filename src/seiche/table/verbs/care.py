@@ -19,6 +19,7 @@ from seiche.table.refs import References, find_tag
 from seiche.table.transaction import Transaction
 from seiche.table.verbs.references import ReferenceVerbs
 from seiche.table.versions.base import Versions
+from seiche.table.versions.external import ExternalVersions
 from seiche.table.versions.migration import migrate_to_v2
 from seiche.table.versions.naming import Naming, check_version
 from seiche.table.versions.opening import open_versions
@@ -130,13 +131,28 @@ class CareVerbs(ReferenceVerbs):
         return cleaner.plan() if dry_run else cleaner.run()
 
     @staticmethod
-    def migrate_naming(uri: str | Store, *, runtime: Runtime = SYSTEM, **options: Any) -> int:
+    def migrate_naming(
+        uri: str | Store,
+        *,
+        manifest_store: "str | ManifestStore | None" = None,
+        runtime: Runtime = SYSTEM,
+        **options: Any,
+    ) -> int:
         """Give the manifests of the table at `uri` their new names (V2), under which the latest is found at once.
 
         Returns how many were renamed; none if the table has such names. Nobody can commit meanwhile. If it is
         interrupted the table cannot be opened until this is called again, which goes on where it stopped.
+        `InvalidInput` for a table with a manifest store, which has recorded the names as they are.
         """
-        return migrate_to_v2(open_versions(uri, runtime=runtime, options=options).store)
+        versions = open_versions(uri, manifest_store=manifest_store, runtime=runtime, options=options)
+        if isinstance(versions, ExternalVersions):
+            raise InvalidInput(
+                f"the versions of {versions.store.uri} are recorded in a manifest store under the names that they have",
+                remedy="Finding the latest does not depend on names there. To have new ones nevertheless, make a deep"
+                " clone: `table.clone(target, manifest_store=...)`.",
+                table=versions.store.uri,
+            )
+        return migrate_to_v2(versions.store)
 
     def _number(self, version: int | str | None, *, may_be_zero: bool = False) -> int:
         """The number of a version of this line."""
