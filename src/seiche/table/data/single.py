@@ -5,7 +5,7 @@ times as much as the file itself.
 """
 
 import pyarrow as pa
-from lance.file import LanceFileWriter
+from lance.file import LanceFileSession
 
 from seiche.core.runtime import Runtime
 from seiche.store.base import Store
@@ -33,7 +33,8 @@ def write_single(store: Store, field_ids: list[int], batch: pa.RecordBatch, runt
     """Write the rows into one new file; the fragment names it under the table's field ids."""
     name = f"{runtime.uuid().hex}.lance"
     path = f"data/{name}"
-    writer = LanceFileWriter(store.native_uri(path), None, version=_VERSION)
+    # A writer without a session sets up its access to the storage anew, which takes a third of the whole.
+    writer = LanceFileSession(store.native_uri()).open_writer(path, version=_VERSION)
     writer.write_batch(batch)
     writer.close()
     major, minor = _VERSION.split(".")

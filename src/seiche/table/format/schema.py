@@ -1,6 +1,7 @@
 """The columns of a table: as Lance keeps them, a list of fields depth first, and as an Arrow schema."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -52,6 +53,19 @@ def metadata_from_arrow(schema: pa.Schema) -> dict[str, bytes]:
 
 def to_arrow(fields: Iterable[Field], metadata: Mapping[str, bytes] | None = None) -> pa.Schema:
     """The Arrow schema that pylance shows for these fields; fields that make no sense are `Corrupt`."""
+    listed = list(fields)
+    if metadata or any(field.metadata for field in listed):
+        return _to_arrow(listed, metadata)
+    # Every statement on a table asks for it, and it hardly ever changes. What metadata say depends on more than them.
+    return _plain_schema(tuple(field.SerializeToString() for field in listed))
+
+
+@lru_cache(maxsize=256)
+def _plain_schema(encoded: tuple[bytes, ...]) -> pa.Schema:
+    return _to_arrow(map(Field.FromString, encoded), None)
+
+
+def _to_arrow(fields: Iterable[Field], metadata: Mapping[str, bytes] | None) -> pa.Schema:
     below: dict[int, list[Field]] = {}
     for field in fields:
         below.setdefault(field.parent_id, []).append(field)
