@@ -34,6 +34,9 @@ COMMANDS: list[Callable[..., None]] = [
     history.untag,
     history.tags,
     history.rollback,
+    history.export,
+    history.exports,
+    history.unexport,
 ]
 
 
@@ -84,6 +87,8 @@ def test_every_example_runs(command: Callable[..., None], made: Lake, run: Comma
     found = examples(command)
     name = command.__name__.replace("_", "-")
     assert found
+    if command is history.unexport:
+        made.export("linked", "links", mode="minimal")
     for example in found:
         words = shlex.split(example)
         assert words[:2] == ["seiche", name]
@@ -196,6 +201,16 @@ def test_versions_and_times(made: Lake, run: Command) -> None:
         ("rollback lake 1 --yes --expected-version 2", 3, "at version 5, not at 2"),
         ("rollback lake 1", 2, "nobody is there to ask"),
         ("rollback lake 1 --json", 2, "nobody is there to ask"),
+        ("export lake nightly copy", 2, "a tag 'nightly'"),
+        ("export lake 12 copy", 2, "is a number"),
+        ("export lake x copy --version 99", 2, "99"),
+        ("export lake x copy --mode some", 2, "mode 'some'"),
+        ("export lake x copy --mode partial", 2, "some tables"),
+        ("export lake x copy --table shop.nothing", 2, "does not exist"),
+        ("export lake x lake/copy", 2, "inside of each other"),
+        ("export lake x . ", 2, "inside of each other"),
+        ("export lake x copy --version 1 --as-of 2999-01-01", 2, "not both"),
+        ("unexport lake x", 2, "no export"),
     ],
 )
 def test_mistakes(made: Lake, run: Command, arguments: str, code: int, said: str) -> None:
@@ -304,3 +319,24 @@ def test_columns_in_a_line() -> None:
     ):
         with pytest.raises(InvalidInput):
             parse_columns(wrong)
+
+
+def test_an_export_and_what_became_of_it(made: Lake, run: Command, tmp_path: Path) -> None:
+    done = run.json("export", "lake", "x", "copy", "--version", "nightly", "--table", "shop.orders")
+    assert (done["version"], done["mode"], done["tables"], done["done"]) == (3, "full", ["shop.orders"], True)
+    assert done["location"] == f"file://{tmp_path}/copy"
+    assert seiche.open("copy").table("shop.orders").to_arrow().num_rows == 3
+    assert [one["name"] for one in run.json("exports", "lake")] == ["x"]
+    assert re.search(r"^x +3 +full +yes +20", run("exports", "lake"), re.MULTILINE)
+    assert "already" in run("export", "lake", "x", "copy", code=2)
+    assert "copy is not empty" in run("export", "lake", "y", "copy", code=2)
+    assert run.json("show", "lake", "shop.orders", "--version", "x")["rows"] == 3
+    assert run.json("unexport", "lake", "x") == {"name": "x"}
+    assert run.json("export", "lake", "z", "other", "--as-of", "2999-01-01")["tags"] == {"nightly": 3}
+
+
+def test_an_export_shows_how_far_it_is_to_whoever_looks(made: Lake) -> None:
+    code, shown = on_a_terminal("export", "lake", "x", "copy")
+    assert code == 0
+    assert "exporting" in shown
+    assert "\x1b[32mVersion 5 is in" in shown

@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 
 from seiche import SeicheError, __version__
-from seiche.cli import care, demo, history, lake, run, serve, store
+from seiche.cli import care, demo, history, lake, run, serve, store, table
 from seiche.cli.failures import ExitCode, describe, describe_usage, exit_code
 from seiche.cli.output import print_line
 
@@ -29,6 +29,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(name="seiche", pretty_exceptions_enable=False, rich_markup_mode="markdown")
 app.add_typer(run.app, name="runs")
 app.add_typer(store.app, name="store")
+app.add_typer(table.app, name="table")
 app.command()(demo.demo)
 app.command()(run.run)
 app.command()(lake.init)
@@ -43,6 +44,9 @@ app.command()(history.tag)
 app.command()(history.untag)
 app.command()(history.tags)
 app.command()(history.rollback)
+app.command()(history.export)
+app.command()(history.exports)
+app.command()(history.unexport)
 app.command()(care.expire)
 app.command()(care.gc)
 app.command()(care.trash)

@@ -8,7 +8,7 @@ import typer
 import seiche
 from seiche.errors import InvalidInput
 
-__all__ = ["AsOf", "AtVersion", "Properties", "TableName", "Uri", "open_at", "properties_of"]
+__all__ = ["AsOf", "AtVersion", "Properties", "TableName", "Uri", "open_at", "properties_of", "time_of"]
 
 Uri: TypeAlias = Annotated[
     str, typer.Argument(help="The lake: a folder, or file://, s3://, gs://, az://, hdfs://.", metavar="URI")
@@ -28,7 +28,7 @@ Properties: TypeAlias = Annotated[
 
 def open_at(uri: str, version: str | None, as_of: str | None) -> seiche.Lake:
     """The lake, at a version or time if one was given."""
-    return seiche.open(uri, version, as_of=None if as_of is None else _time(as_of))
+    return seiche.open(uri, version, as_of=None if as_of is None else time_of(as_of))
 
 
 def properties_of(given: list[str] | None) -> dict[str, str]:
@@ -42,7 +42,8 @@ def properties_of(given: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _time(text: str) -> datetime:
+def time_of(text: str) -> datetime:
+    """The time that an option says, in UTC if it does not say where."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError as error:
