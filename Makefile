@@ -29,7 +29,7 @@ $(VENV)/.ready-%-$(KEY):
 setup: $(READY) ## make .venv with everything that development needs
 
 demo: $(READY) ## see what Seiche does
-	@$(VENV)/bin/seiche demo $(ARGS)
+	@$(WITH_SPARK) $(VENV)/bin/seiche demo $(ARGS)
 
 test: $(READY) ## run all tests (ARGS="-k name" for some)
 	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not jvm" --junitxml=build/test-report.xml $(ARGS)

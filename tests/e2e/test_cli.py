@@ -15,7 +15,6 @@ import typer
 
 import seiche
 from seiche import cli, errors
-from seiche.cli.demo import race
 from seiche.cli.failures import ExitCode, describe, exit_code
 from seiche.core.runtime import SYSTEM
 from seiche.store.base import Data
@@ -78,9 +77,8 @@ def test_every_command_explains_itself(path: tuple[str, ...], capsys: pytest.Cap
         ["store", "probe"],
         ["store", "probe", "one", "two"],
         ["store", "probe", "memory://x", "--nonsense"],
-        ["demo", "--writers", "0"],
-        ["demo", "--writers", "many"],
-        ["demo", "--writers"],
+        ["log", "memory://x", "--limit", "many"],
+        ["demo", "--keep"],
     ],
     ids=" ".join,
 )
@@ -200,43 +198,11 @@ def test_commands_are_functions(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["trusted"] is True
 
 
-def test_demo_has_one_winner_and_leaves_nothing(tmp_path: Path) -> None:
-    done = run("demo", "--writers", "5", TMPDIR=str(tmp_path))
-    assert (done.returncode, done.stderr) == (0, "")
-    outcomes = re.findall(r"^ *(\d+) +(won|already_exists) *$", done.stdout, re.MULTILINE)
-    assert [writer for writer, _ in outcomes] == ["1", "2", "3", "4", "5"]
-    (winner,) = (writer for writer, outcome in outcomes if outcome == "won")
-    assert f"written by writer {winner}" in done.stdout
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_demo_tells_the_truth_about_a_lake(tmp_path: Path) -> None:
-    done = run("demo", "--keep", str(tmp_path / "lake"))
-    assert (done.returncode, done.stderr) == (0, "")
-    shown = re.sub(r"[ ─]+", " ", done.stdout)
-    assert "version 1 -> 2" in shown
-    assert "inside the transaction: boats left [-1]" in shown
-    assert "outside, nothing happened: still version 2" in shown
-    assert "the quick one made version 3, the slow one 4" in shown
-    assert re.search(r"shop.stock: Update read version 2, but version 3 .* in version 5 of the lake.", shown)
-    table = shown[shown.index("6. Every version") :].splitlines()[3:9]
-    assert [line.strip() for line in table] == ["1 0 3 8", "2 1 2 8", "3 2 2 8", "4 3 2 8", "5 4 1 8", "6 5 0 8"]
-    lake = seiche.open(str(tmp_path / "lake"))
-    assert (lake.version, lake.table("shop.orders").to_arrow().num_rows) == (6, 5)
-    again = run("demo", "--keep", str(tmp_path / "lake"))
-    assert again.returncode == 2
-    assert "already holds a lake" in again.stderr
-
-
-def test_race_shows_a_store_that_lets_everybody_win() -> None:
-    assert race(Careless("race", runtime=SYSTEM), "x", 3) == ["won"] * 3
-
-
 def test_colours_only_on_a_terminal() -> None:
-    assert "\x1b" not in run("demo", "--writers", "2", TERM="xterm-256color").stdout
+    assert "\x1b" not in run("store", "probe", "memory://colours", TERM="xterm-256color").stdout
     ours, theirs = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
-    with subprocess.Popen([COMMAND, "demo", "--writers", "2"], stdout=theirs, env=environment) as process:
+    with subprocess.Popen([COMMAND, "store", "probe", "memory://colours"], stdout=theirs, env=environment) as process:
         os.close(theirs)
         shown = b""
         try:
@@ -250,7 +216,8 @@ def test_colours_only_on_a_terminal() -> None:
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:
-    with subprocess.Popen([COMMAND, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = [COMMAND, "store", "probe", "memory://pipe"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

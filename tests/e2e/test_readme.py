@@ -63,13 +63,6 @@ def test_readme_has_no_block_that_is_not_run() -> None:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_make_demo_shows_something() -> None:
-    """With the environment that runs this test instead of one set up anew."""
-    assert "make demo" in blocks(ROOT / "README.md")[0].text
-    assert "won" in run(["make", "-s", "demo", "READY=", f"VENV={BIN.parent}"], ROOT)
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_test_is_what_runs_this() -> None:
     assert "make test" in blocks(ROOT / "README.md")[0].text
     assert "-m pytest" in run(["make", "-n", "test", "READY="], ROOT)

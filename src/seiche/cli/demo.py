@@ -1,161 +1,165 @@
 """`seiche demo`: what Seiche does, shown on a lake in a temporary folder."""
 
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from threading import Barrier
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import seiche
 from seiche.cli.output import print_line, print_table
+from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
     from seiche import Lake
-    from seiche.lake.transaction import Transaction
-    from seiche.store import Store
+    from seiche.spark.pipeline.run import Run
 
-__all__ = ["demo", "race"]
+__all__ = ["demo"]
 
-ORDERS, STOCK = "shop.orders", "shop.stock"
+TABLES = ("shop.orders", "shop.customers", "shop.products", "shop.sales")
 
 
 def demo(
-    writers: Annotated[int, typer.Option(min=1, max=64, help="How many writers race for one name.")] = 8,
     keep: Annotated[Path | None, typer.Option(help="Make the lake in this folder and leave it there.")] = None,
 ) -> None:
-    """See what Seiche does. Leaves nothing behind unless told to."""
-    if keep is not None:
-        show(str(keep), writers)
+    """See what Seiche does, in about a minute. Leaves nothing behind unless told to."""
+    from seiche.spark.settings import require_pyspark
+
+    require_pyspark()
+    with ExitStack() as stack:
+        folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seiche-demo-")))
+        if (folder / "lake").exists():
+            raise InvalidInput(f"there is something in {folder} already", remedy="Name a new folder, or none.")
+        Story(folder).tell()
+    if keep is None:
+        print_line("\nThe lake is gone again; seiche demo --keep FOLDER leaves it there. Try next:", style="bold")
+        shown = "FOLDER"
+    else:
         print_line(f"\nThe lake is in {keep}. Try next:", style="bold")
-        print_line(f'  python -c "import seiche; print(seiche.open({str(keep)!r}).tables({"shop"!r}))"')
-        print_line(f"  seiche store probe {keep}")
-        print_line("  seiche --help")
-        return
-    with tempfile.TemporaryDirectory(prefix="seiche-demo-") as folder:
-        show(f"{folder}/lake", writers)
+        shown = str(keep)
+    print_line(f"  seiche log {shown}/lake")
+    query = "SELECT city, sum(revenue) FROM shop.sales GROUP BY city"
+    print_line(f'  seiche sql {shown}/lake -e "{query}"')
+    print_line(f"  seiche run {shown}/shop.yaml --dry-run")
 
 
-def show(uri: str, writers: int) -> None:
-    """The whole story, on a new lake at `uri`."""
-    lake = _shop(uri)
-    _race(lake.store, writers)
-    _together(lake)
-    _not_at_all(lake)
-    _rebased(lake)
-    _conflict(lake)
-    _time_travel(lake)
+class Story:
+    """The shop by the lake, told step by step on a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._number = 0
+
+    def tell(self) -> None:
+        """The whole story."""
+        self._first_day()
+        first = self._lake.version
+        self._broken_till()
+        self._meanwhile()
+        self._search()
+        self._time_travel(first)
+        self._rollback(first)
+
+    @property
+    def _lake(self) -> "Lake":
+        return seiche.open(str(self._folder / "lake"))
+
+    def _heading(self, text: str) -> None:
+        self._number += 1
+        print_line(f"{'' if self._number == 1 else chr(10)}{self._number}. {text}", style="bold")
+
+    def _first_day(self) -> None:
+        from seiche.spark.demo import files, pipeline_text
+
+        self._heading("A pipeline makes four tables of the shop's files, on Spark, and publishes them at once:")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / "shop.yaml").write_text(pipeline_text(), "utf-8")
+        files.customers(self._folder)
+        files.catalogue(self._folder)
+        files.day(self._folder, 1)
+        done = self._run()
+        record = done.record
+        if record is not None:
+            rows = [(step.table, step.mode, ", ".join(step.reads), step.rows) for step in record.steps]
+            print_table(("table", "mode", "from", "rows"), rows)
+            print_line(f"{len(record.checks)} checks passed on what was about to be published.")
+            print_line(f"All of it became version {done.version} of the lake, in one step.")
+
+    def _broken_till(self) -> None:
+        from seiche.spark.demo import files
+
+        self._heading("The till was broken on the second day. The checks find it, and nothing of the day is published:")
+        files.bad_day(self._folder, 2)
+        before = self._lake.version
+        done = self._run()
+        for check in done.failed_checks:
+            print_line(f"  {check.name}: {check.found}, expected {check.expected}", style="red")
+            for row in check.rows:
+                print_line(f"    {dict(row)}")
+        print_line(f"The lake is still at version {self._lake.version}." if self._lake.version == before else "?")
+        self._state(self._lake)
+
+    def _meanwhile(self) -> None:
+        from seiche.spark.demo import files
+
+        self._heading("The file is corrected and run again. Meanwhile somebody else writes to the same table:")
+        files.day(self._folder, 2)
+
+        def order_by_telephone() -> None:
+            late = {"id": 1, "customer": 1, "product": 1, "amount": 480.0, "day": None}
+            self._lake.table("shop.orders").append([late])
+            print_line(f"  an order by telephone became version {self._lake.version}")
+
+        done = self._run(_once("shop.sales", order_by_telephone))
+        print_line(
+            f"  the pipeline saw that its summary was out of date, built it again and became version {done.version}"
+            f" (attempt {done.attempts})"
+        )
+        self._state(self._lake)
+
+    def _search(self) -> None:
+        self._heading("The catalogue has vectors and an index. What is most like a lake chart?")
+        products = self._lake.table("shop.products").to_lance()
+        chart = products.to_table(filter="name = 'lake chart'")["likeness"][0].as_py()
+        found = products.to_table(nearest={"column": "likeness", "q": chart, "k": 4}, columns=["name", "price"])
+        print_table(("product", "price"), [(row["name"], row["price"]) for row in found.to_pylist()[1:]])
+
+    def _time_travel(self, first: int) -> None:
+        self._heading("Every version is still there, all tables as they were together:")
+        versions = [first, *range(first + 1, self._lake.version + 1)]
+        print_table(
+            ("version", *TABLES), [self._counts(seiche.open(self._lake.store, version=one)) for one in versions]
+        )
+
+    def _rollback(self, first: int) -> None:
+        self._heading(f"All of it back to version {first}, as a new version; nothing is lost:")
+        version = self._lake.rollback(to=first, expected_version=self._lake.version)
+        print_line(f"rolled back by version {getattr(version, 'version', version)}")
+        self._state(self._lake)
+
+    def _run(self, progress: Callable[[str, str], None] | None = None) -> "Run":
+        from seiche.spark.demo import spark
+        from seiche.spark.pipeline.progress import unheard
+        from seiche.spark.pipeline.run import run
+        from seiche.spark.pipeline.yaml_file import load
+
+        return run(load(self._folder / "shop.yaml"), spark(), progress=progress or unheard)
+
+    def _state(self, lake: "Lake") -> None:
+        print_table(("version", *TABLES), [self._counts(lake)])
+
+    def _counts(self, lake: "Lake") -> Sequence[object]:
+        return [lake.version, *(lake.table(name).to_arrow().num_rows for name in TABLES)]
 
 
-def _shop(uri: str) -> "Lake":
-    import pyarrow as pa
+def _once(table: str, meddle: Callable[[], None]) -> Callable[[str, str], None]:
+    """Progress that lets something happen the first time that this table is built."""
+    todo = [meddle]
 
-    lake = seiche.create(uri)
-    with lake.transaction() as tx:
-        tx.create_namespace("shop")
-        tx.create_table(ORDERS, pa.schema([("id", pa.int64()), ("sku", pa.string())]))
-        stock = tx.create_table(STOCK, pa.schema([("sku", pa.string()), ("left", pa.int64())]))
-        stock.append([{"sku": "boat", "left": 3}, {"sku": "oar", "left": 8}])
-    return lake
+    def progress(what: str, state: str) -> None:
+        if what == table and state.endswith("rows") and todo:
+            todo.pop()()
 
-
-def _race(store: "Store", writers: int) -> None:
-    print_line(f"1. {writers} writers create the same file at the same moment. Exactly one may win:", style="bold")
-    outcomes = race(store, "demo/race", writers)
-    print_table(("writer", "outcome"), enumerate(outcomes, 1), styles={"won": "green"})
-    print_line(f"The file says: {store.get('demo/race').decode()}. A commit to a lake is just this, with a root file.")
-    store.delete("demo/race")
-
-
-def _together(lake: "Lake") -> None:
-    print_line("\n2. An order and the stock change together, in one version of the lake:", style="bold")
-    before = lake.version
-    with lake.transaction() as tx:
-        _sell(tx, 1, "boat")
-    print_line(f"version {before} -> {lake.version}")
-    _state(lake)
-
-
-def _not_at_all(lake: "Lake") -> None:
-    print_line("\n3. A check inside the transaction fails, so nothing of it is published:", style="bold")
-    before = lake.version
-    try:
-        with lake.transaction() as tx:
-            for number in range(2, 5):
-                _sell(tx, number, "boat")
-            left = tx.table(STOCK).to_arrow(filter="sku = 'boat'")["left"].to_pylist()
-            print_line(f"inside the transaction: boats left {left}")
-            if min(left) < 0:
-                raise _SoldOut
-    except _SoldOut:
-        print_line(f"outside, nothing happened: still version {lake.version}" if lake.version == before else "?")
-    _state(lake)
-
-
-def _rebased(lake: "Lake") -> None:
-    print_line(
-        "\n4. Two writers add orders at the same time; the slower one is rebased, nothing is rewritten:", style="bold"
-    )
-    slow = lake.transaction()
-    slow.append(ORDERS, [{"id": 10, "sku": "oar"}])
-    lake.table(ORDERS).append([{"id": 11, "sku": "oar"}])
-    print_line(f"the quick one made version {lake.version}, the slow one {slow.commit()}")
-    _state(lake)
-
-
-def _conflict(lake: "Lake") -> None:
-    print_line("\n5. Two writers take the same boat. The error says who won and what to do:", style="bold")
-    one, other = lake.transaction(), lake.transaction()
-    _sell(one, 20, "boat")
-    _sell(other, 21, "boat")
-    one.commit()
-    try:
-        other.commit()
-    except seiche.RetryableConflict as error:
-        print_line(str(error), style="yellow")
-    lake.run(lambda tx: _sell(tx, 21, "boat"))
-    print_line("lake.run(...) ran it again on the newer version:")
-    _state(lake)
-
-
-def _time_travel(lake: "Lake") -> None:
-    print_line("\n6. Every version is still there, all tables as they were together:", style="bold")
-    first = lake.version - 5
-    versions = [(version, *_counts(seiche.open(lake.store, version=version))) for version in range(first, lake.version)]
-    print_table(("version", "orders", "boats left", "oars left"), [*versions, (lake.version, *_counts(lake))])
-
-
-class _SoldOut(Exception):
-    """The demo's own reason to stop."""
-
-
-def _sell(tx: "Transaction", number: int, sku: str) -> None:
-    tx.append(ORDERS, [{"id": number, "sku": sku}])
-    tx.update(STOCK, {"left": "left - 1"}, where=f"sku = '{sku}'")
-
-
-def _counts(lake: "Lake") -> tuple[Any, ...]:
-    left = {row["sku"]: row["left"] for row in lake.table(STOCK).to_arrow().to_pylist()}
-    return lake.table(ORDERS).to_arrow().num_rows, left["boat"], left["oar"]
-
-
-def _state(lake: "Lake") -> None:
-    print_table(("orders", "boats left", "oars left"), [_counts(lake)])
-
-
-def race(store: "Store", path: str, writers: int) -> Sequence[str]:
-    """Let `writers` threads create `path` at once; what became of each: `won`, or the kind of its error."""
-    start = Barrier(writers)
-
-    def write(writer: int) -> str:
-        start.wait()
-        try:
-            store.put_if_absent(path, f"written by writer {writer}".encode())
-        except seiche.AlreadyExists as error:
-            return error.kind
-        return "won"
-
-    with ThreadPoolExecutor(writers) as pool:
-        return list(pool.map(write, range(1, writers + 1)))
+    return progress
