@@ -157,7 +157,7 @@ class CatalogNamespace(lance.LanceNamespace):
                     "the place of a table of a lake is the lake's to choose", remedy="Declare it without a location."
                 )
             transaction = self._reading()
-            transaction._check_free(name)
+            transaction.check_free(name)
             table_id = str(transaction.runtime.uuid())
             row = TableRow(
                 id=table_id,

@@ -214,7 +214,7 @@ class TransactionNamespace(TableNamespace):
         """The first version of a table that pylance makes inside the transaction."""
         native = self._read(row, entry)
         transaction = self._transaction
-        transaction._check_free(name)
+        transaction.check_free(name)
         key = table_key(name)
         names = dict(transaction.names)
         transaction.edits[row.id] = TableEdit(row=row, key=key, work=Work.begin(before_first(native)))

@@ -100,7 +100,7 @@ class NativeVersion:
         return NativeEdit(row=edit.row, key=edit.key, found=edit.found, found_key=edit.found_key, native=self.native)
 
     def _created(self, transaction: "Transaction") -> NativeEdit:
-        transaction._check_free(self.name)
+        transaction.check_free(self.name)
         previous = before_first(self.native)
         self.native.check_follows(previous, transaction.runtime)
         self._note_files(transaction, previous)

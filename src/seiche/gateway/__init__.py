@@ -1,0 +1,56 @@
+"""Catalog protocols over HTTP: the lake for engines that people already have.
+
+`apps(lake, auth)` gives the applications, `seiche.gateway.serving` runs them.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from seiche.gateway.http.auth import Auth
+    from seiche.gateway.http.limits import Limits
+    from seiche.lake.lake import Lake
+
+__all__ = ["Apps", "apps"]
+
+
+@dataclass(frozen=True, slots=True)
+class Apps:
+    """One ASGI application for each protocol."""
+
+    iceberg: "Starlette"
+    lance: "Starlette"
+
+
+def apps(
+    lake: "Lake",
+    auth: "Auth | None" = None,
+    limits: "Limits | None" = None,
+    *,
+    catalog: str = "lake",
+    runtime: Runtime = SYSTEM,
+) -> Apps:
+    """The Iceberg REST catalog and the Lance Namespace of a lake, with one idea of who may come in.
+
+    Transactions that clients choose by a header are the same in both.
+
+    Without `auth` everybody may. Needs the extra `server`.
+    """
+    try:
+        from seiche.gateway.iceberg_rest.app import iceberg_rest_app
+        from seiche.gateway.lance_namespace.app import lance_namespace_app
+        from seiche.gateway.sessions import Sessions
+    except ImportError as error:
+        raise InvalidInput(
+            f"the gateways need {error.name}, which is not installed", remedy="pip install 'seiche[server]'"
+        ) from error
+    sessions = Sessions(lake, runtime)
+    return Apps(
+        iceberg=iceberg_rest_app(lake, auth, limits, catalog=catalog, sessions=sessions, runtime=runtime),
+        lance=lance_namespace_app(lake, auth, limits, sessions=sessions, runtime=runtime),
+    )

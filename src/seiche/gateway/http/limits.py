@@ -1,0 +1,18 @@
+"""How much of everything one server takes on."""
+
+from dataclasses import dataclass
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a server. `seconds` is for one request; work that takes longer goes on, but nobody waits for it.
+
+    `at_once` requests are worked on at a time; `waiting` more may wait, and reads beyond that are turned away.
+    """
+
+    body_bytes: int = 64 * 1024 * 1024
+    seconds: float = 120.0
+    at_once: int = 32
+    waiting: int = 512

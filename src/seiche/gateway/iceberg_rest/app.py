@@ -1,0 +1,52 @@
+"""The Iceberg REST catalog of a lake, as an ASGI application."""
+
+from typing import TYPE_CHECKING
+
+from seiche import __version__
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.gateway.http.app import Server, application
+from seiche.gateway.http.auth import Auth, Open
+from seiche.gateway.http.limits import Limits
+from seiche.gateway.http.openapi import document, document_route
+from seiche.gateway.iceberg_rest.catalog import Catalog
+from seiche.gateway.iceberg_rest.credentials import Credentials, StoreCredentials
+from seiche.gateway.iceberg_rest.general import config_route, refused_routes, token_route
+from seiche.gateway.iceberg_rest.namespaces import namespace_routes
+from seiche.gateway.iceberg_rest.problems import PROBLEM, IcebergProtocol
+from seiche.gateway.iceberg_rest.schemas import SCHEMAS
+from seiche.gateway.iceberg_rest.tables import table_routes
+from seiche.gateway.iceberg_rest.views import view_routes
+from seiche.gateway.sessions import Sessions
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from seiche.lake.lake import Lake
+
+__all__ = ["iceberg_rest_app"]
+
+
+def iceberg_rest_app(
+    lake: "Lake",
+    auth: Auth | None = None,
+    limits: Limits | None = None,
+    *,
+    catalog: str = "lake",
+    sessions: Sessions | None = None,
+    credentials: Credentials | None = None,
+    runtime: Runtime = SYSTEM,
+) -> "Starlette":
+    """An application that speaks the Iceberg REST catalog protocol for `lake`.
+
+    `catalog` is the warehouse that clients name. `credentials` decides what opens the files of tables; without it,
+    those who ask get the lake's own.
+    """
+    admitting = auth or Open()
+    served = Catalog(
+        lake, catalog, sessions or Sessions(lake, runtime), credentials or StoreCredentials(lake.store), runtime
+    )
+    listed = [*namespace_routes(served), *table_routes(served), *view_routes(served)]
+    routes = [config_route(served, listed), token_route(admitting), *listed, *refused_routes()]
+    described = document("Iceberg REST catalog of a Seiche lake", __version__, routes, schemas=SCHEMAS, problem=PROBLEM)
+    server = Server(IcebergProtocol(), admitting, limits or Limits(), runtime)
+    return application([*routes, document_route(described)], server)

@@ -1,0 +1,120 @@
+"""One lake as an Iceberg catalog: what its routes share."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import Runtime
+from seiche.errors import InvalidInput, NotFound, RetryableConflict
+from seiche.gateway.http.calls import Call, integer
+from seiche.gateway.iceberg_rest.commits import Commits
+from seiche.gateway.iceberg_rest.credentials import Credentials
+from seiche.gateway.iceberg_rest.problems import Refusal
+from seiche.gateway.sessions import HEADER, Sessions
+from seiche.gateway.settling import commit_surely
+from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.rows import TableRow, ViewRow
+from seiche.lake.state import State
+
+if TYPE_CHECKING:
+    from seiche.lake.lake import Lake
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["IDEMPOTENCY", "Catalog", "page"]
+
+IDEMPOTENCY = "idempotency-key"
+
+_TRYING = Patience(attempts=20, timeout=30.0)
+T = TypeVar("T")
+
+
+class Catalog:
+    """A lake, the name that it has as a catalog, and the ways to read and change it for a call."""
+
+    def __init__(self, lake: "Lake", name: str, sessions: Sessions, credentials: Credentials, runtime: Runtime) -> None:
+        self.lake = lake
+        self.name = name
+        self.sessions = sessions
+        self.credentials = credentials
+        self.commits = Commits(lake, name, runtime)
+        self.runtime = runtime
+
+    def check_prefix(self, call: Call) -> None:
+        """The path names the catalog; a server has one."""
+        if call.path.get("prefix", self.name) != self.name:
+            raise Refusal(404, "NoSuchWarehouseException", f"there is no catalog {call.path['prefix']}")
+
+    @contextmanager
+    def reading(self, call: Call) -> "Iterator[Transaction]":
+        """To look things up in: the latest version, or what the transaction that the call names has made of it."""
+        self.check_prefix(call)
+        name = call.headers.get(HEADER)
+        if not name:
+            yield self.lake.transaction()
+            return
+        with self.sessions.using(name, changes=False) as session:
+            yield session.transaction
+
+    def change(self, call: Call, do: "Callable[[Transaction], T]") -> tuple[T, State | None]:
+        """Do something in a transaction and commit it, again if others were faster.
+
+        Returns what `do` did, and the version that has it: none yet inside a transaction that the call names. With an
+        `Idempotency-Key` it is applied at most once; a repetition runs `do` for its answer, on what is there now.
+        """
+        self.check_prefix(call)
+        name = call.headers.get(HEADER)
+        if name:
+            with self.sessions.using(name, changes=True) as session:
+                return do(session.transaction), None
+        given = call.headers.get(IDEMPOTENCY)
+        key = None if given is None else f"idempotency:{self.name}:{call.caller.account}:{given}"
+        conflict: RetryableConflict | None = None
+        for _ in _TRYING.tries(self.runtime):
+            transaction = self.lake.transaction(key=key)
+            result = do(transaction)
+            try:
+                return result, self.lake.states.at(commit_surely(self.lake, transaction, self.runtime))
+            except RetryableConflict as error:
+                conflict = error
+        raise conflict or RetryableConflict("other writers were faster each time")
+
+    def done_before(self, call: Call) -> State | None:
+        """The latest version, if the call is a repetition of one that was applied."""
+        given = call.headers.get(IDEMPOTENCY)
+        if given is None or call.headers.get(HEADER):
+            return None
+        transaction = self.lake.transaction(key=f"idempotency:{self.name}:{call.caller.account}:{given}")
+        decided = transaction.state.outcome(transaction.id)
+        return transaction.state if decided is not None and decided.outcome == "committed" else None
+
+
+def relation_kind(state_row: TableRow | ViewRow | None) -> str:
+    """What stands behind a name."""
+    return "view" if isinstance(state_row, ViewRow) else "nothing" if state_row is None else state_row.format
+
+
+def require_namespace(transaction: "Transaction", name: Name) -> None:
+    """`NotFound` if there is no such namespace."""
+    transaction._namespace(name)
+
+
+def missing_table(name: Name) -> NotFound:
+    return NotFound(f"there is no table {text(name)}", table=text(name))
+
+
+def missing_view(name: Name) -> NotFound:
+    return NotFound(f"there is no view {text(name)}", view=text(name))
+
+
+def page(items: Sequence[T], call: Call) -> tuple[Sequence[T], str | None]:
+    """The part of a listing that was asked for, and where the next begins; all of it if no page was."""
+    size = integer(call.query.get("pageSize"), "pageSize")
+    token = call.query.get("pageToken") or "0"
+    if not token.isdigit():
+        raise InvalidInput(f"{token!r} is not a page token of this server", remedy="Begin at the first page.")
+    start = int(token)
+    if size is None:
+        return items[start:], None
+    following = start + size
+    return items[start:following], str(following) if following < len(items) else None

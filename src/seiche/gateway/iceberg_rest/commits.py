@@ -1,0 +1,158 @@
+"""Both commit routes: any number of changes to tables, decided together, applied at most once for each intention.
+
+A request is known by its key: the header `Idempotency-Key`, or a hash of what it asks for. The key determines the id of
+the transaction, and the lake applies an id once. So a client that lost the answer and asks again gets the first answer.
+A hash is a weaker sign: the same request can also be meant again, later. It counts as a repetition only while what it
+wrote is still there.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists, ConflictError, InvalidInput, NotFound, RetryableConflict, SeicheError
+from seiche.gateway.iceberg_rest.problems import Refusal
+from seiche.gateway.iceberg_rest.requests import TableChange, request_hash
+from seiche.gateway.settling import commit_surely
+from seiche.lake.iceberg.metadata import load
+from seiche.lake.iceberg.updates import unmet
+from seiche.lake.objects.keys import table_key
+from seiche.lake.objects.names import text
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.reads import Aspect
+from seiche.lake.state import State
+from seiche.lake.tree.latest import read_root
+
+if TYPE_CHECKING:
+    from seiche.lake.lake import Lake
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["HASH", "Commits"]
+
+# The property of a transaction that says what was asked for.
+HASH: Final = "iceberg.commit.request-hash"
+
+_PLANNING = Patience(attempts=8, timeout=30.0, first_delay=0.01, longest_delay=0.5)
+# How many times the same request is told apart from its earlier ones.
+_MOST_ATTEMPTS: Final = 10_000
+
+
+class Commits:
+    """Commits to the Iceberg tables of one lake."""
+
+    def __init__(self, lake: "Lake", catalog: str, runtime: Runtime) -> None:
+        self._lake = lake
+        self._catalog = catalog
+        self._runtime = runtime
+
+    def commit(self, changes: Sequence[TableChange], key: str | None) -> State:
+        """Apply all changes or none, and return the version of the lake that has them.
+
+        `key` is the client's own, if it sent one. Raises `RetryableConflict` if a requirement does not hold, `NotFound`
+        for a table that does not exist, `CommitUnknown` if it cannot be found out whether it was applied.
+        """
+        wanted = request_hash(list(changes))
+        base = key or f"req:{self._catalog}:{wanted}"
+        for attempt in range(_MOST_ATTEMPTS):
+            name = base if attempt == 0 else f"{base}:tx-attempt-{attempt}"
+            transaction = self._begin(name, wanted)
+            decided = transaction.state.outcome(transaction.id)
+            if decided is None:
+                return self._apply(changes, name, wanted)
+            if decided.outcome == "aborted":
+                continue
+            if key is not None:
+                self._check_same_request(transaction.id, decided.version, wanted)
+                return transaction.state
+            if self._still_there(changes, decided.version, transaction.state):
+                return transaction.state
+        raise RetryableConflict(f"the same request came {_MOST_ATTEMPTS} times", remedy="Send an Idempotency-Key.")
+
+    def plan(self, transaction: "Transaction", changes: Sequence[TableChange]) -> None:
+        """Make the changes part of a transaction; requirements are checked against what it sees."""
+        for change in changes:
+            check_format(transaction.state, change)
+            if change.updates:
+                self._plan_one(transaction, change)
+            else:
+                self._only_require(transaction, change)
+
+    def _begin(self, key: str, wanted: str) -> "Transaction":
+        return self._lake.transaction(key=key, properties={HASH: wanted})
+
+    def _apply(self, changes: Sequence[TableChange], key: str, wanted: str) -> State:
+        """Plan and commit, again if others were faster with something else: a requirement that fails ends it."""
+        conflict: ConflictError | None = None
+        for _ in _PLANNING.tries(self._runtime):
+            transaction = self._begin(key, wanted)
+            self.plan(transaction, changes)
+            try:
+                version = commit_surely(self._lake, transaction, self._runtime)
+            except RetryableConflict as error:
+                conflict = error
+                continue
+            return self._lake.states.at(version)
+        raise conflict or RetryableConflict("other writers were faster each time")
+
+    @staticmethod
+    def _plan_one(transaction: "Transaction", change: TableChange) -> None:
+        # Who says which snapshot a branch must have wants to be told if it has another, not to be put behind it.
+        exact = any(isinstance(one, AssertRefSnapshotId) for one in change.requirements)
+        try:
+            transaction.commit_iceberg(change.name, change.requirements, change.updates, exclusive=exact)
+        except AlreadyExists as error:
+            raise RetryableConflict(
+                f"Requirement failed: {text(change.name)} exists already", table=text(change.name)
+            ) from error
+
+    @staticmethod
+    def _only_require(transaction: "Transaction", change: TableChange) -> None:
+        """A table that is not changed but must be as it is: noticed also if others change it until the commit."""
+        key = table_key(change.name)
+        transaction.reads.key(transaction.state, key, Aspect.WHOLE, structural=True)
+        if any(isinstance(one, AssertCreate) for one in change.requirements):
+            if transaction.state.relation(change.name) is not None:
+                raise RetryableConflict(f"Requirement failed: {text(change.name)} exists", table=text(change.name))
+            return
+        why = unmet(change.requirements, transaction.iceberg(change.name).metadata)
+        if why:
+            raise RetryableConflict(f"Requirement failed: {text(change.name)}: {why}", table=text(change.name))
+
+    def _check_same_request(self, transaction_id: str, version: int, wanted: str) -> None:
+        for record in read_root(self._lake.store, version).transactions:
+            if record.id == transaction_id and record.properties.get(HASH, wanted) != wanted:
+                raise Refusal(409, "CommitFailedException", "the Idempotency-Key was used before, for another request")
+
+    def _still_there(self, changes: Sequence[TableChange], version: int, now: State) -> bool:
+        """Whether every table still has what the request wrote to it in `version`."""
+        try:
+            then = self._lake.states.at(version)
+            return all(_carries(one, then, now) for one in changes)
+        except SeicheError:
+            return False  # that version has expired: it was long ago
+
+
+def check_format(state: State, change: TableChange) -> None:
+    """Refuse a table of another format by saying where it can be changed."""
+    row = state.relation(change.name)
+    if isinstance(row, TableRow) and row.format != "iceberg":
+        raise InvalidInput(
+            f"{text(change.name)} is a table of format {row.format}: the Iceberg protocol cannot change it",
+            remedy="Use the Lance Namespace protocol (`seiche serve --lance-port`).",
+            table=text(change.name),
+        )
+    if row is None and not any(isinstance(one, AssertCreate) for one in change.requirements):
+        raise NotFound(f"there is no table {text(change.name)}", table=text(change.name))
+
+
+def _carries(change: TableChange, then: State, now: State) -> bool:
+    before, row = then.relation(change.name), now.relation(change.name)
+    if not isinstance(before, TableRow) or not isinstance(row, TableRow) or row.id != before.id:
+        return False
+    if row.iceberg == before.iceberg:
+        return True
+    added = change.snapshots
+    return bool(added) and added <= {one.snapshot_id for one in load(now, row).snapshots}

@@ -1,0 +1,116 @@
+"""Routes that are about no object: configuration, tokens, and what this server does not do."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import parse_qs, unquote_plus
+
+from seiche.errors import PermissionDenied
+from seiche.gateway.http.auth import Auth
+from seiche.gateway.http.calls import Answer, Call, Route
+from seiche.gateway.http.openapi import operation, query
+from seiche.gateway.iceberg_rest import schemas
+from seiche.gateway.iceberg_rest.catalog import Catalog
+from seiche.gateway.iceberg_rest.problems import Refusal
+
+__all__ = ["config_route", "refused_routes", "token_route"]
+
+# How long an Idempotency-Key is remembered at least; in truth, as long as the lake keeps its history.
+_KEY_LIFETIME: Final = "PT30M"
+_TABLE: Final = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
+_PLANNING: Final = "scans are planned by the client: this server does not do it"
+
+
+def config_route(catalog: Catalog, routes: Sequence[Route]) -> Route:
+    """Says which operations there are; what is not listed, clients do not try."""
+    endpoints = [f"{one.method} {one.path}" for one in routes if one.path.startswith("/v1/{prefix}/")]
+
+    def config(call: Call) -> Answer:
+        warehouse = call.query.get("warehouse")
+        if warehouse not in (None, "", catalog.name):
+            raise Refusal(404, "NoSuchWarehouseException", f"there is no warehouse {warehouse}")
+        return Answer(
+            body={
+                "defaults": {},
+                "overrides": {"prefix": catalog.name},
+                "endpoints": endpoints,
+                "idempotency-key-lifetime": _KEY_LIFETIME,
+            }
+        )
+
+    about = operation(
+        "getConfig",
+        "What the catalog is called and can do.",
+        parameters=[query("warehouse")],
+        answers={200: schemas.ref("Config")},
+    )
+    return Route("GET", "/v1/config", config, about)
+
+
+def token_route(auth: Auth) -> Route:
+    """Exchanges a client's id and secret for a token: in the form, or as HTTP Basic."""
+
+    def token(call: Call) -> Answer:
+        form = {name: values[-1] for name, values in parse_qs(call.body.decode("utf-8", "replace")).items()}
+        if form.get("grant_type") != "client_credentials":
+            return _oauth_problem(400, "unsupported_grant_type", "only client_credentials is known here")
+        client, secret = _basic(call) or (form.get("client_id", ""), form.get("client_secret", ""))
+        try:
+            granted = auth.grant(client, secret, form.get("scope", ""))
+        except PermissionDenied as error:
+            return _oauth_problem(401, "invalid_client", error.message)
+        return Answer(
+            body={
+                "access_token": granted.token,
+                "token_type": "bearer",
+                "expires_in": granted.seconds,
+                "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+                **({"scope": granted.scope} if granted.scope else {}),
+            },
+            headers={"Cache-Control": "no-store"},
+        )
+
+    about = operation(
+        "getToken",
+        "A token for a client that has an id and a secret.",
+        body={"type": "object", "properties": {"grant_type": {"type": "string"}}},
+        media_type="application/x-www-form-urlencoded",
+        answers={
+            200: schemas.ref("Token"),
+            400: {"type": "object", "required": ["error"]},
+            401: {"type": "object", "required": ["error"]},
+        },
+    )
+    return Route("POST", "/v1/oauth/tokens", token, about, public=True)
+
+
+def refused_routes() -> list[Route]:
+    """Operations of the protocol that are not here. They are not in the list of endpoints either."""
+
+    def refuse(_: Call) -> Answer:
+        raise Refusal(406, "UnsupportedOperationException", _PLANNING)
+
+    found = [
+        ("POST", f"{_TABLE}/plan", "planTableScan"),
+        ("GET", f"{_TABLE}/plan/{{plan}}", "fetchPlanningResult"),
+        ("DELETE", f"{_TABLE}/plan/{{plan}}", "cancelPlanning"),
+        ("POST", f"{_TABLE}/tasks", "fetchScanTasks"),
+    ]
+    return [Route(method, path, refuse, operation(name, f"Refused: {_PLANNING}.")) for method, path, name in found]
+
+
+def _basic(call: Call) -> tuple[str, str] | None:
+    kind, _, given = call.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "basic":
+        return None
+    try:
+        client, _, secret = base64.b64decode(given, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return unquote_plus(client), unquote_plus(secret)
+
+
+def _oauth_problem(status: int, error: str, description: str) -> Answer:
+    """Tokens have a shape of problems of their own. The common one is in it too: PyIceberg reads either."""
+    return Answer(status, {"error": error, "error_description": description})

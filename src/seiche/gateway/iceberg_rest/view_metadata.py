@@ -1,0 +1,128 @@
+"""The metadata of a view: made, and changed by updates. Pure: values in, values out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyiceberg.schema import Schema
+from pyiceberg.view.metadata import ViewMetadata, ViewVersion
+
+from seiche.errors import InvalidInput, RetryableConflict
+from seiche.gateway.iceberg_rest.requests import checked
+
+__all__ = ["new_view", "with_updates"]
+
+_LAST: Final = -1
+
+
+def new_view(
+    view_id: str, location: str, schema: Schema, version: ViewVersion, properties: Mapping[str, str]
+) -> dict[str, Any]:
+    """The metadata of a view that is made of one version."""
+    made = version.model_copy(update={"version_id": max(1, version.version_id), "schema_id": schema.schema_id})
+    values = {
+        "view-uuid": view_id,
+        "format-version": 1,
+        "location": location,
+        "schemas": [schema],
+        "current-version-id": made.version_id,
+        "versions": [made],
+        "version-log": [{"timestamp-ms": made.timestamp_ms, "version-id": made.version_id}],
+        "properties": dict(properties),
+    }
+    return _dumped(checked(ViewMetadata, values))
+
+
+def with_updates(
+    metadata: Mapping[str, Any], requirements: Sequence[Any], updates: Sequence[Any], now_millis: int
+) -> dict[str, Any]:
+    """What the updates make of a view; a conflict if it is not the view that is meant."""
+    for one in requirements:
+        if not isinstance(one, dict) or one.get("type") != "assert-view-uuid":
+            raise InvalidInput(f"{one!r} is no requirement for a view", remedy="Views know assert-view-uuid.")
+        if one.get("uuid") != metadata["view-uuid"]:
+            raise RetryableConflict("Requirement failed: this is another view of the same name")
+    change = _Change(dict(metadata), now_millis)
+    for update in updates:
+        change.one(update)
+    return _dumped(checked(ViewMetadata, change.metadata))
+
+
+class _Change:
+    """Metadata while updates are applied to it. An id of -1 means the last that was added."""
+
+    def __init__(self, metadata: dict[str, Any], now_millis: int) -> None:
+        self.metadata = metadata
+        self._now = now_millis
+        self._schema_id: int | None = None
+        self._version_id: int | None = None
+
+    def one(self, update: Any) -> None:
+        action = update.get("action") if isinstance(update, dict) else None
+        apply = {
+            "assign-uuid": self._uuid,
+            "upgrade-format-version": self._format,
+            "add-schema": self._schema,
+            "set-location": self._location,
+            "set-properties": self._properties,
+            "remove-properties": self._remove,
+            "add-view-version": self._version,
+            "set-current-view-version": self._current,
+        }.get(str(action))
+        if apply is None:
+            raise InvalidInput(f"{action!r} is no update of a view", remedy="See the protocol for a list.")
+        try:
+            apply(update)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InvalidInput(f"{action} cannot be read: {error}", remedy="Send what the protocol says.") from error
+
+    def _uuid(self, update: Any) -> None:
+        if update["uuid"] != self.metadata["view-uuid"]:
+            raise InvalidInput("a view keeps its uuid for life", remedy="Drop it and make another.")
+
+    def _format(self, update: Any) -> None:
+        if update["format-version"] != 1:
+            raise InvalidInput("views have format version 1", remedy="Use that.")
+
+    def _schema(self, update: Any) -> None:
+        schema: Schema = checked(Schema, update["schema"])
+        known = [checked(Schema, one) for one in self.metadata["schemas"]]
+        for one in known:
+            if one.fields == schema.fields:
+                self._schema_id = one.schema_id
+                return
+        self._schema_id = max((one.schema_id for one in known), default=-1) + 1
+        added = {**update["schema"], "schema-id": self._schema_id}
+        self.metadata["schemas"] = [*self.metadata["schemas"], added]
+
+    def _location(self, update: Any) -> None:
+        self.metadata["location"] = str(update["location"])
+
+    def _properties(self, update: Any) -> None:
+        self.metadata["properties"] = {**self.metadata.get("properties", {}), **dict(update["updates"])}
+
+    def _remove(self, update: Any) -> None:
+        gone = set(update["removals"])
+        kept = {name: value for name, value in self.metadata.get("properties", {}).items() if name not in gone}
+        self.metadata["properties"] = kept
+
+    def _version(self, update: Any) -> None:
+        version = dict(update["view-version"])
+        if version.get("schema-id", _LAST) == _LAST:
+            version["schema-id"] = self._schema_id
+        self._version_id = max((one["version-id"] for one in self.metadata["versions"]), default=0) + 1
+        version["version-id"] = self._version_id
+        self.metadata["versions"] = [*self.metadata["versions"], version]
+
+    def _current(self, update: Any) -> None:
+        wanted = update["view-version-id"]
+        wanted = self._version_id if wanted == _LAST else wanted
+        if wanted not in {one["version-id"] for one in self.metadata["versions"]}:
+            raise InvalidInput(f"the view has no version {wanted}", remedy="Add it first.")
+        self.metadata["current-version-id"] = wanted
+        entry = {"timestamp-ms": self._now, "version-id": wanted}
+        self.metadata["version-log"] = [*self.metadata.get("version-log", []), entry]
+
+
+def _dumped(metadata: ViewMetadata) -> dict[str, Any]:
+    made: dict[str, Any] = metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return made

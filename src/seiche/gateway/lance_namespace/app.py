@@ -1,0 +1,38 @@
+"""The Lance Namespace server of a lake, as an ASGI application."""
+
+from typing import TYPE_CHECKING
+
+from seiche import __version__
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.gateway.http.app import Server, application
+from seiche.gateway.http.auth import Auth, Open
+from seiche.gateway.http.limits import Limits
+from seiche.gateway.http.openapi import document, document_route
+from seiche.gateway.lance_namespace.problems import PROBLEM, LanceProtocol
+from seiche.gateway.lance_namespace.routes import Operations, models
+from seiche.gateway.sessions import Sessions
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from seiche.lake.lake import Lake
+
+__all__ = ["lance_namespace_app"]
+
+
+def lance_namespace_app(
+    lake: "Lake",
+    auth: Auth | None = None,
+    limits: Limits | None = None,
+    *,
+    sessions: Sessions | None = None,
+    runtime: Runtime = SYSTEM,
+) -> "Starlette":
+    """An application that speaks the Lance Namespace protocol for `lake`.
+
+    `sessions` are the transactions that clients choose by a header, if other applications know them too.
+    """
+    routes = Operations(lake, sessions or Sessions(lake, runtime)).routes()
+    described = document("Lance Namespace of a Seiche lake", __version__, routes, schemas=models(), problem=PROBLEM)
+    server = Server(LanceProtocol(), auth or Open(), limits or Limits(), runtime)
+    return application([*routes, document_route(described)], server)

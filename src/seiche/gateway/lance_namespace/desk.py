@@ -1,0 +1,213 @@
+"""Where pylance works on a table of the lake: a directory beside it that shows the table's versions, open to writers.
+
+pylance finds out what others have committed by listing `_versions` in the table's directory. In a table of a lake those
+manifests are closed to writers who do not know the lake, so pylance could never rebase. A desk has a `_versions` of its
+own, with the same versions under the same numbers; their files are referred to, not copied. What pylance writes lands
+on the desk, and is copied into the table when the commit comes through the server. The lake decides as ever: a desk can
+be thrown away at any time, and is made again from the lake.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from threading import Lock
+
+from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, InvalidInput, NotFound, Unavailable
+from seiche.gateway.lance_namespace.translation import from_desk, to_desk
+from seiche.lake.care.layout import DESKS
+from seiche.lake.engines.native_manifest import NativeManifest, new_files, read_native
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.state import State
+from seiche.lake.versions import LakeVersions
+from seiche.store.base import ObjectInfo, Store
+from seiche.store.paths import join
+from seiche.store.prefix import below
+from seiche.table.build import empty
+from seiche.table.format import file
+from seiche.table.format.file import ManifestFile
+from seiche.table.versions.naming import Naming, parse
+
+__all__ = ["Desk", "Desks"]
+
+log = logging.getLogger("seiche.gateway")
+
+
+class Desk:
+    """The desk of one table.
+
+    The versions on it have no gaps: pylance skips a missing one in silence, and would bring deleted rows back.
+    """
+
+    def __init__(self, lake: Store, row: TableRow) -> None:
+        self._lake = lake
+        self._location = row.location
+        self._home = below(lake, row.location)
+        # The address is part of the name: when a lake is moved, its desks must not lead to the old place.
+        address = hashlib.sha256(self._home.native_uri().encode()).hexdigest()[:8]
+        self._place = f"{DESKS}/{row.id}-{address}"
+        self.store = below(lake, self._place)
+        self._lock = Lock()
+        self._first = self._last = 0
+
+    def show(self, state: State, row: TableRow, version: int | None = None) -> tuple[str, int]:
+        """See to it that every version up to the newest is on the desk, and `version` if given; where it is, its size.
+
+        `NotFound` if the lake has no such version any more.
+        """
+        number = row.table_version if version is None else version
+        path = Naming.V2.path(number)
+        for _ in range(2):
+            with self._lock:
+                self._fill(LakeVersions(state.store, row, state.manifests), number)
+            try:
+                return path, self.store.head(path).size
+            except NotFound:  # somebody has cleared the desk
+                self._first = self._last = 0
+        raise NotFound(f"{self.store.uri} does not keep version {number}", version=number)
+
+    def _fill(self, versions: LakeVersions, number: int) -> None:
+        newest = versions.row.table_version
+        if not self._last:
+            self._look(newest)
+        if not self._last:
+            self._put(versions, newest)
+            self._first = self._last = newest
+        while self._last < newest:
+            self._put(versions, self._last + 1)
+            self._last += 1
+        while number < self._first:
+            self._put(versions, self._first - 1)
+            self._first -= 1
+
+    def check_seen(self, read_version: int, newest: int) -> None:
+        """Refuse work that began before the desk was last cleared: pylance cannot have seen all that came since."""
+        following = read_version + 1
+        if following <= newest and not self.store.exists(Naming.V2.path(following)):
+            raise InvalidInput(
+                f"the work began at version {read_version}, and what came since is not on the desk any more",
+                remedy="Nothing was written. Open the table again.",
+                version=read_version,
+            )
+
+    def read(self, path: str, version: int) -> NativeManifest:
+        """What pylance has left at `path` on the desk, as a version of the lake's table."""
+        return from_desk(read_native(self.store, path, version))
+
+    def take_over(self, paths: Iterable[str]) -> None:
+        """Copy files from the desk into the table; those that are there already came with an earlier attempt."""
+
+        def copy(path: str) -> None:
+            target = join(self._location, path)
+            try:
+                self._lake.copy_if_absent(join(self._place, path), target)
+            except AlreadyExists:
+                return
+            except CommitUnknown as error:
+                raise Unavailable(f"{target} could not be copied: {error.message}") from error
+
+        self._lake.in_parallel(copy, paths)
+
+    def _look(self, newest: int) -> None:
+        """What is there already, made by this process or another: the run of versions that ends nearest the newest."""
+        listed = (parse(info.path.rpartition("/")[2]) for info in self.store.list("_versions"))
+        found = {one[1] for one in listed if one is not None and one[0] is Naming.V2 and one[1] <= newest}
+        if not found:
+            return
+        self._first = self._last = max(found)
+        while self._first - 1 in found:
+            self._first -= 1
+
+    def _put(self, versions: LakeVersions, number: int) -> None:
+        stored = versions.read(number)
+        shown = self._left_by_client(number, stored) or to_desk(stored, self._home.native_uri())
+        path = Naming.V2.path(number)
+        try:
+            self.store.put_if_absent(path, shown, durable=False)
+        except AlreadyExists:
+            # By another process of ours, or by a writer that passed the server by: what the lake decided stands here.
+            with suppress(NotFound):
+                found = self.store.get(path)
+                if _same_transaction(found, shown):
+                    return
+                self._set_aside(found, number)
+            self.store.put(path, shown, durable=False)
+
+    def _left_by_client(self, number: int, stored: ManifestFile) -> bytes | None:
+        """The very bytes that a client wrote for a version, if they are still there.
+
+        pylance, after an answer that was lost, compares what stands under the number with what it wrote. If it did not
+        find its own bytes it would take the version for somebody else's, and do its work a second time.
+        """
+        start = f"{Naming.V2.path(number)}-"
+        for info in self.store.list("_versions"):
+            if info.path.startswith(start):
+                with suppress(NotFound, Corrupt):
+                    data = self.store.get(info.path)
+                    if _uuid(file.decode(data, path=info.path)) == _uuid(stored):
+                        return data
+        return None
+
+    def _set_aside(self, found: bytes, number: int) -> None:
+        """Keep a version of somebody who believes that it was committed: the lake has decided on another."""
+        self.store.put(f"_foreign/{number}-{hashlib.sha256(found).hexdigest()[:16]}.manifest", found)
+        log.warning("%s: version %d was written past the server and is not in the lake", self.store.uri, number)
+
+
+def _uuid(stored: ManifestFile) -> str:
+    return "" if stored.transaction is None else stored.transaction.uuid
+
+
+def _same_transaction(one: bytes, other: bytes) -> bool:
+    mine, theirs = (_uuid(file.decode(data, path="desk")) for data in (one, other))
+    return bool(mine) and mine == theirs
+
+
+class Desks:
+    """The desks of one lake, as this process knows them."""
+
+    def __init__(self, lake: Store) -> None:
+        self._lake = lake
+        self._lock = Lock()
+        self._known: dict[str, Desk] = {}
+
+    def of(self, row: TableRow) -> Desk:
+        with self._lock:
+            if row.id not in self._known:
+                self._known[row.id] = Desk(self._lake, row)
+            return self._known[row.id]
+
+    def tidy(self, now: datetime, older_than: timedelta = timedelta(days=7)) -> int:
+        """Clear away what was put on desks longer ago than any commit may take; returns how many files went.
+
+        Versions go from the oldest, so that no gap comes between those that stay; then files that none of these names.
+        """
+        desks, before = below(self._lake, DESKS), now - older_than
+        listed: dict[str, list[ObjectInfo]] = {}
+        for info in desks.list():
+            listed.setdefault(info.path.partition("/")[0], []).append(info)
+        return sum(_tidy(below(desks, name), files, before) for name, files in listed.items())
+
+
+def _tidy(desk: Store, files: list[ObjectInfo], before: datetime) -> int:
+    old = {info.path.partition("/")[2]: info.modified < before for info in files}
+    numbers = {path: parse(path.rpartition("/")[2]) for path in old if path.startswith("_versions/")}
+    versions = sorted((found[1], path) for path, found in numbers.items() if found is not None)
+    gone: list[str] = []
+    for _, path in versions:
+        if not old[path]:
+            break
+        gone.append(path)
+    named: set[str] = set()
+    for _, path in versions[len(gone) :]:
+        named.update(new_files(empty(), file.decode(desk.get(path), path=path).manifest))
+    decided = {path for _, path in versions}
+    gone += [
+        path
+        for path, is_old in old.items()
+        if is_old and path not in decided and path not in named and not path.startswith("_foreign/")
+    ]
+    for path in gone:
+        desk.delete(path)
+    return len(gone)

@@ -1,0 +1,176 @@
+"""A lake as pylance works with it over HTTP: as `lake.namespace()`, but on desks.
+
+So pylance's own rebase works: it finds what others committed, under the same numbers, in manifests that it may write
+upon. Every commit is still the lake's, and is checked as those of `lake.namespace()` are.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import lance_namespace as lance
+
+from seiche.errors import InvalidInput, NotFound, RetryableConflict, SeicheError
+from seiche.gateway.lance_namespace.desk import Desk, Desks
+from seiche.lake.engines.answers import asked
+from seiche.lake.engines.catalog import id_of
+from seiche.lake.engines.lance_namespace import LakeNamespace
+from seiche.lake.engines.native_commit import NativeVersion, before_first, commit_native
+from seiche.lake.engines.native_manifest import NativeManifest, new_files
+from seiche.lake.engines.object_paths import object_path, path_inside
+from seiche.lake.engines.table_namespace import found
+from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.versions import LakeVersions
+from seiche.table.versions.naming import Naming
+
+if TYPE_CHECKING:
+    from seiche.lake.lake import Lake
+
+__all__ = ["DeskNamespace"]
+
+log = logging.getLogger("seiche.gateway")
+
+
+class DeskNamespace(LakeNamespace):
+    """The newest version of a lake, for clients of a server. Made anew for each request; `desks` outlives them.
+
+    Files that a client wrote on a desk cannot be taken for garbage, and are copied after the commit has begun: so a
+    clean-up of the lake never stands in the way of a client, however long ago it opened the table.
+    """
+
+    def __init__(self, lake: "Lake", desks: Desks, declared: dict[Name, TableRow]) -> None:
+        super().__init__(lake)
+        self._desks = desks
+        self._declared = declared
+
+    def describe_table(self, request: Any) -> lance.DescribeTableResponse:
+        name = id_of(request)
+        self._adopt(name)
+        described = super().describe_table(request)
+        row = self._declared.get(name)
+        desk = self._desks.of(self.check_lance(name) if row is None else row)
+        described.location = desk.store.native_uri()
+        if described.table_uri is not None:
+            described.table_uri = desk.store.native_uri()
+        return described
+
+    def declare_table(self, request: Any) -> lance.DeclareTableResponse:
+        declared = super().declare_table(request)
+        declared.location = self._desks.of(self._declared[id_of(request)]).store.native_uri()
+        return declared
+
+    def _adopt(self, name: Name) -> None:
+        """Bring in a version that a client has put on the desk past the server, believing that it committed.
+
+        DuckDB makes tables so, and pylance's `LanceDataset.commit` unless it is told otherwise. It counts if it follows
+        what the lake has; whatever does not is overwritten when the lake makes a version of that number.
+        """
+        try:
+            row = self._declared.get(name) or self.check_lance(name)
+            desk, number = self._desks.of(row), row.table_version + 1
+            path = Naming.V2.path(number)
+            if desk.store.exists(path):
+                self._make([{"id": name, "version": number, "manifest_path": object_path(desk.store, path)}])
+        except (SeicheError, lance.LanceNamespaceError) as error:
+            log.debug("%s: nothing was adopted: %s", text(name), error)
+
+    def _newest(self, name: Name) -> lance.TableVersion:
+        return self._shown(self.check_lance(name))
+
+    def _version(self, name: Name, version: int) -> lance.TableVersion:
+        row = self.check_lance(name)
+        self._published(row, version)  # says what is wrong if there is none
+        return self._shown(row, version)
+
+    def _shown(self, row: TableRow, version: int | None = None) -> lance.TableVersion:
+        desk = self._desks.of(row)
+        path, size = desk.show(self._lake.state(), row, version)
+        return found(desk.store, row.table_version if version is None else version, path, size)
+
+    def _create(self, entries: Sequence[Any]) -> list[lance.TableVersion]:
+        for entry in entries:
+            self._adopt(id_of(entry))
+        return self._make(entries)
+
+    def _make(self, entries: Sequence[Any]) -> list[lance.TableVersion]:
+        wanted = [self._wanted(entry) for entry in entries]
+        if not all(map(self._is_done, wanted)):
+            self._commit_all(wanted)
+        made = [self._answer(one) for one in wanted]
+        for one, entry in zip(wanted, entries, strict=True):
+            self._declared.pop(one.name, None)
+            self._clear(one.row, entry)
+        return made
+
+    def _commit_all(self, wanted: Sequence[NativeVersion]) -> None:
+        # From here on: what is copied into the table now cannot have been seen by an earlier clean-up.
+        since = self._lake.version
+        try:
+            for one in wanted:
+                self._take_over(one)
+            commit_native(self._lake, wanted, since)
+        except RetryableConflict:
+            if all(map(self._is_done, wanted)):
+                return
+            for one in wanted:
+                # pylance is told that it lost only when it can find what it has lost against.
+                with suppress(NotFound):
+                    self._newest(one.name)
+            raise
+
+    def _take_over(self, one: NativeVersion) -> None:
+        if one.declared:
+            previous = before_first(one.native)
+        else:
+            row = self._row_of(one.name)
+            if row.table_version != one.native.version - 1:
+                self._check_not_ahead(one, row)
+                raise RetryableConflict(
+                    f"{text(one.name)}: version {row.table_version} was committed meanwhile.",
+                    remedy="Nothing was written. Rebase on the newest version.",
+                    table=text(one.name),
+                )
+            self._desks.of(row).check_seen(one.native.message.read_version, row.table_version)
+            previous = LakeVersions(self._lake.store, row).read(row.table_version).manifest
+        self._desks.of(one.row).take_over(new_files(previous, one.native.manifest))
+
+    @staticmethod
+    def _check_not_ahead(one: NativeVersion, row: TableRow) -> None:
+        if row.table_version < one.native.version - 1:
+            raise InvalidInput(
+                f"{text(one.name)}: version {one.native.version} cannot be made, the newest is {row.table_version}",
+                remedy="Open the table again.",
+                table=text(one.name),
+            )
+
+    def _answer(self, one: NativeVersion) -> lance.TableVersion:
+        """A version that was committed. Whatever fails from here on must not look as if the commit had."""
+        desk = self._desks.of(one.row)
+        with suppress(SeicheError):
+            return self._shown(self._row_of(one.name), one.native.version)
+        return found(desk.store, one.native.version, Naming.V2.path(one.native.version), len(one.native.data))
+
+    def _wanted(self, entry: Any) -> NativeVersion:
+        name = id_of(entry)
+        declared = self._declared.get(name)
+        if declared is not None:
+            with suppress(NotFound):  # an earlier attempt has made it
+                row = self._row_of(name)
+                if row.id == declared.id:
+                    declared = None
+        row = self.check_lance(name) if declared is None else declared
+        return NativeVersion(name, row, self._read(row, entry), declared=declared is not None)
+
+    def _clear(self, row: TableRow, entry: Any) -> None:
+        """Remove the manifest that pylance has left, unless it stands under the name of the version itself."""
+        desk = self._desks.of(row)
+        path = path_inside(desk.store, asked(entry, "manifest_path"))
+        if not path.endswith(".manifest"):
+            with suppress(SeicheError):
+                desk.store.delete(path)
+
+    def _read(self, row: TableRow, entry: Any) -> NativeManifest:
+        desk: Desk = self._desks.of(row)
+        return desk.read(path_inside(desk.store, asked(entry, "manifest_path")), asked(entry, "version"))

@@ -1,0 +1,53 @@
+"""Taking requests of the Lance Namespace protocol apart: what they are about, and what they ask for."""
+
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from seiche.errors import InvalidInput
+from seiche.gateway.http.calls import Call, flag, integer
+
+__all__ = ["DELIMITER", "object_id", "request"]
+
+DELIMITER: Final = "$"
+
+_FLAGS: Final = ("descending", "with_table_uri", "load_detailed_metadata", "check_declared", "vend_credentials")
+_TEXTS: Final = ("page_token", "branch", "mode", "behavior", "tag")
+
+
+def object_id(call: Call, body: dict[str, Any]) -> list[str]:
+    """The parts of the name in the path; empty for the root. A name in the body has to be the same one.
+
+    DuckDB's extension repeats it there without splitting it: so the joined texts are compared.
+    """
+    delimiter = call.query.get("delimiter") or DELIMITER
+    given = call.path["id"]
+    parts = [] if given in (delimiter, "") else given.split(delimiter)
+    repeated = body.get("id")
+    if repeated is not None:
+        same = isinstance(repeated, list) and all(isinstance(part, str) for part in repeated)
+        if not same or delimiter.join(repeated) != delimiter.join(parts):
+            raise InvalidInput(f"the path is about {given!r}, the body about {repeated!r}", remedy="Make them agree.")
+    return parts
+
+
+def request(call: Call, model: type[BaseModel]) -> Any:
+    """The request as the namespace interface takes it; parts of the query count where the body has none."""
+    body = call.document()
+    asked: dict[str, Any] = {name: flag(call.query[name]) for name in _FLAGS if name in call.query}
+    asked |= {name: call.query[name] for name in _TEXTS if name in call.query}
+    limit = integer(call.query.get("limit"), "limit", 0)
+    if limit is not None:
+        asked["limit"] = limit
+    asked |= body
+    if "id" in call.path:
+        asked["id"] = object_id(call, body)
+    asked.pop("identity", None)  # who asks is said by the headers
+    try:
+        return model.model_validate(asked)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidInput(
+            f"{where or 'the request'}: {first['msg']}", remedy="Send what the protocol says."
+        ) from error

@@ -1,0 +1,142 @@
+"""Transactions that clients choose by a header: what unmodified engines commit under it, through either protocol, is
+seen by nobody else until the transaction is committed.
+
+A session lives in this process, and is saved with the lake after each statement: another process, or the same one after
+a crash, goes on with all of its statements or with none of them forgotten.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import TYPE_CHECKING, Literal
+from uuid import UUID
+
+from seiche.core.runtime import Runtime
+from seiche.errors import CommitUnknown, InvalidInput, NotFound, RetryableConflict
+
+if TYPE_CHECKING:
+    from seiche.lake.lake import Lake
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["HEADER", "Session", "Sessions", "State"]
+
+HEADER = "x-seiche-transaction"
+
+State = Literal["Running", "Succeeded", "Canceled"]
+
+_IDLE = 3600.0
+_MOST = 1000
+
+
+@dataclass
+class Session:
+    """A transaction under way, and the lock under which its statements come one after the other."""
+
+    name: str
+    transaction: "Transaction"
+    used: float
+    lock: RLock = field(default_factory=RLock)
+
+
+class Sessions:
+    """The transactions that clients of this process have begun. A name is used once, for ever."""
+
+    def __init__(self, lake: "Lake", runtime: Runtime) -> None:
+        self._lake = lake
+        self._runtime = runtime
+        self._lock = RLock()
+        self._running: dict[str, Session] = {}
+
+    @contextmanager
+    def using(self, name: str, *, changes: bool) -> Iterator[Session]:
+        """The session of this name, begun if it is new, for one call; saved afterwards if that `changes` anything."""
+        session = self._find(name)
+        with session.lock:
+            session.transaction.check_running()
+            yield session
+            if changes:
+                session.transaction.save()
+
+    def state(self, name: str) -> State:
+        """What has become of a transaction; an error if there never was one."""
+        with self._lock:
+            if name in self._running:
+                return "Running"
+        outcome = self._lake.status(self._id(name)).outcome
+        if outcome == "undecided":
+            if self._saved(name) is None:
+                raise NotFound(f"there is no transaction {name}", transaction=name)
+            return "Running"
+        return "Succeeded" if outcome == "committed" else "Canceled"
+
+    def commit(self, name: str) -> None:
+        """Make everything visible at once. Told again after a lost answer, it is done once.
+
+        A conflict ends the transaction: its statements have to be run again in a new one.
+        """
+        if self.state(name) == "Succeeded":
+            return
+        session = self._find(name)
+        with session.lock:
+            try:
+                session.transaction.commit()
+            except CommitUnknown:
+                # One look at what storage says now; if it says nothing it stays unknown, and can be asked again.
+                if self._lake.status(session.transaction.id).outcome != "committed":
+                    raise
+            finally:
+                self._end(name)
+
+    def cancel(self, name: str) -> None:
+        """End the transaction; nothing of it happened, and nothing will."""
+        if self.state(name) == "Succeeded":
+            raise InvalidInput(f"the transaction {name} is committed", remedy="Change it back by a new one.")
+        if self._lake.settle(self._id(name)).outcome == "committed":
+            raise RetryableConflict(f"the transaction {name} was committed meanwhile.")
+        self._end(name)
+
+    def _find(self, name: str) -> Session:
+        with self._lock:
+            self._forget_idle()
+            session = self._running.get(name)
+            if session is None:
+                session = Session(name, self._begin(name), self._now())
+                self._running[name] = session
+            session.used = self._now()
+            return session
+
+    def _begin(self, name: str) -> "Transaction":
+        if len(name) > 200 or not name.isprintable():
+            raise InvalidInput(f"{HEADER} has to be a name of at most 200 characters", remedy="Use a uuid.")
+        if self._lake.status(self._id(name)).outcome != "undecided":
+            raise InvalidInput(f"the transaction {name} has ended", remedy="Use a new name for a new transaction.")
+        if len(self._running) >= _MOST:
+            raise RetryableConflict(f"{_MOST} transactions are under way.", remedy="Commit or cancel some.")
+        return self._saved(name) or self._lake.transaction(key=_key(name))
+
+    def _saved(self, name: str) -> "Transaction | None":
+        try:
+            return self._lake.resume(self._id(name))
+        except NotFound:
+            return None
+
+    def _id(self, name: str) -> str:
+        return str(Runtime.derived_uuid(UUID(self._lake.state().definition.id), _key(name)))
+
+    def _end(self, name: str) -> None:
+        with self._lock:
+            self._running.pop(name, None)
+
+    def _forget_idle(self) -> None:
+        """Out of memory only: whoever comes back goes on from what was saved."""
+        now = self._now()
+        for name in [one.name for one in self._running.values() if now - one.used > _IDLE]:
+            del self._running[name]
+
+    def _now(self) -> float:
+        return self._runtime.clock.monotonic()
+
+
+def _key(name: str) -> str:
+    return f"lance-session {name}"

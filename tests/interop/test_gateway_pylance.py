@@ -1,0 +1,336 @@
+"""pylance 14, as it is, through the Lance Namespace server of a lake."""
+
+import json
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import lance_namespace as names
+import pyarrow as pa
+import pytest
+from lance.namespace import RestNamespace
+
+import seiche
+from seiche import Lake
+from seiche.gateway.lance_namespace.desk import Desks
+from seiche.store import open_store
+from tests.gateway_server import Gateways, gateways
+from tests.servers import S3Server
+
+SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+TABLE = ["shop", "t"]
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+def rows(*ids: int, n: int = 0) -> pa.Table:
+    return pa.table({"id": list(ids), "n": [n] * len(ids)}, schema=SCHEMA)
+
+
+def client(url: str, transaction: str = "") -> RestNamespace:
+    headers = {"header.x-seiche-transaction": transaction} if transaction else {}
+    return RestNamespace(uri=url, **headers)  # type: ignore[no-untyped-call]
+
+
+def opened(url: str, transaction: str = "", table: list[str] | None = None) -> lance.LanceDataset:
+    return lance.dataset(namespace_client=client(url, transaction), table_id=table or TABLE)
+
+
+def ids(lake: Lake, table: str = "shop.t") -> list[int]:
+    return sorted(lake.table(table).to_arrow()["id"].to_pylist())
+
+
+def commit(servers: Gateways, transaction: str, status: str = "Succeeded") -> Any:
+    body = {"actions": [{"setStatusAction": {"status": status}}]}
+    return servers.ask("POST", f"/v1/transaction/{transaction}/alter", body, lance=True)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
+    made.create_namespace("shop")
+    made.create_table("shop.t", SCHEMA).append(rows(*range(10)))
+    return made
+
+
+@pytest.fixture
+def servers(lake: Lake) -> Iterator[Gateways]:
+    with gateways(lake) as made:
+        yield made
+
+
+def life(lake: Lake, url: str) -> None:
+    """Every kind of commit that pylance makes, and what the lake and a plain reader find afterwards."""
+    namespace, table = client(url), ["shop", "made"]
+    lance.write_dataset(rows(*range(50)), namespace_client=namespace, table_id=table, mode="create")
+    lance.write_dataset(rows(*range(50, 100)), namespace_client=namespace, table_id=table, mode="append")
+    dataset = opened(url, table=table)
+    dataset.delete("id = 4")
+    assert dataset.update({"n": "n + 1"}, where="id = 5") == {"num_rows_updated": 1}
+    dataset.insert(rows(1000, n=1))
+    merge = dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(rows(6, 2000, n=7))
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.add_columns({"m": "n * 2"})
+    lake.table("shop.made").append(pa.table({"id": [3000], "n": [1], "m": [2]}))
+    metrics = dataset.optimize.compact_files()
+    assert metrics.fragments_removed > 1
+    dataset.drop_columns(["m"])
+    dataset.checkout_version(2).restore()  # type: ignore[no-untyped-call]
+    dataset = opened(url, table=table)
+    dataset.optimize.optimize_indices()
+    assert dataset.version == lake.table("shop.made").version
+    assert ids(lake, "shop.made") == list(range(100))
+    assert opened(url, table=table).checkout_version(5).count_rows() == 100
+    dataset.delete("id >= 50")
+    options = dict(lake.store.native_options) or None
+    plain = lance.dataset(lake.table("shop.made").uri.removeprefix("file://"), storage_options=options)
+    plain.validate()  # type: ignore[no-untyped-call]
+    assert plain.to_table().equals(lake.table("shop.made").to_arrow())
+    assert ids(lake, "shop.made") == list(range(50))
+    lance.write_dataset(rows(1), namespace_client=namespace, table_id=table, mode="overwrite")
+    assert ids(lake, "shop.made") == [1]
+    assert lake.fsck().problems == ()
+
+
+def test_every_kind_of_commit_goes_through_the_lake(servers: Gateways) -> None:
+    life(servers.lake, servers.lance)
+
+
+@pytest.mark.slow
+def test_every_kind_of_commit_goes_through_a_lake_in_a_bucket(seaweedfs: S3Server) -> None:
+    lake = seiche.create(seaweedfs.uri(), **seaweedfs.options)
+    lake.create_namespace("shop")
+    with gateways(lake) as servers:
+        life(lake, servers.lance)
+
+
+def increments(url: str, barrier: Any, told: Any, count: int) -> None:
+    dataset = opened(url)
+    barrier.wait()
+    for _ in range(count):
+        assert dataset.update({"n": "n + 1"}, where="id = 3") == {"num_rows_updated": 1}
+    told.put(count)
+
+
+def test_two_processes_that_increment_one_row_fifty_times_each_make_a_hundred(servers: Gateways) -> None:
+    barrier, told = CONTEXT.Barrier(2), CONTEXT.Queue()
+    processes = [CONTEXT.Process(target=increments, args=(servers.lance, barrier, told, 50)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(240)
+        assert process.exitcode == 0, "pylance rebases by itself: nobody hears of a conflict"
+    assert servers.lake.table("shop.t").to_arrow(filter="id = 3")["n"].to_pylist() == [100]
+    assert servers.lake.table("shop.t").version == 2 + 100
+
+
+def test_pylance_rebases_on_what_others_committed_by_any_way(servers: Gateways) -> None:
+    dataset = opened(servers.lance)
+    servers.lake.table("shop.t").append(rows(100))
+    servers.lake.table("shop.t").delete("id = 0")
+    dataset.delete("id = 1")
+    assert ids(servers.lake) == [*range(2, 10), 100]
+    assert sorted(dataset.to_table()["id"].to_pylist()) == ids(servers.lake), "the handle shows what was committed"
+    dataset.insert(rows(200))
+    assert ids(servers.lake) == [*range(2, 10), 100, 200]
+
+
+def test_an_old_handle_finds_every_version_since(servers: Gateways) -> None:
+    """pylance skips a version that it does not find, and would bring back what that one deleted."""
+    old = lance.dataset(namespace_client=client(servers.lance), table_id=TABLE, version=1)
+    for gone in range(3):
+        servers.lake.table("shop.t").delete(f"id = {gone}")
+    servers.lake.table("shop.t").update({"n": "5"}, where="id = 9")
+    old.insert(rows(77))
+    assert ids(servers.lake) == [*range(3, 10), 77]
+    with pytest.raises(OSError, match="Too many concurrent writers"):
+        old.checkout_version(2).update({"n": "n + 1"}, where="id = 9", conflict_retries=0)
+    assert servers.lake.table("shop.t").to_arrow(filter="id = 9")["n"].to_pylist() == [5]
+
+
+def test_a_lost_answer_is_found_to_be_a_commit(servers: Gateways, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server commits, and then fails to say so: pylance looks, and finds its own transaction."""
+    from seiche.gateway.lance_namespace.namespace import DeskNamespace
+
+    dataset = opened(servers.lance)
+    made = DeskNamespace._create
+    lost = []
+
+    def lose(self: Any, entries: Any) -> Any:
+        made(self, entries)
+        lost.append(entries)
+        raise seiche.Unavailable("the answer is lost")
+
+    monkeypatch.setattr(DeskNamespace, "_create", lose)
+    dataset.insert(rows(50))
+    assert len(lost) == 1
+    assert ids(servers.lake) == [*range(10), 50]
+
+
+def test_a_clean_up_of_the_lake_does_not_stop_a_client_that_is_slow(servers: Gateways) -> None:
+    dataset = opened(servers.lance)
+    servers.lake.table("shop.t").append(rows(11))
+    servers.lake.expire(older_than=0, keep=2)
+    for _ in range(2):
+        servers.lake.gc(dry_run=False, grace=0)
+    dataset.insert(rows(12))
+    assert ids(servers.lake) == [*range(10), 11, 12]
+
+
+def test_a_transaction_captures_commits_until_it_is_committed(servers: Gateways) -> None:
+    inside = opened(servers.lance, "T1")
+    inside.insert(rows(20, 21))
+    inside.delete("id < 5")
+    lance.write_dataset(rows(1), namespace_client=client(servers.lance, "T1"), table_id=["shop", "new"], mode="create")
+    assert sorted(opened(servers.lance, "T1").to_table()["id"].to_pylist()) == [*range(5, 10), 20, 21]
+    assert ids(servers.lake) == list(range(10))
+    assert servers.lake.tables("shop") == [("shop", "t")]
+    assert opened(servers.lance).count_rows() == 10
+    servers.lake.table("shop.t").append(rows(99))
+    before = servers.lake.version
+    assert servers.ask("POST", "/v1/transaction/T1/describe", {}, lance=True).json["status"] == "Running"
+    assert commit(servers, "T1").json == {"status": "Succeeded"}
+    assert servers.lake.version == before + 1
+    assert ids(servers.lake) == [*range(5, 10), 20, 21, 99]
+    assert ids(servers.lake, "shop.new") == [1]
+    assert commit(servers, "T1").json == {"status": "Succeeded"}, "told again, it is done once"
+    assert servers.lake.version == before + 1
+    assert servers.ask("POST", "/v1/transaction/T1/describe", {}, lance=True).json["status"] == "Succeeded"
+
+
+def test_a_transaction_that_conflicts_changes_nothing(servers: Gateways) -> None:
+    opened(servers.lance, "T2").update({"n": "1"}, where="id = 3")
+    lance.write_dataset(rows(1), namespace_client=client(servers.lance, "T2"), table_id=["shop", "new"], mode="create")
+    servers.lake.table("shop.t").update({"n": "2"}, where="id = 3")
+    answer = commit(servers, "T2")
+    assert (answer.status, answer.json["code"]) == (409, 14)
+    assert servers.lake.tables("shop") == [("shop", "t")]
+    assert servers.lake.table("shop.t").to_arrow(filter="id = 3")["n"].to_pylist() == [2]
+
+
+def test_a_cancelled_transaction_never_happens(servers: Gateways) -> None:
+    opened(servers.lance, "T3").delete("true")
+    assert commit(servers, "T3", "Canceled").json == {"status": "Canceled"}
+    assert commit(servers, "T3").status == 400
+    assert ids(servers.lake) == list(range(10))
+    assert servers.ask("POST", "/v1/transaction/nobody/describe", {}, lance=True).json["code"] == 10
+
+
+def test_a_transaction_survives_the_server(lake: Lake) -> None:
+    with gateways(lake) as first:
+        opened(first.lance, "T4").delete("id < 5")
+    with gateways(lake) as second:
+        inside = opened(second.lance, "T4")
+        assert inside.count_rows() == 5
+        inside.insert(rows(30))
+        assert commit(second, "T4").status == 200
+    assert ids(lake) == [*range(5, 10), 30]
+
+
+def staged(dataset: lance.LanceDataset, monkeypatch: pytest.MonkeyPatch, change: Any) -> dict[str, Any]:
+    """What pylance would have sent to `version/create`; the manifest is on the desk, and nothing is committed."""
+    from seiche.gateway.lance_namespace.namespace import DeskNamespace
+
+    taken: list[Any] = []
+
+    def take(self: Any, entries: Any) -> Any:
+        taken.extend(entries)
+        raise seiche.Unavailable("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeskNamespace, "_create", take)
+        with pytest.raises(OSError):
+            change(dataset)
+    found: dict[str, Any] = taken[0].model_dump(exclude_none=True)
+    return found
+
+
+@pytest.mark.parametrize("route", ["/v1/table/batch-commit", "/v1/table/version/batch-create"])
+@pytest.mark.parametrize("stale", [False, True])
+def test_new_versions_of_several_tables_are_one_commit(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch, route: str, stale: bool
+) -> None:
+    lake = servers.lake
+    lake.create_table("shop.u", SCHEMA).append(rows(1))
+    entries = [
+        staged(opened(servers.lance), monkeypatch, lambda dataset: dataset.delete("id = 0")),
+        staged(opened(servers.lance, table=["shop", "u"]), monkeypatch, lambda dataset: dataset.insert(rows(2))),
+    ]
+    if stale:
+        lake.table("shop.u").append(rows(3))
+    before = lake.version
+    commits = {"operations": [{"create_table_version": one} for one in entries]}
+    answer = servers.ask("POST", route, commits if "commit" in route else {"entries": entries}, lance=True)
+    if stale:
+        assert (answer.status, answer.json["code"]) == (409, 14)
+        assert (ids(lake), ids(lake, "shop.u"), lake.version) == (list(range(10)), [1, 3], before)
+    else:
+        assert answer.status == 200
+        assert (ids(lake), ids(lake, "shop.u"), lake.version) == (list(range(1, 10)), [1, 2], before + 1)
+
+
+def test_names(servers: Gateways) -> None:
+    namespace = client(servers.lance)
+    namespace.create_namespace(names.CreateNamespaceRequest(id=["shop", "inner"], properties={"a": "b"}))
+    with pytest.raises(names.NamespaceAlreadyExistsError):
+        namespace.create_namespace(names.CreateNamespaceRequest(id=["shop"]))
+    assert namespace.list_namespaces(names.ListNamespacesRequest(id=["shop"])).namespaces == ["inner"]
+    assert namespace.describe_namespace(names.DescribeNamespaceRequest(id=["shop", "inner"])).properties == {"a": "b"}
+    with pytest.raises(names.NamespaceNotEmptyError):
+        namespace.drop_namespace(names.DropNamespaceRequest(id=["shop"]))
+    with pytest.raises(names.TableNotFoundError):
+        namespace.describe_table(names.DescribeTableRequest(id=["shop", "no"]))
+    namespace.rename_table(names.RenameTableRequest(id=TABLE, new_table_name="u", new_namespace_id=["shop", "inner"]))
+    assert namespace.list_tables(names.ListTablesRequest(id=["shop", "inner"])).tables == ["u"]
+    assert opened(servers.lance, table=["shop", "inner", "u"]).count_rows() == 10
+    namespace.drop_table(names.DropTableRequest(id=["shop", "inner", "u"]))
+    assert namespace.list_tables(names.ListTablesRequest(id=["shop", "inner"])).tables == []
+    with pytest.raises(names.UnsupportedOperationError):
+        namespace.register_table(names.RegisterTableRequest(id=["shop", "x"], location="/elsewhere"))
+    servers.lake.create_table("shop.v", SCHEMA)
+    with pytest.raises(names.TableVersionNotFoundError):
+        namespace.describe_table_version({"id": ["shop", "v"], "version": 9})
+
+
+def test_what_a_lake_does_otherwise_is_refused_by_name(servers: Gateways) -> None:
+    dataset = opened(servers.lance)
+    with pytest.raises(OSError, match="no branches"):
+        dataset.create_branch("dev")
+    answer = servers.ask("POST", "/v1/table/shop%24t/tags/create", {"tag": "a", "version": 1}, lance=True)
+    assert (answer.status, answer.json["code"]) == (406, 0)
+    assert "lake.tag" in answer.json["error"]
+
+
+def test_what_was_committed_past_the_server_is_brought_in_or_set_aside(servers: Gateways, tmp_path: Path) -> None:
+    lake = servers.lake
+    desk = str(opened(servers.lance).uri)
+    lance.dataset(desk).insert(rows(500))
+    assert ids(lake) == list(range(10)), "the lake does not know yet"
+    assert opened(servers.lance).count_rows() == 11
+    assert ids(lake) == [*range(10), 500]
+    lance.dataset(desk).insert(rows(600))
+    lake.table("shop.t").append(rows(700))
+    assert sorted(opened(servers.lance).to_table()["id"].to_pylist()) == [*range(10), 500, 700]
+    assert len(list(Path(desk, "_foreign").iterdir())) == 1
+
+
+def test_desks_are_tidied_and_made_again(servers: Gateways) -> None:
+    from datetime import UTC, datetime, timedelta
+
+    lake = servers.lake
+    dataset = opened(servers.lance)
+    old = dataset.checkout_version(1)
+    dataset.insert(rows(1000))
+    desk = Path(str(dataset.uri))
+    assert list((desk / "data").iterdir())
+    assert Desks(lake.store).tidy(datetime.now(UTC)) == 0, "it may still be needed"
+    assert Desks(lake.store).tidy(datetime.now(UTC) + timedelta(days=8)) > 0
+    assert not list((desk / "data").iterdir())
+    assert opened(servers.lance).count_rows() == 11
+    opened(servers.lance).insert(rows(1001))
+    with pytest.raises(OSError, match="unknown"):
+        old.insert(rows(1002))
+    assert ids(lake) == [*range(10), 1000, 1001], "who missed versions cannot commit"
+    assert json.loads(json.dumps(lake.gc(dry_run=True).as_dict()))["unknown"] == []
