@@ -122,9 +122,9 @@ def test_errors_come_back_as_what_they_are(spark: "SparkSession") -> None:
 def test_addresses_open_the_same_store_elsewhere(tmp_path: Path) -> None:
     local = open_store(f"file://{tmp_path}", durability="os")
     assert Address.of(local) == Address(f"file://{tmp_path}", (), "os")
-    bucket = open_store("s3://b/p", aws_access_key_id="k", aws_region="r")
+    bucket = open_store("s3://b/p", aws_access_key_id="k", aws_secret_access_key="s", aws_region="r")
     address = Address.of(bucket)
-    assert address.store_options == {"aws_access_key_id": "k", "aws_region": "r"}
+    assert address.store_options == {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "r"}
     assert address.open().uri == "s3://b/p"
     memory = open_store("memory://spark-address")
     memory.put("x", b"1")

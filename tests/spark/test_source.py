@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
+from pyspark.sql.types import LongType, StructField, StructType
 
+from seiche.errors import RetryableConflict
 from seiche.spark import source
-from seiche.spark.source import FragmentsWritten, TableWriter
+from seiche.spark.options import Options
+from seiche.spark.source import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,21 +195,33 @@ def test_an_aborted_job_commits_nothing(
     assert lake.version == before
 
 
-def test_a_commit_that_is_asked_for_twice_happens_once(lake: Any, options: dict[str, str]) -> None:
+@pytest.fixture
+def writer(options: dict[str, str]) -> TableWriter:
+    return TableWriter(Options.of(options), StructType([StructField("id", LongType())]), overwrite=False)
+
+
+BATCH = pa.RecordBatch.from_arrays([pa.array(range(5), pa.int64())], names=["id"])
+
+
+def test_a_commit_that_is_asked_for_twice_happens_once(lake: Any, writer: TableWriter) -> None:
     """Spark's driver may call it again when an answer is lost; and tasks that ran twice leave files behind."""
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    from seiche.spark.options import Options
-
-    writer = TableWriter(Options.of(options), StructType([StructField("id", LongType())]), overwrite=False)
-    batch = pa.RecordBatch.from_arrays([pa.array(range(5), pa.int64())], names=["id"])
-    writer.write(iter([batch]))  # an attempt whose result nobody takes
-    message = writer.write(iter([batch]))
+    writer.write(iter([BATCH]))  # an attempt whose result nobody takes
+    message = writer.write(iter([BATCH]))
     writer.commit([message, None])
     writer.abort([message])
     writer.commit([message, None])
     assert lake.table("shop.t").to_arrow().num_rows == 35
-    assert isinstance(message, FragmentsWritten)
+
+
+def test_what_a_clean_up_may_have_taken_is_not_committed(lake: Any, writer: TableWriter) -> None:
+    """Files of a job that is still running are named by no version: only the version it began at protects them."""
+    message = writer.write(iter([BATCH]))
+    for _ in range(2):
+        lake.gc(dry_run=False, grace=0, window=0)
+    with pytest.raises(RetryableConflict):
+        writer.commit([message])
+    assert lake.table("shop.t").to_arrow().num_rows == 30
+    assert lake.fsck().problems == ()
 
 
 def test_spark_finds_the_format_by_itself() -> None:

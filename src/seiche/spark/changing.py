@@ -37,6 +37,8 @@ __all__ = ["Deleting", "Expression", "Rows", "Updating", "as_column", "changed",
 # SQL of Spark, or a column of it.
 Expression: TypeAlias = str | Column
 
+# All columns are meant by a star that nothing is multiplied by.
+_STAR = re.compile(r"(^|[(,.])\s*\*")
 # How Spark says that it left out a part of an expression when it wrote it down.
 _LEFT_OUT = re.compile(r"\.\.\. \d+ more fields|\.\.\.$")
 
@@ -60,7 +62,7 @@ def rows_of(
 def mentioned(expressions: Iterable[Expression], names: Sequence[str]) -> list[str]:
     """Those columns that may be meant in the expressions: at least all that are."""
     text = "\n".join(one if isinstance(one, str) else str(one) for one in expressions)
-    if _LEFT_OUT.search(text) or "*" in text:
+    if _LEFT_OUT.search(text) or _STAR.search(text):
         return list(names)
     return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
 

@@ -13,7 +13,7 @@ __all__ = ["Options"]
 
 _KNOWN = frozenset(
     {
-        "lake", "path", "table", "version", "as_of", "columns", "filter", "partitions", "durability",
+        "lake", "path", "table", "version", "as_of", "columns", "filter", "partitions", "durability", "lease",
         "overwrite_schema", "max_rows_per_file", "max_bytes_per_file",
         "stream", "checkpointlocation", "changes", "starting_version", "on_change",
         "max_files_per_trigger", "max_rows_per_trigger", "querytag", "queryname",
@@ -76,6 +76,14 @@ class Options:
             raise InvalidInput("an old version cannot be written to", remedy="Leave out `version` and `as_of`.")
         point: int | str | None = int(version) if version and version.isdigit() else version
         return open_lake(self.uri, point, as_of=None if as_of is None else moment(as_of), **self.storage)
+
+    def open_held(self) -> Lake:
+        """The lake to read from. With the option `lease` (such as `2h`) the version that is read does not expire for
+        that long, however soon this process ends; it is not given free before.
+        """
+        lake = self.open()
+        lease = self.values.get("lease")
+        return lake if lease is None else open_lake(self.uri, lake.version, lease=lease, **self.storage)
 
     def number(self, name: str) -> int | None:
         """A positive number."""

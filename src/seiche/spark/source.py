@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake
-from seiche.lake.transaction import Transaction
 from seiche.spark.filters import Pushed
 from seiche.spark.options import Options
 from seiche.spark.scanning import Scan, read_scan, scans
@@ -86,14 +85,14 @@ class TableReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._columns = schema.names
-        self._version = options.values.get("version")
         with options.open() as lake, lake.reading():
             self.pushFilters = Pushed(_snapshot(lake, options.table).schema)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks, each with its fragments pinned."""
         options = self._options
-        with options.open() as lake, lake.reading():
+        lake = options.open_held()
+        with lake.reading():
             tasks, _ = scans(
                 _snapshot(lake, options.table),
                 columns=self._columns,
@@ -115,9 +114,10 @@ class TableReader(DataSourceReader):
 
 @dataclass
 class FragmentsWritten(WriterCommitMessage):
-    """What one task wrote: fragments that belong to no version yet."""
+    """What one task wrote: fragments that belong to no version yet, and the version of the lake when it began."""
 
     fragments: tuple[bytes, ...]
+    base: int
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -136,12 +136,12 @@ class TableWriter(DataSourceArrowWriter):
         with options.open(writing=True) as lake:
             snapshot = _snapshot(lake, options.table)
             self._target = self._aim(snapshot, schema)
-            self._base = lake.version
         conform_shown(arrow_schema(schema), self._target.schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        base = self._options.open(writing=True).version
         written = write_batches(self._target, iterator)
-        return FragmentsWritten(tuple(one.SerializeToString() for one in written.fragments))
+        return FragmentsWritten(tuple(one.SerializeToString() for one in written.fragments), base)
 
     def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
         """One transaction of the lake with everything that was written."""
@@ -151,8 +151,10 @@ class TableWriter(DataSourceArrowWriter):
         """The same, under an identity by which a repetition is known: a key, or a stream and its epoch."""
         written = written_fragments(one for message in messages for one in message.fragments)
         with self._options.open(writing=True) as lake:
-
-            def apply(tx: Transaction) -> None:
+            # On the version at which the first file began to be written: rule 1 of the protocol. So it cannot be run
+            # again on a newer one either; a conflict means that the job has to be.
+            base = min((one.base for one in messages), default=lake.version)
+            with lake.transaction(base=base, **identity) as tx:
                 table = tx.table(self._options.table)
                 snapshot = table._snapshot()
                 if self._overwrite:
@@ -160,8 +162,6 @@ class TableWriter(DataSourceArrowWriter):
                 elif written.fragments:
                     _require_same(self._target, snapshot)
                     table.apply(Change(Append(written.fragments), rows=written.rows))
-
-            lake.run(apply, **identity)
 
     def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
         """Nothing: Spark calls it also when the commit has happened and only its answer was lost."""
