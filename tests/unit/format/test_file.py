@@ -116,9 +116,9 @@ def stored(store: Store, data: bytes) -> None:
     [
         (manifest(), 1, 64 * 1024),
         (manifest(index_bytes=50), 1, 64 * 1024),
-        (manifest(20_000), 2, 66 * 1024),
-        (manifest(20_000, index_bytes=50), 2, 66 * 1024),
-        (manifest(20_000, index_bytes=500_000), 3, 66 * 1024),
+        (manifest(20_000), 1, 4 * 1024),
+        (manifest(20_000, index_bytes=50), 2, 5 * 1024),
+        (manifest(20_000, index_bytes=500_000), 3, 5 * 1024),
     ],
     ids=["small", "small, indices", "large", "large, indices", "large, large indices"],
 )

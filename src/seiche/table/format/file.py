@@ -36,6 +36,10 @@ _READ_WHOLE = 64 * 1024
 _LARGEST_SECTION = 4 + (1 << 32)
 # How an index section begins. No transaction does, so it can be told which of the two stands alone before a manifest.
 _INDEX_SECTION = b"\x0a"
+# How a transaction begins that read some version. Neither an index section nor a manifest does: there the first field
+# is of another kind. Most transactions stand first in their file, and are not longer than this.
+_READ_VERSION = b"\x08"
+_READ_FIRST = 4 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +101,14 @@ def decode(data: bytes, *, path: str) -> ManifestFile:
 def read_transaction(store: Store, path: str) -> Transaction | None:
     """The transaction inside a manifest file, `None` if its writer put none there; the fragments are not read.
 
-    Takes one request for a small file and two or three for a large one, whatever the size of its manifest.
+    Takes one request if the transaction stands first or the file is small, else two or three, whatever the size of its
+    manifest. A commit reads those of all versions that others made since: where a request costs little, so shall this.
     """
-    head = store.get_range(path, 0, _READ_WHOLE)
-    whole = len(head) < _READ_WHOLE
+    size = _READ_FIRST if store.lists_in_one_request else _READ_WHOLE
+    head = store.get_range(path, 0, size)
+    if head[4:5] == _READ_VERSION and (end := 4 + _LENGTH.unpack_from(head)[0]) <= len(head):
+        return _parse_transaction(head[4:end], 0, path)
+    whole = len(head) < size
     end = _manifest_offset(head if whole else store.get_range(path, -FOOTER_SIZE, FOOTER_SIZE), path)
     start = _last_section(head, end)
     if start is not None:
