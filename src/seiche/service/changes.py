@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
+from seiche.service.operations import Operation
+
 __all__ = ["Change", "Kind", "TableDefinition", "Wanted", "digest", "pointer_key", "table_of"]
 
 # An operation of Lance, a definition, a metadata file of Iceberg, or the end of a table.
@@ -60,6 +62,8 @@ class Wanted:
     expected_version: int | None = None
     # What the data is called in the account's name space of blobs.
     blob: str = ""
+    # The operation in the data, if it has been decoded already.
+    operation: Operation | None = field(default=None, compare=False, repr=False)
 
 
 def digest(data: bytes) -> str:

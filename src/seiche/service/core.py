@@ -22,7 +22,6 @@ from seiche.service.blobs import Blobs
 from seiche.service.changes import Change, Wanted, digest
 from seiche.service.deciding import Decided, Decider, Ticket
 from seiche.service.group import GroupCommitter, Limits
-from seiche.service.operations import decode
 from seiche.service.planning import Plan
 from seiche.service.refusals import (
     committed_already,
@@ -235,8 +234,7 @@ class Service:
             plan = Plan(tx, base, properties=given, work=work, flushed=True)
         else:
             wanted = self._wanted(tx, changes, {}, look=look)
-            decoded = {one.table: decode(one.data, one.table) for one in wanted if one.kind == "operation"}
-            plan = Plan(tx, base, wanted, given, flushed=given.get(FLUSHED) == "true", decoded=decoded)
+            plan = Plan(tx, base, wanted, given, flushed=given.get(FLUSHED) == "true")
         self.group.submit(Ticket(tx, done, record, plan))
 
     def sweep(self, limit: int = 100) -> int:

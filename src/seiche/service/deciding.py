@@ -19,6 +19,7 @@ from seiche.lake.tree.root import millis
 from seiche.service.blobs import Blobs
 from seiche.service.changes import Wanted, table_of
 from seiche.service.merging import Lineage, merged
+from seiche.service.operations import decode
 from seiche.service.outcomes import Touched, verdict
 from seiche.service.planning import Plan, intent_of, table_in
 from seiche.service.refusals import key_mismatch, not_found, not_prepared, refused
@@ -55,6 +56,13 @@ class Ticket:
     record: Record | None = None
     plan: Plan | None = None
 
+    def tell(self, answer: "Decided | SeicheError") -> None:
+        """Give the answer. One who does not listen any more must not stop the others."""
+        try:
+            self.done(answer)
+        except Exception:
+            log.exception("an answer could not be delivered")
+
 
 class Decider:
     """Decides groups for one account on one lake. One thread at a time."""
@@ -67,20 +75,28 @@ class Decider:
         self.runtime = runtime
         self.lineage = Lineage()
 
-    def decide(self, group: Sequence[Ticket]) -> list[tuple[Ticket, Decided | SeicheError]]:
-        """What became of each. Never raises for what is wrong with one of them."""
+    def decide(self, group: Sequence[Ticket]) -> None:
+        """Decide all of them and tell each. Never raises for what is wrong with one of them."""
         answers: dict[str, Decided | SeicheError] = {}
         records = self._start(group, answers)
         plans = self._plans([one for one in group if one.id in records], records, answers)
         found = self._commit(plans)
         endings = []
+        touched: dict[str, Touched] = {}
         for plan in plans:
-            decided = self._ended(records[plan.id], plan, found[plan.id])
+            decided = self._ended(records[plan.id], plan, found[plan.id], touched)
             answers[plan.id] = decided
             record = decided.record
             endings.append(Ending(record.id, record.state, record.lake_version, decided.errors))
+        # What is in a root, and holds no locks, can be told before it is noted: the tree says the same.
+        early = [ticket for ticket in group if ticket.plan is not None and _applied(answers[ticket.id])]
+        for ticket in early:
+            ticket.tell(answers[ticket.id])
         self._finish(endings)
-        return [(ticket, answers[ticket.id]) for ticket in group]
+        told = {ticket.id for ticket in early}
+        for ticket in group:
+            if ticket.id not in told:
+                ticket.tell(answers[ticket.id])
 
     def _start(self, group: Sequence[Ticket], answers: dict[str, Decided | SeicheError]) -> dict[str, Record]:
         """Those that may be committed, with what is known of them; the others have their answers."""
@@ -113,7 +129,7 @@ class Decider:
             try:
                 plans.append(ticket.plan or self._prepared(record, intents.get(ticket.id, [])))
             except SeicheError as error:
-                decided = self._ended(record, Plan(record.id, record.base_version), Answer(error=error))
+                decided = self._ended(record, Plan(record.id, record.base_version), Answer(error=error), {})
                 answers[ticket.id] = decided
                 self._finish([Ending(record.id, decided.record.state, 0, decided.errors)])
         return plans
@@ -133,6 +149,7 @@ class Decider:
         if table is None:
             raise refused(f"{intent.target} is not the key of a table", "target.scope")
         data = b"" if intent.kind == "delete" else self.blobs.get(intent.blob)
+        operation = decode(data, table) if intent.kind == "operation" else None
         return Wanted(
             intent.target,
             table,
@@ -141,6 +158,7 @@ class Decider:
             intent.exclusive,
             intent.expected_version,
             intent.blob,
+            operation,
         )
 
     def _commit(self, plans: Sequence[Plan]) -> dict[str, Answer]:
@@ -225,11 +243,12 @@ class Decider:
             else:
                 self.lineage.forget(table)
 
-    def _ended(self, record: Record, plan: Plan, answer: Answer) -> Decided:
+    def _ended(self, record: Record, plan: Plan, answer: Answer, touched: dict[str, Touched]) -> Decided:
         now = self._now()
         if answer.error is None:
             return Decided(
-                record.became(State.APPLIED, now, lake_version=answer.version or 0), self._touched(plan, answer)
+                record.became(State.APPLIED, now, lake_version=answer.version or 0),
+                self._touched(plan, answer, touched),
             )
         state = self.lake.states.known
         given = verdict(answer.error, plan.wanted, state, now)
@@ -245,16 +264,17 @@ class Decider:
         failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
         return Decided(failed, errors=given.errors)
 
-    def _touched(self, plan: Plan, answer: Answer) -> tuple[Touched, ...]:
-        known = self.lake.states.known
-        if known.version != answer.version:
+    def _touched(self, plan: Plan, answer: Answer, known: dict[str, Touched]) -> tuple[Touched, ...]:
+        """The tables of a transaction as its root left them; `known` are those that were looked up for the group."""
+        state = self.lake.states.known
+        if state.version != answer.version:
             return ()
-        touched = []
-        for one in plan.wanted:
-            if one.kind != "delete":
-                row = table_in(known, one.table).row
-                touched.append(Touched(row.id, row.table_version, row.pointer_version))
-        return tuple(touched)
+        tables = [one.table for one in plan.wanted if one.kind != "delete"]
+        for table in tables:
+            if table not in known:
+                row = table_in(state, table).row
+                known[table] = Touched(row.id, row.table_version, row.pointer_version)
+        return tuple(known[table] for table in tables)
 
     def _finish(self, endings: Sequence[Ending]) -> None:
         if not endings:
@@ -268,3 +288,7 @@ class Decider:
 
     def _now(self) -> int:
         return millis(self.runtime.clock.now())
+
+
+def _applied(answer: Decided | SeicheError) -> bool:
+    return isinstance(answer, Decided) and answer.record.state is State.APPLIED

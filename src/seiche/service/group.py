@@ -2,8 +2,9 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Condition, Thread
 from typing import Final
 
@@ -113,21 +114,22 @@ class GroupCommitter:
             return group
 
     def _decide(self, group: Sequence[Ticket]) -> None:
-        answers: Iterable[tuple[Ticket, Decided | SeicheError]]
+        told: set[int] = set()
+        noted = [replace(ticket, done=partial(_told, ticket, told)) for ticket in group]
+        failure: SeicheError
         try:
-            answers = self._decider.decide(group)
+            self._decider.decide(noted)
+            return
         except SeicheError as error:
-            answers = [(ticket, error) for ticket in group]
-        except Exception as error:
+            failure = error
+        except Exception as error:  # nobody may wait for ever because of a defect
             log.exception("a group could not be decided")
-            failed = Unavailable(f"the server failed: {type(error).__name__}", remedy="Ask for the outcome later.")
-            answers = [(ticket, failed) for ticket in group]
-        for ticket, answer in answers:
-            _tell(ticket.done, answer)
+            failure = Unavailable(f"the server failed: {type(error).__name__}", remedy="Ask for the outcome later.")
+        for ticket in group:
+            if id(ticket) not in told:
+                ticket.tell(failure)
 
 
-def _tell(done: Callable[[Decided | SeicheError], None], answer: Decided | SeicheError) -> None:
-    try:
-        done(answer)
-    except Exception:
-        log.exception("an answer could not be delivered")
+def _told(ticket: Ticket, told: set[int], answer: Decided | SeicheError) -> None:
+    told.add(id(ticket))
+    ticket.done(answer)

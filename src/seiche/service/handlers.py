@@ -135,7 +135,7 @@ class Handlers:
             ttl=wire.seconds(request.ttl) if request.HasField("ttl") else None,
             properties=dict(request.properties),
             work=request.work,
-            request_hash=digest(request.SerializeToString(deterministic=True)),
+            request_hash="" if request.tx_id else digest(request.SerializeToString(deterministic=True)),
         )
         try:
             submit(look=False)

@@ -33,11 +33,11 @@ class Plan:
     # Instead of what is wanted: a saved transaction.
     work: bytes = b""
     flushed: bool = False
-    # The operations in `wanted`, where they have been decoded already.
-    decoded: Mapping[str, Operation] = field(default_factory=dict)
 
-    def operation(self, wanted: Wanted) -> Operation:
-        return self.decoded.get(wanted.table) or operations.decode(wanted.data, wanted.table)
+    @staticmethod
+    def operation(wanted: Wanted) -> Operation:
+        """The operation that is wanted of a table."""
+        return wanted.operation or operations.decode(wanted.data, wanted.table)
 
     @property
     def appends(self) -> bool:

@@ -133,7 +133,7 @@ class Resolver:
                 "payload.read-version",
             )
         exclusive = change.expected_version is not None
-        return Wanted(target, row.id, "operation", data, exclusive, change.expected_version)
+        return Wanted(target, row.id, "operation", data, exclusive, change.expected_version, operation=operation)
 
 
 def split_name(name: str, catalog: str) -> Name:

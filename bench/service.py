@@ -1,0 +1,248 @@
+"""The transaction service: commits per second of many clients, against as many pylance processes on plain storage.
+
+Every transaction is one call and names the same data file, so that only commits are measured, as in `commit`; the
+server flushes everything to disk, pylance does not. Bars: at 16 clients on one table 20 times pylance's commits per
+second, p99 under 250 ms, nobody fails; a single client within 2 times a commit without a server.
+"""
+
+import json
+import multiprocessing
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lance.fragment import FragmentMetadata
+
+import seiche
+from bench import commit as plain
+from bench.lake import Report, folder, prepared
+from bench.report import Table
+from seiche.lake.transaction import Transaction
+from seiche.store.prefix import below
+from seiche.table.change import Change
+from seiche.table.data.write import Limits, write_rows
+from seiche.table.operations import Append
+from seiche.table.transaction import Transaction as TableTransaction
+
+CLIENTS = (1, 16, 64)
+TABLES = (1, 16)
+PROCESSES = 16
+COMMITS = 100
+SINGLE = 200
+
+_CONTEXT = multiprocessing.get_context("spawn")
+
+
+def run() -> Iterable[Table]:
+    yield crowds()
+    yield alone()
+
+
+@contextmanager
+def server(path: Path) -> Iterator[str]:
+    """A server process for the lake at `path`, as a user starts it; yields its address."""
+    command = [
+        sys.executable,
+        "-c",
+        "import seiche.cli; seiche.cli.main()",
+        "serve",
+        str(path / "lake"),
+        "--no-auth",
+        "--port",
+        "0",
+    ]
+    process = subprocess.Popen(
+        [*command, "--state", f"sqlite://{path}/state.db"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    try:
+        found = re.search(r"grpc://[\d.:]+", process.stdout.readline())
+        assert found is not None, "the server did not start"
+        yield found[0]
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def payloads(path: Path, tables: int) -> list[tuple[str, bytes]]:
+    """A lake of so many tables, and for each an append of a file that is there."""
+    from bench._peers import ROWS, SCHEMA
+
+    lake = prepared(path / "lake", tables)
+    found = []
+    for number in range(tables):
+        row = lake.table(f"bench.t{number}").row
+        header = lake.transaction().table(f"bench.t{number}")._work().base.header
+        written = write_rows(below(lake.store, row.location), header, SCHEMA, iter(ROWS.to_batches()), Limits.of())
+        found.append((row.id, TableTransaction(row.table_version, "", Append(written.fragments)).encode()))
+    return found
+
+
+def crowds() -> Table:
+    baseline = pylance(PROCESSES)
+    rows: list[tuple[object, ...]] = [
+        (
+            "16 pylance processes, one table",
+            baseline.rate,
+            1.0,
+            baseline.percentile(0.5),
+            baseline.percentile(0.99),
+            baseline.failed,
+            "",
+        )
+    ]
+    for clients in CLIENTS:
+        for tables in TABLES:
+            with folder() as path:
+                given = payloads(path, tables)
+                before = seiche.open(str(path / "lake")).version
+                with server(path) as address:
+                    report = crowd(clients, partial(_client, address, given))
+                lake = seiche.open(str(path / "lake"))
+                committed = sum(lake.table(f"bench.t{number}").to_arrow().num_rows for number in range(tables)) / 10
+                assert committed == len(report.taken), "acknowledged and committed differ"
+                roots = lake.version - before
+                rows.append(
+                    (
+                        f"{clients} clients, {tables} tables" if tables > 1 else f"{clients} clients, one table",
+                        report.rate,
+                        report.rate / baseline.rate,
+                        report.percentile(0.5),
+                        report.percentile(0.99),
+                        report.failed,
+                        len(report.taken) / roots,
+                    )
+                )
+    return Table(
+        f"Commits through the service, {COMMITS} of each client, no data written",
+        ("writer", "commits/s", "times pylance", "median ms", "p99 ms", "failed", "transactions per root"),
+        rows,
+        "bars at 16 clients and one table: 20 times pylance, p99 under 250 ms, none failed",
+    )
+
+
+def crowd(clients: int, make: Callable[[int], Callable[[], object]]) -> Report:
+    """So many clients, in processes and threads, that each commit so many times, all starting at once."""
+    processes = min(clients, PROCESSES)
+    threads = clients // processes
+    start, results = _CONTEXT.Barrier(processes + 1), _CONTEXT.Queue()
+    workers = [_CONTEXT.Process(target=_work, args=(make, one, threads, start, results)) for one in range(processes)]
+    for worker in workers:
+        worker.start()
+    start.wait()
+    begin = time.perf_counter()
+    reports, ended = [], []
+    for _ in workers:
+        reports.append(results.get())
+        ended.append(time.perf_counter() - begin)
+    for worker in workers:
+        worker.join()
+    failures: dict[str, int] = {}
+    for _, failed in reports:
+        for what in failed:
+            failures[what] = failures.get(what, 0) + 1
+    return Report(ended[-1], [one for times, _ in reports for one in times], sum(failures.values()), ended, failures)
+
+
+def _work(make: Callable[[int], Callable[[], object]], number: int, threads: int, start: Any, results: Any) -> None:
+    taken: list[float] = []
+    failed: list[str] = []
+    acts = [make(number * threads + one) for one in range(threads)]
+
+    def loop(act: Callable[[], object]) -> None:
+        for _ in range(COMMITS):
+            begin = time.perf_counter()
+            try:
+                act()
+                taken.append(time.perf_counter() - begin)
+            except Exception as error:
+                failed.append(f"{type(error).__name__}: {str(error)[:100]}")
+
+    start.wait()
+    running = [threading.Thread(target=loop, args=(act,)) for act in acts]
+    for one in running:
+        one.start()
+    for one in running:
+        one.join()
+    results.put((taken, failed))
+
+
+def _client(address: str, given: list[tuple[str, bytes]], number: int) -> Callable[[], object]:
+    """What appends to a table by one call. Built on the version that the last call made, as any writer would."""
+    from seiche.service import transactions_pb2 as pb
+    from seiche.service.client.channel import Address, Channel
+    from seiche.table.format import transaction_pb2
+
+    channel = Channel(Address.parse(address))
+    lake = channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse)
+    table, payload = given[number % len(given)]
+    operation = transaction_pb2.Transaction.FromString(payload)
+    base = lake.version
+
+    def act() -> None:
+        nonlocal base
+        request = pb.ExecuteTransactionRequest(tx_id=str(uuid.uuid4()), base_version=base)
+        request.properties["seiche.flushed"] = "true"
+        request.changes.add(payload=operation.SerializeToString()).table_id.id = table
+        answer = channel.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
+        if answer.transaction.state != pb.TS_APPLIED:
+            raise RuntimeError(str(answer.transaction.properties))
+        base = answer.version
+        for one in answer.tables:
+            operation.read_version = one.table_version
+
+    return act
+
+
+def pylance(processes: int) -> Report:
+    """The same without a server, by pylance."""
+    with folder() as path:
+        fragment = plain.prepared(path / "t", 10)
+        return crowd(processes, partial(_pylance, path / "t", json.dumps(fragment.to_json())))
+
+
+def _pylance(path: Path, metadata: str, _: int) -> Callable[[], object]:
+    return plain.pylance_append(path, FragmentMetadata.from_json(metadata))
+
+
+def alone() -> Table:
+    """One client that nobody disturbs, against the same commit without a server."""
+    rows = []
+    with folder() as path:
+        given = payloads(path, 1)
+        lake = seiche.open(str(path / "lake"), durability="fsync")
+        change = Change(TableTransaction.decode(given[0][1]).operation)
+
+        def embedded() -> None:
+            def act(tx: Transaction) -> None:
+                tx.table("bench.t0").apply(change)
+
+            lake.run(act)
+
+        direct = _median(embedded)
+        with server(path) as address:
+            served = _median(_client(address, given, 0))
+        rows = [("without a server", direct, 1.0), ("through the service", served, served / direct)]
+    return Table(
+        "One commit with nobody else there, ms", ("writer", "median ms", "times"), rows, "bar: at most 2 times"
+    )
+
+
+def _median(act: Callable[[], object]) -> float:
+    act()
+    taken = []
+    for _ in range(SINGLE):
+        begin = time.perf_counter()
+        act()
+        taken.append(time.perf_counter() - begin)
+    return statistics.median(taken) * 1000
