@@ -1,5 +1,6 @@
 """Statements that Spark executes, against what plain data frames and Python make of the same rows."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -54,7 +55,12 @@ def table_with(lake: Any, parts: list[list[Row]], name: str, *, stable: bool) ->
     return name
 
 
-FEW = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+FEW = settings(
+    max_examples=int(os.environ.get("SEICHE_SPARK_EXAMPLES", "4")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
 
 
 class Names:
@@ -130,6 +136,32 @@ def test_merge_with_all_clauses(spark: "SparkSession", lake: Any, stable: bool) 
     check()
 
 
+@pytest.mark.parametrize("stable", [False, True])
+def test_plain_upsert(spark: "SparkSession", lake: Any, stable: bool) -> None:
+    """Also of a key that the table has more than once: every row of it is replaced."""
+    names = Names()
+
+    @FEW
+    @given(tables(), sources())
+    def check(parts: list[list[Row]], data: list[Row]) -> None:
+        name = table_with(lake, parts, names.next(), stable=stable)
+        frame = spark.createDataFrame(data, "id long, n int, s string")
+        table = [row for part in parts for row in part]
+        by_key = {row[0]: row for row in data if row[0] is not None}
+        there = {row[0] for row in table if row[0] is not None}
+        updated = [by_key.get(row[0], row) for row in table]
+        new = [row for row in data if row[0] not in there]
+        with lake.transaction(spark=spark) as tx:
+            merge = tx.merge(name, frame, on="id").when_matched_update_all().when_not_matched_insert_all()
+            notes = merge.execute().notes
+        assert held(lake.table(name).to_arrow()) == ordered([*updated, *new])
+        if data:
+            assert notes["inserted"] == len(new)
+            assert notes["updated"] == sum(row[0] in by_key for row in table)
+
+    check()
+
+
 def test_delete_and_update_like_plain_frames(spark: "SparkSession", lake: Any) -> None:
     names = Names()
 
@@ -182,6 +214,9 @@ def test_two_rows_of_the_data_for_one_row_are_refused(spark: "SparkSession", lak
         tx.merge(name, twice, on="id").when_matched_update_all().execute()
     with pytest.raises(InvalidInput, match="the key id=9"), lake.transaction(spark=spark) as tx:
         tx.merge(name, new, on="id").when_not_matched_insert_all().execute()
+    for data in (twice, new):
+        with pytest.raises(InvalidInput, match="rows of the data have the key"), lake.transaction(spark=spark) as tx:
+            tx.merge(name, data, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
     assert lake.version == version
     with lake.transaction(spark=spark) as tx:
         # Nobody asked for these to do anything, and nulls are never equal.

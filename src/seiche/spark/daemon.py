@@ -6,10 +6,13 @@ forked process would miss: modules are loaded, none is called.
 """
 
 from importlib import import_module
+from warnings import filterwarnings
 
 from pyspark.daemon import manager
 
 if __name__ == "__main__":
+    # It warns whenever a process forks that has loaded it; what must not be shared are the threads of its first call.
+    filterwarnings("ignore", message="lance is not fork-safe")
     for name in ("pandas", "pyspark.worker", "seiche.spark.edits", "seiche.spark.source"):
         import_module(name)
     manager()

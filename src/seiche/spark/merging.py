@@ -1,7 +1,8 @@
 """Merge by Spark: one join decides, for every row of both sides, which clause it is for; workers do the rest.
 
-The data is evaluated once, in the one job that also writes. A row that a clause is for becomes an edit: it goes to the
-worker that has the row's fragment, or if it is new to one that gets all rows with its key.
+A plain upsert needs no join (`upserting`). The data is evaluated once, in the one job that also writes. A row that a
+clause is for becomes an edit: it goes to the worker that has the row's fragment, or if it is new to one that gets all
+rows with its key.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from seiche.spark.changing import Expression, Rows, as_column, changed, mentione
 from seiche.spark.edits import ACTION, VALUE, Action, Editing
 from seiche.spark.scanning import GROUP
 from seiche.spark.types import conform_shown
+from seiche.spark.upserting import Unsuited, suits, upsert
 from seiche.spark.writing import frame_schema, target_of
 from seiche.table.change import Change
 from seiche.table.data.clauses import Clause
@@ -65,6 +67,14 @@ class FrameMerging:
     def __call__(self, snapshot: Snapshot) -> Change | None:
         given = frame_schema(self._frame)
         self._check(snapshot, given)
+        if self._condition is None and suits(self._clauses, given.names, snapshot):
+            try:
+                return upsert(self._frame, self._on, snapshot, self._limits, self._parts)
+            except Unsuited:
+                pass  # what was written belongs to no version, and stays unknown
+        return self._join(snapshot, given)
+
+    def _join(self, snapshot: Snapshot, given: "pa.Schema") -> Change | None:
         taken = {number: self._columns(clause, given, snapshot) for number, clause in enumerate(self._clauses)}
         rows = rows_of(self._frame.sparkSession, snapshot, self._needed(snapshot), self._parts)
         joined = self._joined(rows)
