@@ -27,7 +27,7 @@ from seiche.lake.pins import EXPORTS, TAGS
 from seiche.lake.state import State, as_relation
 from seiche.lake.states import States
 from seiche.lake.tree.latest import read_root
-from seiche.lake.tree.pointer import target
+from seiche.lake.tree.pointer import target as path_of
 from seiche.lake.tree.root import Root, millis
 from seiche.lake.tree.tree import Tree
 from seiche.store.base import Store
@@ -54,12 +54,12 @@ def export_root_id(root: Root, name: str) -> str:
     return str(Runtime.derived_uuid(UUID(root.root_id), f"export {name}"))
 
 
-def contents(states: States, export: Export) -> Contents:
-    """Work out an export. Reads trees and manifests, and writes nothing; `NotFound` if a table that it names is not
-    there, `Corrupt` or `NotFound` if a file is missing.
+def contents(states: States, export: Export, target: Store) -> Contents:
+    """Work out an export that goes to `target`. Reads trees and manifests, and writes nothing.
+
+    `NotFound` if a table that it names is not there, `Corrupt` or `NotFound` if a file is missing.
     """
-    job = _Job(states, export)
-    return job.run()
+    return _Job(states, export).run(target)
 
 
 def check_exportable(states: States, export: Export) -> None:
@@ -67,8 +67,11 @@ def check_exportable(states: States, export: Export) -> None:
     state = states.at(export.version)
     chosen = _chosen(state, export.tables)
     for _, row in _tables(state):
-        if row.type == "managed" and (chosen is None or row.id in chosen):
-            table_copy(states.store, row, states.runtime)
+        if export.mode == "full" and (chosen is None or row.id in chosen):
+            if row.type == "managed":
+                table_copy(states.store, row, states.runtime)
+        elif export.mode != "full" and (chosen is None or row.id not in chosen):
+            reference(states.store, row)
 
 
 class _Job:
@@ -86,9 +89,9 @@ class _Job:
         self._referred: list[TableRow] = []
         self._chosen = _chosen(self._newest, export.tables)
 
-    def run(self) -> Contents:
+    def run(self, target: Store) -> Contents:
         self._take_tables()
-        for found in self._store.in_parallel(lambda one: one.settle(), self._tables.values()):
+        for found in self._store.in_parallel(lambda one: one.settle(target), self._tables.values()):
             self._add(*found)
         roots = []
         before: Tree | None = None
@@ -137,7 +140,7 @@ class _Job:
         second = first.tree.apply((), self._runtime)
         fresh = {**first.files, **second.files}
         for pointer in second.tree.walk():
-            path = target(pointer)[0]
+            path = path_of(pointer)[0]
             if path in fresh:
                 self._add(made(path, fresh[path]))
         return second.tree
@@ -195,13 +198,13 @@ class _Job:
         root = state.root
         for pointer in (root.definition, root.transactions_file):
             if pointer is not None:
-                self._add(copied(self._store, target(pointer)[0]))
+                self._add(copied(self._store, path_of(pointer)[0]))
         for pointer in tree.walk():
-            self._add(copied(self._store, target(pointer)[0]))
+            self._add(copied(self._store, path_of(pointer)[0]))
         for _, value in rows_since(tree, before):
             where = definitions.reference(value)
             if where is not None:
-                self._add(copied(self._store, target(where)[0]))
+                self._add(copied(self._store, path_of(where)[0]))
             elif rows.kind_of(value) is ViewRow:
                 self._take_view(rows.decode(value, ViewRow))
 

@@ -104,7 +104,7 @@ def _carry_out(states: States, export: Export, store: Store, progress: Progress)
     if is_lake and all(store.exists(root_name(version)) for version in range(export.versions[0], export.version)):
         return
     progress("looking at versions", 0)
-    found = contents(states, export)
+    found = contents(states, export, store)
     if not is_lake:  # otherwise somebody may have gone on from it, and cleared away what is not needed there any more
         publisher = Publisher(states.store, runtime)
         states.store.in_parallel(publisher.publish, found.referred)

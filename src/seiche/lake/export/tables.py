@@ -7,9 +7,8 @@ whoever goes on with the copy as a lake closes a table with the first commit to 
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput
@@ -29,7 +28,7 @@ from seiche.table.operations.context import Build
 from seiche.table.version_files import StoredFile, VersionFiles
 from seiche.table.versions.naming import Naming
 
-__all__ = ["FORMATS", "LanceCopy", "TableCopy", "table_copy"]
+__all__ = ["LanceCopy", "TableCopy", "reference", "table_copy"]
 
 
 class TableCopy(ABC):
@@ -45,8 +44,8 @@ class TableCopy(ABC):
         """The table as a version of the lake has it that is exported. Reads nothing."""
 
     @abstractmethod
-    def settle(self) -> list[Item]:
-        """All files of the rows so far, by their paths in the copy.
+    def settle(self, target: Store) -> list[Item]:
+        """All files of the rows so far, by their paths in the copy, which will stand in `target`.
 
         An error if one of them is missing or damaged: an export is whole, or is none.
         """
@@ -79,7 +78,7 @@ class LanceCopy(TableCopy):
         self._refs.update(manifests(row))
         self._newest = max(self._newest, row.table_version)
 
-    def settle(self) -> list[Item]:
+    def settle(self, target: Store) -> list[Item]:
         found: dict[str, Item] = {}
         # Versions that no exported version of the lake names are needed too: a native writer that starts from an old
         # one skips a missing version in silence.
@@ -170,14 +169,14 @@ def reference(lake: Store, row: TableRow) -> TableRow:
 
 
 def _format(row: TableRow) -> type[TableCopy]:
-    if row.format not in FORMATS:
+    if row.format == "iceberg":
+        from seiche.lake.export.iceberg import IcebergCopy
+
+        return IcebergCopy
+    if row.format != "lance":
         raise InvalidInput(
             f"tables of the format {row.format} cannot be exported",
             remedy="Leave them out, with `tables=`.",
             table=row.id,
         )
-    return FORMATS[row.format]
-
-
-# How tables of each format are exported.
-FORMATS: Final[Mapping[str, type[TableCopy]]] = {"lance": LanceCopy}
+    return LanceCopy
