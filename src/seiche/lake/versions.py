@@ -7,7 +7,7 @@ from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Data, Store
 from seiche.store.prefix import below
 from seiche.table.format.file import ManifestFile
-from seiche.table.transaction import Transaction
+from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming
 
@@ -61,9 +61,9 @@ class LakeVersions(Versions):
             self._cache.keep(ref, held)
         return held
 
-    def transaction(self, version: int) -> Transaction:
+    def message(self, version: int) -> Transaction:
         inline = self.read(version).transaction if version in self._staged else None
-        return super().transaction(version) if inline is None else Transaction.from_proto(inline)
+        return super().message(version) if inline is None else inline
 
     def claim(self, version: int, data: Data) -> None:
         raise InvalidInput(

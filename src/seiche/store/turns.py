@@ -17,12 +17,12 @@ __all__ = ["Turn", "Turns"]
 
 # Those who wait look again after a random part of these times, in seconds. At first soon: the one inside may be about
 # to leave. Then seldom: one that has several commits to make does them in a row, which spares everybody the reading of
-# what came between, and each look takes time from those who work. At last often, and so an old one gets in before the
-# new ones. Waiting in the kernel would be fairer, but then one that is not running at the moment gets the turn, and all
-# others wait for the scheduler with it: half the throughput.
+# what came between, and each look takes time from those who work. The longer it takes the more often, so that old ones
+# get in before new ones. Waiting in the kernel would be fairer, but then one that is not running at the moment gets the
+# turn, and all others wait for the scheduler with it: half the throughput.
 _FIRST_LOOK: Final = 0.0005
 _RARE_LOOK: Final = 0.016
-_OLD_LOOK: Final = 0.001
+# After so many seconds of waiting the pauses begin to shrink, with the square of the time.
 _OLD: Final = 0.15
 # How long nothing may move. A commit takes some milliseconds.
 _PATIENCE: Final = 0.5
@@ -73,10 +73,11 @@ class Turns:
 
     def _pauses(self) -> Iterator[float]:
         clock, chance = self._runtime.clock, self._runtime.random
-        old, longest = clock.monotonic() + _OLD, _FIRST_LOOK
+        begin, longest = clock.monotonic(), _FIRST_LOOK
         while True:
             yield chance.random() * longest
-            longest = min(longest * 2, _RARE_LOOK) if clock.monotonic() < old else _OLD_LOOK
+            age = max(1.0, (clock.monotonic() - begin) / _OLD)
+            longest = min(longest * 2, _RARE_LOOK / age**2)
 
 
 class Turn:

@@ -9,7 +9,18 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.operations import OPERATIONS, Operation
 from seiche.table.transaction import Transaction
 
-__all__ = ["MATRIX", "Committed", "Dispute", "Rule", "conflict", "forgotten", "rules", "taken", "vanished"]
+__all__ = [
+    "MATRIX",
+    "Committed",
+    "Dispute",
+    "Rule",
+    "always_compatible",
+    "conflict",
+    "forgotten",
+    "rules",
+    "taken",
+    "vanished",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +175,11 @@ MATRIX = _parsed(_TABLE)
 def rules(ours: Operation, theirs: Operation) -> tuple[Rule, ...]:
     """The cell for committing `ours` over `theirs`. An operation that we do not know is one that we cannot judge."""
     return MATRIX.get((type(ours), type(theirs)), _UNKNOWN)
+
+
+def always_compatible(ours: type[Operation], theirs: type[Operation]) -> bool:
+    """Whether the cell is `ok`, whatever the two operations are about."""
+    return MATRIX.get((ours, theirs), _UNKNOWN) == ()
 
 
 _UNKNOWN = (Rule("retry", ""),)

@@ -9,10 +9,12 @@ from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.table.bases import deletion_files
 from seiche.table.build import build, settled
+from seiche.table.conflicts import always_compatible
+from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.rebase import Committed, TransactionRebase
-from seiche.table.transaction import Transaction
+from seiche.table.transaction import Transaction, plain_operation
 from seiche.table.versions.base import Versions
 
 __all__ = ["Pending"]
@@ -55,10 +57,14 @@ class Pending:
         """
         if newest < self.checked:
             raise self._from_the_future(newest)
-        for other in self._newer(newest):
-            if other.transaction.uuid == self.transaction.uuid:
-                return other
-            self._rebase = self._rebase.against(other)
+        ours = type(self.transaction.operation)
+        for version, message in self._newer(newest):
+            if message.uuid == self.transaction.uuid:
+                return self._committed(version, message)
+            # In a crowd nearly all are: what they hold is then not looked at.
+            theirs = plain_operation(message)
+            if theirs is None or not always_compatible(ours, theirs):
+                self._rebase = self._rebase.against(self._committed(version, message))
         self.checked = newest
         return None
 
@@ -76,15 +82,18 @@ class Pending:
         made = build(latest, ready, runtime=self._runtime, load=self._load, read_schema=read_schema, managed=managed)
         return ready, made
 
-    def _newer(self, newest: int) -> Iterator[Committed]:
-        versions, read = range(self.checked + 1, newest + 1), partial(self._committed, newest=newest)
-        if self._versions.store.lists_in_one_request:
-            return map(read, versions)
-        return iter(self._versions.store.in_parallel(read, versions))
+    def _committed(self, version: int, message: pb.Transaction) -> Committed:
+        return Committed(version, Transaction.from_proto(message), partial(self._load, version))
 
-    def _committed(self, version: int, newest: int) -> Committed:
+    def _newer(self, newest: int) -> Iterator[tuple[int, pb.Transaction]]:
+        versions, read = range(self.checked + 1, newest + 1), partial(self._message, newest=newest)
+        if self._versions.store.lists_in_one_request:
+            return zip(versions, map(read, versions), strict=True)
+        return zip(versions, self._versions.store.in_parallel(read, versions), strict=True)
+
+    def _message(self, version: int, newest: int) -> pb.Transaction:
         try:
-            transaction = self._newest(version) if version == newest else self._versions.transaction(version)
+            return self._newest(version) if version == newest else self._versions.message(version)
         except NotFound as error:
             raise Corrupt(
                 f"{self._table}: version {version} is missing although a later one exists.",
@@ -92,21 +101,16 @@ class Pending:
                 table=self._table,
                 version=version,
             ) from error
-        return Committed(version, transaction, partial(self._load, version))
 
-    def _newest(self, version: int) -> Transaction:
+    def _newest(self, version: int) -> pb.Transaction:
         """What made the newest version, which is read whole: it is the one to build on."""
         if version in self._manifests:
-            return self._versions.transaction(version)
+            return self._versions.message(version)
         read = self._versions.read(version)
         # Those that were the newest in earlier attempts are not needed any more, and may be large.
         self._manifests = {one: self._manifests[one] for one in self._kept if one in self._manifests}
         self._manifests[version] = read.manifest
-        return (
-            self._versions.transaction(version)
-            if read.transaction is None
-            else Transaction.from_proto(read.transaction)
-        )
+        return self._versions.message(version) if read.transaction is None else read.transaction
 
     def _read_manifest(self) -> Manifest:
         return self._load(self.transaction.read_version)

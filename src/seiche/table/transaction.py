@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from seiche.errors import Corrupt
 from seiche.table.format import transaction_pb2 as pb
@@ -13,7 +14,7 @@ from seiche.table.operations import OPERATIONS, Opaque, Operation
 from seiche.table.operations.base import unknown_fields, with_unknown
 from seiche.table.operations.wire import without_field
 
-__all__ = ["Transaction"]
+__all__ = ["Transaction", "plain_operation"]
 
 _BY_FIELD = {operation.field_name: operation for operation in OPERATIONS}
 
@@ -72,6 +73,14 @@ class Transaction:
             return cls.from_proto(message)
         except Corrupt as error:
             raise _broken(path, error.message) from error
+
+
+def plain_operation(message: pb.Transaction) -> type[Operation] | None:
+    """What kind of operation it is, told without decoding it; `None` if there is anything in it that is not known."""
+    name = message.WhichOneof("operation")
+    if name is None or message.WhichOneof("blob_operation") is not None or len(UnknownFieldSet(message)):
+        return None
+    return _BY_FIELD[name]
 
 
 def _operation(message: pb.Transaction) -> tuple[Operation, bytes]:

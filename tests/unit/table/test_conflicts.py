@@ -37,6 +37,14 @@ def test_the_matrix_has_a_cell_for_every_pair() -> None:
     assert set(MATRIX) == {(row, column) for row in OPERATIONS for column in OPERATIONS}
 
 
+def test_what_is_always_compatible_is_what_the_matrix_calls_ok() -> None:
+    for (ours, theirs), cell in MATRIX.items():
+        assert conflicts.always_compatible(ours, theirs) == (cell == ())
+    assert conflicts.always_compatible(Append, Append)
+    assert not conflicts.always_compatible(Append, Overwrite)
+    assert not conflicts.always_compatible(Append, Opaque)
+
+
 def test_every_word_of_the_matrix_has_a_meaning() -> None:
     rules = {rule for cell in MATRIX.values() for rule in cell}
     assert {rule.outcome for rule in rules} == {"retry", "incompatible", "rebase", "exists"}

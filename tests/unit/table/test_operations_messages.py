@@ -35,7 +35,7 @@ from seiche.table.operations import (
     UpdateMap,
     UpdateMemWalState,
 )
-from seiche.table.transaction import Transaction
+from seiche.table.transaction import Transaction, plain_operation
 from tests.messages import SCHEMA, data_file, fragment, index
 
 SHARD = UUID(uuid=bytes(range(16)))
@@ -160,6 +160,19 @@ def test_an_unknown_operation_beside_a_known_one_counts() -> None:
     read = Transaction.decode(both)
     assert read.operation == Opaque(117, b"x")
     assert pb.Transaction.FromString(read.encode()).append.fragments[0].id == 1
+
+
+def test_the_kind_of_an_operation_is_told_only_where_nothing_else_can_be_meant() -> None:
+    """Who goes by the kind alone must not take an unknown operation for the known one that stands beside it."""
+    plain = Transaction(3, "u", Append((fragment(1),))).to_proto()
+    assert plain_operation(plain) is Append
+    with_unknown = pb.Transaction.FromString(
+        plain.SerializeToString() + Transaction(3, "u", Opaque(117, b"x")).encode()
+    )
+    with_blob = pb.Transaction.FromString(plain.SerializeToString())
+    with_blob.blob_append.fragments.append(fragment(2))
+    for message in (with_unknown, with_blob, pb.Transaction(read_version=3, uuid="u")):
+        assert plain_operation(message) is None
 
 
 @pytest.mark.parametrize(("name", "number"), [("blob_append", 200), ("blob_overwrite", 202)])

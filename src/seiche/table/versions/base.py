@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 
 from seiche.errors import Corrupt, NotFound
 from seiche.store.base import Data, Store
-from seiche.table.format import file
+from seiche.table.format import file, transactions
+from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.file import ManifestFile
 from seiche.table.transaction import Transaction
 
@@ -80,15 +81,19 @@ class Versions(ABC):
         return read
 
     def transaction(self, version: int) -> Transaction:
-        """What made `version`: read from its manifest file, or from the file that the manifest names."""
+        """What made `version`."""
+        return Transaction.from_proto(self.message(version))
+
+    def message(self, version: int) -> pb.Transaction:
+        """The same as a message: read from its manifest file, or from the file that the manifest names."""
         try:
             inline = file.read_transaction(self.store, self.path(version))
         except NotFound as error:
             raise self._no_version(version) from error
         if inline is not None:
-            return Transaction.from_proto(inline)
+            return inline
         beside = f"_transactions/{self.read(version).manifest.header.transaction_file}"
-        return Transaction.decode(self.store.get(beside), path=beside)
+        return transactions.decode(self.store.get(beside), path=beside)
 
     def _no_version(self, version: int) -> NotFound:
         return NotFound(

@@ -9,7 +9,7 @@ from seiche.store.base import Data, Store
 from seiche.store.files import joined
 from seiche.table.format.file import ManifestFile
 from seiche.table.format.side_files import put_new
-from seiche.table.transaction import Transaction
+from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.versions import hint
 from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming, detect, parse
@@ -135,13 +135,13 @@ class StoredVersions(Versions):
                 raise
             return super().read(version)
 
-    def transaction(self, version: int) -> Transaction:
+    def message(self, version: int) -> Transaction:
         try:
-            return super().transaction(version)
+            return super().message(version)
         except NotFound:
             if not self._was_migrated():
                 raise
-            return super().transaction(version)
+            return super().message(version)
 
     def claim(self, version: int, data: Data) -> None:
         self._quiet = False  # until it is ours
