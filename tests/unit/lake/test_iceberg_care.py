@@ -1,7 +1,7 @@
 """Clean-up and checks of Iceberg tables: nothing that a kept version needs is taken, and what is wrong is found."""
 
 import os
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def test_what_was_never_committed_goes_and_what_expired_goes(ice: Lake) -> None:
     assert {one.sort for one in found.unneeded} == {"data file", "Iceberg manifest"}
     assert len(kept - files(ice)) == 3  # data file, manifest, list
     ice.table("shop.i").overwrite(rows(5))
-    ice.table("shop.i").to_iceberg().maintenance.expire_snapshots().older_than(datetime.now()).commit()
+    ice.table("shop.i").to_iceberg().maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
     assert len(ice.table("shop.i").metadata.snapshots) == 1  # type: ignore[attr-defined]
     before = files(ice)
     assert not clean(ice).unneeded, "earlier versions of the lake still have the snapshot"

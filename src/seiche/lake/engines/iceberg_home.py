@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, RetryableConflict
 from seiche.lake.engines.iceberg_table import EngineFileIO
 from seiche.lake.iceberg.statements import look
 from seiche.lake.iceberg.table import IcebergTable, at_state
@@ -73,7 +73,14 @@ class LakeHome(Home):
         return self._lake.run(do)
 
     def committing(self, do: "Callable[[Transaction], None]", name: Name, key: str | None) -> IcebergTable:
-        _, version = self._lake.run_versioned(do, key=key)
+        try:
+            _, version = self._lake.run_versioned(do, key=key)
+        except RetryableConflict:
+            # It may be in its own way: told again after it was done.
+            done = None if key is None else self._lake.status(self._lake.transaction(key=key).id)
+            if done is None or done.version is None or done.outcome != "committed":
+                raise
+            version = done.version
         return at_state(self._lake.states.at(version), name)
 
     def reader(self, table_id: str) -> Callable[[], None]:

@@ -40,7 +40,8 @@ class IcebergCheck:
         """Look at everything."""
         self._listing = {join(self.location, info.path): info.size for info in below(self.lake, self.location).list()}
         self.files = len(self._listing)
-        highest = 0
+        # A table that was dropped and registered again has the place of the one that it was.
+        highest: dict[str, int] = {}
         for path, row in sorted(self._rows.items(), key=lambda item: item[1].table_version):
             needed_by = f"version {row.table_version} of the table"
             if path not in self._listing:
@@ -48,8 +49,8 @@ class IcebergCheck:
                 continue
             with self.findings.looking_at("metadata", path, needed_by=needed_by):
                 metadata = read(self.lake, path)
-                self._check_row(metadata, row, highest)
-                highest = max(highest, last_number(metadata))
+                self._check_row(metadata, row, highest.get(row.id, 0))
+                highest[row.id] = last_number(metadata)
                 self._check_metadata(metadata, needed_by)
 
     def _check_row(self, metadata: Metadata, row: TableRow, highest: int) -> None:

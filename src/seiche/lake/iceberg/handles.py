@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from seiche.lake.engines.iceberg_table import EngineTable
     from seiche.lake.transaction import Transaction
 
-__all__ = ["IcebergLakeTable", "IcebergTransactionTable"]
+__all__ = ["IcebergLakeTable", "IcebergTransactionTable", "condition"]
 
 _EVERYTHING = "true"
 
@@ -75,12 +75,12 @@ class IcebergTransactionTable(TransactionTable):
         if schema is not None or config is not None:
             _refuse(self.name, "overwrite with another schema", "Use `to_iceberg().update_schema()` before it.")
         rows = self._taken("overwrite", data, options)
-        return self._changed("overwrite", rows.num_rows, lambda table: table.overwrite(rows, _condition(where)))
+        return self._changed("overwrite", rows.num_rows, lambda table: table.overwrite(rows, condition(where)))
 
     def delete(self, predicate: str, **options: Any) -> Result:
         """Remove the rows that match a condition, as PyIceberg understands it; `"true"` removes all."""
         _check_options(self.name, "delete", options)
-        return self._changed("delete", None, lambda table: table.delete(_condition(predicate)))
+        return self._changed("delete", None, lambda table: table.delete(condition(predicate)))
 
     def update(self, set: Mapping[str, str], where: str | None = None, **options: Any) -> Result:  # noqa: A002
         """Refused: PyIceberg has no update by expressions."""
@@ -206,13 +206,13 @@ def _rows(table: "EngineTable", columns: list[str] | None, filter: str | None) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scan = table.scan(
-            row_filter=_condition(filter or _EVERYTHING), selected_fields=tuple(columns) if columns else ("*",)
+            row_filter=condition(filter or _EVERYTHING), selected_fields=tuple(columns) if columns else ("*",)
         )
         found: pa.Table = scan.to_arrow()
     return found
 
 
-def _condition(given: str) -> Any:
+def condition(given: str) -> Any:
     """A condition as PyIceberg has it; `InvalidInput` if it cannot be read."""
     from pyiceberg.expressions import AlwaysTrue, parser
     from pyparsing import ParseBaseException

@@ -1,5 +1,6 @@
 """The files that a new snapshot brings into a table."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyiceberg.manifest import ManifestEntryStatus, read_manifest_list
@@ -10,7 +11,7 @@ from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import BROKEN
 from seiche.store.base import Store
 
-__all__ = ["brought_by"]
+__all__ = ["brought_by", "check_there"]
 
 
 def brought_by(snapshot: Any, store: Store) -> list[str]:
@@ -27,10 +28,21 @@ def brought_by(snapshot: Any, store: Store) -> list[str]:
                 entries = manifest.fetch_manifest_entry(io)
                 found += [one.data_file.file_path for one in entries if one.status is ManifestEntryStatus.ADDED]
     except BROKEN as error:
-        raise InvalidInput(
-            f"snapshot {snapshot.snapshot_id} names files that cannot be read: {error}",
-            remedy="Nothing was written. Write all files of a snapshot before it is committed.",
-            snapshot=snapshot.snapshot_id,
-        ) from error
+        raise _unreadable(snapshot, error) from error
     inside = (path_of(store, one) for one in found)
     return [path for path in inside if path is not None]
+
+
+def check_there(paths: Sequence[str], snapshot: Any, store: Store) -> None:
+    """`InvalidInput` if a file that somebody else is to have written is not there, or not any more."""
+    for path, there in zip(paths, store.in_parallel(store.exists, paths), strict=True):
+        if not there:
+            raise _unreadable(snapshot, f"{path} does not exist")
+
+
+def _unreadable(snapshot: Any, why: object) -> InvalidInput:
+    return InvalidInput(
+        f"snapshot {snapshot.snapshot_id} names files that cannot be read: {why}",
+        remedy="Nothing was written. Write all files of a snapshot before it is committed.",
+        snapshot=snapshot.snapshot_id,
+    )

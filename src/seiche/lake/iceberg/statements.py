@@ -12,7 +12,7 @@ from seiche.lake.iceberg.appends import Appends
 from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
 from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.metadata import load
-from seiche.lake.iceberg.new_files import brought_by
+from seiche.lake.iceberg.new_files import brought_by, check_there
 from seiche.lake.iceberg.places import address, path_of
 from seiche.lake.iceberg.rebase import Rebase, conflict
 from seiche.lake.iceberg.registering import registered
@@ -203,6 +203,7 @@ def _take_files(transaction: "Transaction", step: Step, written: Mapping[str, in
             transaction.oldest = min(transaction.oldest, since)
             continue
         found = brought_by(update.snapshot, store)
+        check_there([path for path in found if path not in written], update.snapshot, store)
         transaction.unflushed += [path for path in found if path not in known]
         transaction.oldest = min([transaction.oldest, *(written[path] for path in found if path in written)])
 
