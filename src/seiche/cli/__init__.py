@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 
 from seiche import SeicheError, __version__
-from seiche.cli import care, demo, history, lake, run, serve, store, table
+from seiche.cli import care, demo, history, lake, run, serve, sql, store, table
 from seiche.cli.failures import ExitCode, describe, describe_usage, exit_code
 from seiche.cli.output import print_line
 
@@ -32,6 +32,7 @@ app.add_typer(store.app, name="store")
 app.add_typer(table.app, name="table")
 app.command()(demo.demo)
 app.command()(run.run)
+app.command()(sql.sql)
 app.command()(lake.init)
 app.command()(lake.ls)
 app.command()(lake.show)

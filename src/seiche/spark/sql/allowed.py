@@ -7,7 +7,7 @@ for a query) shows as a node, or is caught as a word before.
 from collections.abc import Sequence
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.words import Word
@@ -90,7 +90,9 @@ _SYMBOLS = {
 
 def check_nodes(tree: Any, text: str, start: int, within: Sequence[Word], *, expression: bool) -> None:
     """Refuse whatever is not on the list."""
-    for word in within:
+    for word, following in zip(within, (*within[1:], None), strict=True):
+        if word.key == "FOR" and following is not None and following.key in {"UPDATE", "SHARE"}:
+            raise refusal(text, word.start, f"{word.text} {following.text} is not understood: rows are not locked")
         if word.key in _SYMBOLS:
             raise refusal(text, word.start, _SYMBOLS[word.key])
         if word.key in _NAMING and word.sort == "word" and text[word.end :].lstrip().startswith("("):
@@ -101,7 +103,7 @@ def check_nodes(tree: Any, text: str, start: int, within: Sequence[Word], *, exp
         _check_expression(tree, text, start)
     for node in tree.walk():
         if isinstance(node, _REFUSED) or not isinstance(node, (exp.Condition, *_QUERIES, *_STRUCTURE)):
-            raise refusal(text, _place(node, start), f"{_called(node)} is not understood")
+            raise refusal(text, _place(node, text, start), f"{_called(node)} is not understood")
 
 
 def _check_expression(tree: Any, text: str, start: int) -> None:
@@ -115,11 +117,17 @@ def _check_expression(tree: Any, text: str, start: int) -> None:
 
 
 def _called(node: Any) -> str:
-    shown = node.sql("spark")
+    shown = _written(node)
     return f"{type(node).__name__} ({shown if len(shown) <= 60 else shown[:57] + '...'})"
 
 
-def _place(node: Any, start: int) -> int:
-    """Where a node stands, by the first of its names; the beginning of the query if it has none."""
-    places = [one.meta["start"] for one in node.find_all(exp.Identifier) if "start" in one.meta]
-    return min(places) if places else start
+def _place(node: Any, text: str, start: int) -> int:
+    """Where a node stands: by the first of its names, or as it is written; else where the query begins."""
+    places: list[int] = [one.meta["start"] for one in node.find_all(exp.Identifier) if "start" in one.meta]
+    if places:
+        return min(places)
+    return max(text.upper().find(_written(node).upper(), start), start)
+
+
+def _written(node: Any) -> str:
+    return str(node.sql("spark", unsupported_level=ErrorLevel.IGNORE))

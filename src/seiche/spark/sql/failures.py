@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, SeicheError
+
+__all__ = ["as_errors", "as_input_errors", "first_line"]
 
 _PLACE = re.compile(r";? line \d+,? pos \d+")
-
-__all__ = ["as_input_errors", "first_line"]
 
 
 @contextmanager
@@ -39,6 +39,18 @@ def as_input_errors() -> Iterator[None]:
         yield
     except wrong as error:
         raise InvalidInput(first_line(error), remedy="Nothing was done. Correct the statement.") from error
+
+
+@contextmanager
+def as_errors() -> Iterator[None]:
+    """As `as_input_errors`; whatever else Spark says is a plain error, in a line."""
+    from pyspark.errors import PySparkException
+
+    try:
+        with as_input_errors():
+            yield
+    except PySparkException as error:
+        raise SeicheError(f"Spark: {first_line(error)}") from error
 
 
 def first_line(error: BaseException) -> str:

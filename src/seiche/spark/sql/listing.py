@@ -17,9 +17,13 @@ from seiche.spark.types import spark_schema
 from seiche.table.format.manifest import Manifest
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from seiche.lake.handles import TransactionTable
 
-__all__ = ["Listing", "describe", "show"]
+__all__ = ["Listing", "describe", "listing_frame", "show"]
+
+_FEW = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,25 @@ class Listing:
 
     columns: str
     rows: tuple[tuple[Any, ...], ...]
+
+
+def listing_frame(session: "SparkSession", listing: Listing) -> "DataFrame":
+    """The rows as a data frame. A few of them are put into the query itself: then no job is needed to see them."""
+    if len(listing.rows) > _FEW:
+        return session.createDataFrame([tuple(row) for row in listing.rows], listing.columns)
+    columns = [column.split(" ") for column in listing.columns.split(", ")]
+    if not listing.rows:
+        nothing = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns)
+        return session.sql(f"SELECT {nothing} WHERE false")
+    values: dict[str, Any] = {}
+    rows = []
+    for number, row in enumerate(listing.rows):
+        names = [f"r{number}_{column}" for column in range(len(row))]
+        values |= dict(zip(names, row, strict=True))
+        cast = (f"CAST(:{name} AS {kind})" for name, (_, kind) in zip(names, columns, strict=True))
+        rows.append(f"({', '.join(cast)})")
+    called = ", ".join(quoted(name) for name, _ in columns)
+    return session.sql(f"SELECT * FROM VALUES {', '.join(rows)} AS listed({called})", values)
 
 
 def show(statement: Show, reader: Reader) -> Listing:

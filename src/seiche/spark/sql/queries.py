@@ -185,7 +185,8 @@ def _after_sample(within: Sequence[Word], end: int) -> int:
     while at < len(after):
         depth += (after[at].key == "(") - (after[at].key == ")")
         at += 1
-        if depth == 0 and not (at < len(after) and after[at].key == "REPEATABLE"):
+        closed = depth == 0 and after[at - 1].key == ")"
+        if closed and (at == len(after) or after[at].key != "REPEATABLE"):
             break
     return after[at - 1].end
 

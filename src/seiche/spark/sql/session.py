@@ -11,7 +11,7 @@ from seiche.spark.sql.ddl import DEFINITIONS, define
 from seiche.spark.sql.dml import Changed, execute
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.grammar import parse
-from seiche.spark.sql.listing import Listing, describe, show
+from seiche.spark.sql.listing import Listing, describe, listing_frame, show
 from seiche.spark.sql.procedures import arguments_of, clean_up, procedure_of, table_named
 from seiche.spark.sql.reading import Reader
 from seiche.spark.sql.relations import kept_on_error, qualified, table
@@ -158,7 +158,7 @@ class SqlSession:
             ) from error
 
     def _frame(self, listing: Listing) -> "DataFrame":
-        return self.lake.session.createDataFrame([tuple(row) for row in listing.rows], listing.columns)
+        return listing_frame(self.lake.session, listing)
 
 
 def _counted(changed: Changed) -> Listing:

@@ -1,0 +1,188 @@
+"""`seiche sql`: statements from the command line, from a pipe, or from a prompt that remembers them."""
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import seiche
+from seiche.cli.arguments import AsOf, AtVersion, Uri, open_at
+from seiche.cli.failures import describe
+from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.errors import SeicheError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from seiche.spark.sql.session import SqlSession
+
+__all__ = ["sql"]
+
+# More rows than anybody reads; --json prints all.
+_SHOWN = 100
+_LEAVING = {"exit", "quit", "\\q"}
+_HELP = "End a statement with ; and leave with exit. BEGIN opens a transaction, SHOW TABLES IN namespace lists tables."
+
+
+def sql(
+    uri: Uri,
+    statements: Annotated[
+        list[str] | None, typer.Option("--execute", "-e", help="Execute this and leave. Can be repeated.")
+    ] = None,
+    version: AtVersion = None,
+    as_of: AsOf = None,
+    master: Annotated[str, typer.Option(help="Where Spark runs: on this machine, or at spark://...")] = "local[*]",
+    as_json: AsJson = False,
+) -> None:
+    """Speak SQL with a lake: statements that are given, that come from a pipe, or from a prompt.
+
+    The first statement that fails ends the command, except at the prompt. A transaction that is still open then is
+    rolled back.
+
+    ```sh
+    seiche sql lake -e "SELECT count(*) FROM shop.orders"
+    seiche sql lake -e "BEGIN" -e "DELETE FROM shop.orders WHERE id = 1" -e "COMMIT" --json
+    ```
+    """
+    from seiche.spark.sql.scripts import split
+
+    lake = open_at(uri, version, as_of)
+    given = [one for text in statements or () for one in split(text)]
+    if not statements and not sys.stdin.isatty():
+        given = split(sys.stdin.read())
+    with _session(lake, master) as session:
+        if statements or not sys.stdin.isatty():
+            for one in given:
+                _show(session.execute(one), as_json=as_json)
+        else:
+            _prompt(session, as_json=as_json)
+
+
+@contextmanager
+def _session(lake: seiche.Lake, master: str) -> "Iterator[SqlSession]":
+    from seiche.spark.settings import require_pyspark, session
+    from seiche.spark.sql.failures import as_errors
+    from seiche.spark.sql.session import SqlSession
+
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    # What goes wrong is said once, by us, in a line.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    with as_errors(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        running = SparkSession.getActiveSession()
+        with _quiet():
+            spark = running or session("seiche sql", master=master)
+        try:
+            yield SqlSession(lake.spark(spark))
+        finally:
+            # One that somebody else has started is theirs to stop.
+            if running is None:
+                spark.stop()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What is started here, Spark's Java, has nowhere to write its log to; this process goes on as before."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _prompt(session: "SqlSession", *, as_json: bool) -> None:
+    """Statements as they are typed, until the end of the input. An error is said, and the next one is awaited."""
+    from seiche.spark.sql.failures import as_errors
+
+    print_line(_HELP, style="dim")
+    with _history():
+        for statement in _typed(session):
+            try:
+                with as_errors():
+                    _show(session.execute(statement), as_json=as_json)
+            except SeicheError as error:
+                print(describe(error), file=sys.stderr)
+            except KeyboardInterrupt:
+                print_line("interrupted", style="yellow")
+
+
+def _typed(session: "SqlSession") -> "Iterator[str]":
+    from seiche.spark.sql.scripts import is_whole, split
+
+    lines: list[str] = []
+    while True:
+        open_ = "*" if session.transaction is not None else ""
+        try:
+            line = input(f"     {open_}> " if lines else f"lake{open_}> ")
+        except EOFError:
+            print_line()
+            return
+        except KeyboardInterrupt:
+            lines = []
+            print_line()
+            continue
+        if not lines and line.strip().rstrip(";").lower() in _LEAVING:
+            return
+        lines.append(line)
+        text = "\n".join(lines)
+        if not text.strip():
+            lines = []
+        elif is_whole(text):
+            lines = []
+            yield from split(text)
+
+
+@contextmanager
+def _history() -> Iterator[None]:
+    """Earlier statements with the arrow keys, also those of earlier days."""
+    try:
+        import readline
+    except ImportError:  # there is none on some systems
+        yield
+        return
+    place = Path(os.environ.get("SEICHE_HISTORY") or Path.home() / ".seiche_history")
+    with suppress(OSError):
+        readline.read_history_file(place)
+    readline.set_history_length(1000)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            readline.write_history_file(place)
+
+
+def _show(frame: "DataFrame", *, as_json: bool) -> None:
+    if as_json:
+        print_json([{name: _plain(row[at]) for at, name in enumerate(frame.columns)} for row in frame.collect()])
+        return
+    rows = frame.limit(_SHOWN + 1).collect()
+    shown = [["NULL" if value is None else value for value in row] for row in rows[:_SHOWN]]
+    print_table(frame.columns, shown, styles={"NULL": "dim"})
+    if len(rows) > _SHOWN:
+        print_line(f"... and more than these {_SHOWN} rows: say LIMIT, or --json for all of them", style="dim")
+    else:
+        print_line(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: rows and maps as objects."""
+    if hasattr(value, "asDict"):
+        return {key: _plain(one) for key, one in value.asDict().items()}
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value.hex() if isinstance(value, bytes | bytearray) else value
