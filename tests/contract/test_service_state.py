@@ -1,0 +1,303 @@
+"""What the service's memory promises, on SQLite and on a real PostgreSQL."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from seiche.service.state.database import Database
+from seiche.service.state.keys import LEASE_MILLIS, TTL_MILLIS, Claim, KeyStore, Verdict
+from seiche.service.state.opening import open_database
+from seiche.service.state.records import ApplyError, IntentRecord, Record
+from seiche.service.state.transactions import Ending, Held, TransactionStore
+from seiche.service.states import State
+
+NOW = 1_000_000
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Database]]:
+    """Opens the same database, as often as there are servers."""
+    address = f"sqlite://{tmp_path}/state.db"
+    if request.param == "postgres":
+        address = request.getfixturevalue("postgres")
+    opened: list[Database] = []
+
+    def connect() -> Database:
+        opened.append(open_database(address))
+        return opened[-1]
+
+    yield connect
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def store(connect: Callable[[], Database]) -> TransactionStore:
+    return TransactionStore(connect())
+
+
+@pytest.fixture
+def account() -> str:
+    """PostgreSQL is shared by all tests; an account is not."""
+    return f"account-{uuid.uuid4()}"
+
+
+def record(account: str, *, state: State = State.OPEN, expires: int = NOW + 600_000, **rest: object) -> Record:
+    given = {"created": NOW, "updated": NOW, "base_version": 3, **rest}
+    return Record(account, str(uuid.uuid4()), state, expires=expires, **given)  # type: ignore[arg-type]
+
+
+def intent(of: Record, target: str = "/t/1", *, exclusive: bool = True, position: int = 0) -> IntentRecord:
+    return IntentRecord(of.account, of.id, target, "operation", "hash", exclusive, 7, NOW, position)
+
+
+def test_what_is_inserted_is_found(store: TransactionStore, account: str) -> None:
+    made = record(account, properties={"a": "ü'\"", "b": ""}, request_hash="h")
+    assert store.insert(made) == made
+    assert store.get(account, made.id) == made
+    assert store.get("somebody else", made.id) is None
+
+
+def test_the_first_insert_counts(store: TransactionStore, account: str) -> None:
+    made = record(account, request_hash="first")
+    store.insert(made)
+    again = Record(account, made.id, State.OPEN, NOW + 5, NOW + 5, NOW + 6, 9, request_hash="second")
+    assert store.insert(again) == made
+
+
+def test_preparing_writes_all_intents_and_the_state(store: TransactionStore, account: str) -> None:
+    made = store.insert(record(account))
+    wanted = [intent(made, "/t/2", position=0), intent(made, "/t/1", position=1, exclusive=False)]
+    done = store.prepare(made, wanted, NOW)
+    assert isinstance(done, Record)
+    assert done.state is State.PREPARED
+    assert store.intents(account, [made.id]) == {made.id: wanted}
+    assert store.get(account, made.id) == done
+
+
+def test_an_exclusive_target_has_one_owner(store: TransactionStore, account: str) -> None:
+    first, second = store.insert(record(account)), store.insert(record(account))
+    store.prepare(first, [intent(first)], NOW)
+    held = store.prepare(second, [intent(second, "/t/0"), intent(second)], NOW)
+    assert held == Held("/t/1", first.id, NOW)
+    assert store.intents(account, [second.id]) == {}, "all or nothing"
+    found = store.get(account, second.id)
+    assert found is not None
+    assert found.state is State.OPEN
+
+
+def test_accounts_do_not_meet(store: TransactionStore, account: str) -> None:
+    first, second = store.insert(record(account)), store.insert(record(account + "x"))
+    store.prepare(first, [intent(first)], NOW)
+    assert isinstance(store.prepare(second, [intent(second)], NOW), Record)
+
+
+def test_shared_targets_have_many(store: TransactionStore, account: str) -> None:
+    for _ in range(3):
+        made = store.insert(record(account))
+        assert isinstance(store.prepare(made, [intent(made, exclusive=False)], NOW), Record)
+
+
+@pytest.mark.parametrize("fate", ["aborted", "applied", "conflict", "expired", "expired after a failure", "forgotten"])
+def test_locks_of_stale_owners_are_taken_over(store: TransactionStore, account: str, fate: str) -> None:
+    old, new = store.insert(record(account)), store.insert(record(account, expires=NOW * 10))
+    store.prepare(old, [intent(old)], NOW)
+    now = NOW
+    if fate == "forgotten":
+        store.database.transact(lambda one: one.run("DELETE FROM seiche_transactions WHERE id = ?", (old.id,)))
+    elif fate.startswith("expired"):
+        now = old.expires + 1
+        if fate != "expired":
+            store.start(account, [], [old.id], NOW)
+            store.finish(account, [Ending(old.id, State.APPLY_FAILED_RETRYABLE)], NOW)
+    else:
+        state = {"aborted": State.ABORTED, "applied": State.APPLIED, "conflict": State.APPLY_FAILED_CONFLICT}[fate]
+        # As if the server had died before it cleared the intents away.
+        store.database.transact(
+            lambda one: one.run("UPDATE seiche_transactions SET state = ? WHERE id = ?", (int(state), old.id))
+        )
+    assert isinstance(store.prepare(new, [intent(new)], now), Record)
+    assert store.intents(account, [old.id, new.id]) == {new.id: [intent(new)]}
+
+
+@pytest.mark.parametrize("state", [State.PREPARED, State.APPLY_FAILED_RETRYABLE])
+def test_locks_of_living_owners_are_not(store: TransactionStore, account: str, state: State) -> None:
+    old, new = store.insert(record(account)), store.insert(record(account))
+    store.prepare(old, [intent(old)], NOW)
+    store.finish(account, [Ending(old.id, state)], NOW)
+    assert isinstance(store.prepare(new, [intent(new)], old.expires), Held), "the last moment still counts"
+
+
+def test_preparing_again_after_a_crash_replaces_its_own(store: TransactionStore, account: str) -> None:
+    made = store.insert(record(account))
+    store.database.transact(
+        lambda one: one.run(
+            "INSERT INTO seiche_intents (account, tx, target, kind, blob, exclusive, created, position)"
+            " VALUES (?, ?, '/t/1', 'operation', 'old', 1, 0, 0)",
+            (account, made.id),
+        )
+    )
+    assert isinstance(store.prepare(made, [intent(made)], NOW), Record)
+    assert store.intents(account, [made.id])[made.id] == [intent(made)]
+
+
+def test_nothing_is_abandoned_once_a_commit_was_begun(store: TransactionStore, account: str) -> None:
+    made = store.insert(record(account))
+    store.prepare(made, [intent(made)], NOW)
+    started = store.start(account, [], [made.id], NOW)
+    assert started[made.id].attempts == 1
+    after = store.abandon(account, made.id, NOW)
+    assert after is not None
+    assert after.state is State.PREPARED
+    assert store.intents(account, [made.id]) != {}
+
+
+def test_what_was_abandoned_cannot_be_started(store: TransactionStore, account: str) -> None:
+    made = store.insert(record(account))
+    store.prepare(made, [intent(made)], NOW)
+    ended = store.abandon(account, made.id, NOW, "no more")
+    assert ended is not None
+    assert (ended.state, ended.reason) == (State.ABORTED, "no more")
+    assert store.intents(account, [made.id]) == {}
+    started = store.start(account, [], [made.id], NOW)[made.id]
+    assert (started.state, started.attempts) == (State.ABORTED, 0)
+
+
+def test_executing_is_counted_from_the_first(store: TransactionStore, account: str) -> None:
+    made = [record(account, state=State.PREPARED, attempts=1) for _ in range(3)]
+    assert store.start(account, made, [], NOW) == {one.id: one for one in made}
+    again = store.start(account, made, [], NOW)
+    assert [again[one.id].attempts for one in made] == [2, 2, 2]
+    store.finish(account, [Ending(made[0].id, State.APPLIED, 12)], NOW)
+    third = store.start(account, made, [], NOW)
+    assert third[made[0].id].state is State.APPLIED
+    assert (third[made[0].id].lake_version, third[made[0].id].attempts) == (12, 2)
+
+
+def test_what_is_final_stays(store: TransactionStore, account: str) -> None:
+    made = record(account, state=State.PREPARED, attempts=1)
+    store.start(account, [made], [], NOW)
+    store.finish(account, [Ending(made.id, State.APPLIED, 12)], NOW)
+    store.finish(account, [Ending(made.id, State.ABORTED)], NOW)
+    found = store.get(account, made.id)
+    assert found is not None
+    assert (found.state, found.lake_version) == (State.APPLIED, 12)
+
+
+def test_failures_are_written_on_the_intents(store: TransactionStore, account: str) -> None:
+    made = store.insert(record(account))
+    store.prepare(made, [intent(made, "/t/1"), intent(made, "/t/2", position=1)], NOW)
+    every = ApplyError("SOME", "all", NOW)
+    one = ApplyError("EXPECTED_VERSION_MISMATCH", "moved", NOW, 7, 9, "owner")
+    store.finish(account, [Ending(made.id, State.APPLY_FAILED_CONFLICT, 0, {"": every, "/t/2": one})], NOW)
+    assert [each.error for each in store.intents(account, [made.id])[made.id]] == [every, one]
+    found = store.get(account, made.id)
+    assert found is not None
+    assert found.error_code == "SOME"
+
+
+def test_the_sweep_finds_what_is_overdue_and_what_is_in_doubt(store: TransactionStore, account: str) -> None:
+    late = store.insert(record(account, expires=NOW - 5))
+    final = record(account, state=State.PREPARED, attempts=1, expires=NOW - 5)
+    doubt = record(account, state=State.PREPARED, attempts=1)
+    store.start(account, [final, doubt], [], NOW)
+    store.finish(account, [Ending(final.id, State.APPLIED, 1)], NOW)
+    assert late.id in [one.id for one in store.overdue(NOW, 1000)]
+    assert {one.id for one in store.overdue(NOW, 1000)}.isdisjoint({final.id, doubt.id})
+    assert doubt.id in [one.id for one in store.doubtful(1000)]
+    store.collect(NOW)
+    assert store.get(account, final.id) is None
+    assert store.get(account, late.id) is not None, "not decided yet: only the sweep may"
+
+
+def test_a_reserved_value_is_the_first_one(store: TransactionStore, account: str) -> None:
+    made = store.insert(record(account))
+    assert store.reserve(made, "name", "one", NOW) == "one"
+    assert store.reserve(made, "name", "two", NOW) == "one"
+
+
+def test_servers_that_prepare_at_once_have_one_winner(connect: Callable[[], Database], account: str) -> None:
+    stores = [TransactionStore(connect()) for _ in range(4)]
+    made = [store.insert(record(account)) for store in stores]
+    targets = [f"/t/{number}" for number in range(5)]
+    barrier = threading.Barrier(len(stores))
+    results: list[Record | Held] = []
+
+    def prepare(store: TransactionStore, one: Record, order: int) -> None:
+        mine = targets[order:] + targets[:order]
+        barrier.wait()
+        results.append(store.prepare(one, [intent(one, target) for target in mine], NOW))
+
+    threads = [
+        threading.Thread(target=prepare, args=(*pair, n)) for n, pair in enumerate(zip(stores, made, strict=True))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    winners = [one for one in results if isinstance(one, Record)]
+    assert len(winners) == 1
+    assert len(results) == len(stores)
+    found = stores[0].intents(account, [one.id for one in made])
+    assert {one: len(each) for one, each in found.items()} == {winners[0].id: len(targets)}
+
+
+@pytest.fixture
+def keys(connect: Callable[[], Database]) -> KeyStore:
+    return KeyStore(connect())
+
+
+def claim(account: str, owner: str = "a", key: str = "k", request: str = "r", operation: str = "Commit") -> Claim:
+    return Claim(account, operation, key, request, owner)
+
+
+def test_a_key_is_worked_on_by_one_and_then_replayed(keys: KeyStore, account: str) -> None:
+    assert keys.claim(claim(account), NOW) is Verdict.RUN
+    assert keys.claim(claim(account, "b"), NOW) is Verdict.PENDING
+    keys.done(claim(account), NOW)
+    assert keys.claim(claim(account, "b"), NOW) is Verdict.REPLAY
+
+
+def test_a_key_stands_for_one_request(keys: KeyStore, account: str) -> None:
+    keys.claim(claim(account), NOW)
+    assert keys.claim(claim(account, "b", request="other"), NOW) is Verdict.MISMATCH
+    keys.done(claim(account), NOW)
+    assert keys.claim(claim(account, "b", request="other"), NOW) is Verdict.MISMATCH
+
+
+@pytest.mark.parametrize("other", [{"key": "l"}, {"operation": "Begin"}])
+def test_keys_are_told_apart_by_operation_and_account(keys: KeyStore, account: str, other: dict[str, str]) -> None:
+    keys.claim(claim(account), NOW)
+    assert keys.claim(claim(account, "b", request="other", **other), NOW) is Verdict.RUN
+    assert keys.claim(claim(account + "x", "b", request="other"), NOW) is Verdict.RUN
+
+
+def test_the_work_of_one_who_died_is_taken_over(keys: KeyStore, account: str) -> None:
+    keys.claim(claim(account), NOW)
+    assert keys.claim(claim(account, "b"), NOW + LEASE_MILLIS) is Verdict.PENDING
+    assert keys.claim(claim(account, "b"), NOW + LEASE_MILLIS + 1) is Verdict.RUN
+    keys.done(claim(account, "a"), NOW)
+    assert keys.claim(claim(account, "c"), NOW + LEASE_MILLIS + 2) is Verdict.PENDING, "the first does not own it now"
+
+
+def test_a_released_key_waits_for_nobody(keys: KeyStore, account: str) -> None:
+    keys.claim(claim(account), NOW)
+    keys.release(claim(account))
+    assert keys.claim(claim(account, "b"), NOW) is Verdict.RUN
+
+
+def test_a_forgotten_key_can_stand_for_something_else(keys: KeyStore, account: str) -> None:
+    keys.claim(claim(account), NOW)
+    keys.forget(claim(account, "somebody else"))
+    assert keys.claim(claim(account, "b"), NOW) is Verdict.PENDING
+    keys.forget(claim(account))
+    assert keys.claim(claim(account, "b", request="other"), NOW) is Verdict.RUN
+
+
+def test_keys_do_not_last_for_ever(keys: KeyStore, account: str) -> None:
+    keys.claim(claim(account), NOW)
+    keys.done(claim(account), NOW)
+    assert keys.claim(claim(account, "b", request="other"), NOW + TTL_MILLIS + 1) is Verdict.RUN
