@@ -147,7 +147,7 @@ def test_plain_upsert(spark: "SparkSession", lake: Any, stable: bool) -> None:
         name = table_with(lake, parts, names.next(), stable=stable)
         frame = spark.createDataFrame(data, "id long, n int, s string")
         table = [row for part in parts for row in part]
-        by_key = {row[0]: row for row in data if row[0] is not None}
+        by_key: dict[int | None, Row] = {row[0]: row for row in data if row[0] is not None}
         there = {row[0] for row in table if row[0] is not None}
         updated = [by_key.get(row[0], row) for row in table]
         new = [row for row in data if row[0] not in there]

@@ -120,11 +120,9 @@ class Lake(HistoryVerbs, CareVerbs):
         owner: str = "",
         properties: Mapping[str, str] | None = None,
         lifetime: float = _LIFETIME,
-        base: int | None = None,
         spark: Any = None,
     ) -> Transaction:
-        """Begin a transaction on the latest version, or on version `base`: the one at which data files that it will
-        bring in began to be written. What a clean-up since then may have taken for left over is then not committed.
+        """Begin a transaction on the latest version.
 
         With a `key`, it is applied at most once: whoever commits under the same key again gets the version that the
         first one made. With a `stream` and an `epoch`, likewise for that epoch, whichever run (`owner`) it comes from.
@@ -135,7 +133,7 @@ class Lake(HistoryVerbs, CareVerbs):
         if (stream is None) != (epoch is None):
             raise InvalidInput("a stream needs an epoch, and an epoch a stream", remedy="Give `stream=` and `epoch=`.")
         claim = None if stream is None or epoch is None else StreamClaim(stream, epoch, owner)
-        state = self.state() if base is None else self._states.at(base)
+        state = self.state()
         identity = self._runtime.uuid()
         if key is not None:
             identity = self._runtime.derived_uuid(UUID(state.definition.id), key)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 from seiche.errors import InvalidInput
 from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing, edit_part
 from seiche.spark.jobs import collected, frame_of
-from seiche.spark.scanning import GROUP, Scan, read_scan, scans
+from seiche.spark.scanning import GROUP, Scan, scans
 from seiche.spark.types import spark_schema
 from seiche.spark.writing import target_of
 from seiche.table.change import Change
@@ -56,7 +56,7 @@ def rows_of(
 ) -> Rows:
     """All rows of a version with these columns, their addresses, and the number of the task that read them."""
     tasks, schema = scans(snapshot, columns=columns, where=where, addresses=True, parts=parts)
-    return Rows(frame_of(session, read_scan, tasks, schema), tasks)
+    return Rows(frame_of(session, tasks, schema), tasks)
 
 
 def mentioned(expressions: Iterable[Expression], names: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Batches", "Progress", "collected", "executor", "frame_of", "run_each", "watched"]
+__all__ = ["Batches", "Progress", "Readable", "collected", "executor", "frame_of", "run_each", "watched"]
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -75,20 +75,22 @@ def collected(frame: "DataFrame", work: Callable[[Batches], Iterator[Done]]) -> 
     return found
 
 
-def frame_of(
-    session: "SparkSession",
-    read: "Callable[[Task, int], Batches]",
-    tasks: Sequence[Task],
-    schema: "StructType",
-) -> "DataFrame":
-    """The rows that `read(task, number)` gives for each task, as a data frame with a partition for each.
+class Readable(Protocol):
+    """A task that gives rows. Can be pickled."""
+
+    def read(self, number: int) -> Batches:
+        """The rows, as Spark takes them; `number` is that of the task."""
+
+
+def frame_of(session: "SparkSession", tasks: "Sequence[Readable]", schema: "StructType") -> "DataFrame":
+    """The rows that each task gives, as a data frame with a partition for each.
 
     What is read is in the plan: the frame can be used again, and after a failure, and gives the same rows.
     """
     if not tasks:
         return session.createDataFrame([], schema)
     numbers = session.range(0, len(tasks), 1, len(tasks))
-    return numbers.mapInArrow(partial(_read, read, tuple(tasks)), schema)
+    return numbers.mapInArrow(partial(_read, tuple(tasks)), schema)
 
 
 @contextmanager
@@ -126,9 +128,9 @@ def executor() -> str:
     return f"{socket.gethostname()}/{os.getppid()}"
 
 
-def _read(read: "Callable[[Task, int], Batches]", tasks: Sequence[Task], batches: Batches) -> Batches:
+def _read(tasks: Sequence[Readable], batches: Batches) -> Batches:
     for number in _numbers(batches):
-        yield from read(tasks[number], number)
+        yield from tasks[number].read(number)
 
 
 def _each(work: Callable[[Task], Done], tasks: Sequence[Task], batches: Batches) -> Iterator[tuple[int, Done]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["GROUP", "Scan", "grouped", "live_rows", "read_frame", "read_scan", "scans"]
+__all__ = ["GROUP", "Scan", "grouped", "live_rows", "read_frame", "scans"]
 
 # The number of the task that a row was read by. All rows of a fragment are read by the same one.
 GROUP = "_seiche_group"
@@ -46,6 +46,10 @@ class Scan:
     where: str | None = None
     # Whether each row comes with its address and the number of the task.
     addresses: bool = False
+
+    def read(self, number: int = 0) -> Iterator[pa.RecordBatch]:
+        """The rows, as Spark takes them; `number` is that of the task."""
+        return _read(self, number)
 
 
 def scans(
@@ -81,10 +85,10 @@ def read_frame(
 ) -> "DataFrame":
     """A version of a table as a data frame."""
     tasks, schema = scans(snapshot, columns=columns, where=where, addresses=addresses, parts=parts)
-    return frame_of(session, read_scan, tasks, schema)
+    return frame_of(session, tasks, schema)
 
 
-def read_scan(scan: Scan, number: int = 0) -> Iterator[pa.RecordBatch]:
+def _read(scan: Scan, number: int) -> Iterator[pa.RecordBatch]:
     """The rows of one task, as Spark takes them."""
     names = [name for name in scan.columns.names if name not in (ADDRESS, GROUP)] if scan.addresses else None
     dataset = scan.portion.snapshot(scan.address.open(), SYSTEM).dataset

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -17,9 +17,12 @@ from pyspark.sql.types import StructType
 from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake
+from seiche.lake.objects.names import parts
+from seiche.lake.transaction import Transaction
 from seiche.spark.filters import Pushed
+from seiche.spark.jobs import Readable
 from seiche.spark.options import Options
-from seiche.spark.scanning import Scan, read_scan, scans
+from seiche.spark.scanning import scans
 from seiche.spark.types import arrow_schema, conform_shown, spark_schema
 from seiche.spark.writing import Target, overwriting, target_of, write_batches, written_fragments
 from seiche.table.change import Change
@@ -29,6 +32,8 @@ from seiche.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader
+
+    from seiche.spark.iceberg import IcebergTarget
 
 __all__ = ["FragmentsWritten", "SeicheSource", "TableReader", "TableWriter"]
 
@@ -74,9 +79,9 @@ class SeicheSource(DataSource):
 class ScanPartition(InputPartition):
     """One task of a scan. It carries the version with it: what a reader knows is pickled before it makes partitions."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, task: Readable) -> None:
         super().__init__(None)
-        self.scan = scan
+        self.task = task
 
 
 class TableReader(DataSourceReader):
@@ -86,24 +91,32 @@ class TableReader(DataSourceReader):
         self._options = options
         self._columns = schema.names
         with options.open() as lake, lake.reading():
-            self.pushFilters = Pushed(_snapshot(lake, options.table).schema)  # type: ignore[method-assign]
+            table = lake.transaction().table(options.table)
+            # Filters for an Iceberg table are left to Spark: PyIceberg has a language of its own.
+            known = pa.schema([]) if _is_iceberg(lake, options.table) else table.schema
+            self.pushFilters = Pushed(known)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks, each with its fragments pinned."""
-        options = self._options
-        lake = options.open_held()
+        """The tasks, each with its fragments or files pinned."""
+        lake = self._options.open_held()
         with lake.reading():
-            tasks, _ = scans(
-                _snapshot(lake, options.table),
-                columns=self._columns,
-                where=self._where(),
-                parts=options.number("partitions"),
-            )
-        return [ScanPartition(one) for one in tasks]
+            return [ScanPartition(one) for one in self._tasks(lake)]
+
+    def _tasks(self, lake: Lake) -> "Sequence[Readable]":
+        transaction = lake.transaction()
+        table = transaction.table(self._options.table)
+        count = self._options.number("partitions")
+        if _is_iceberg(lake, self._options.table):
+            from seiche.lake.iceberg.handles import IcebergTransactionTable
+            from seiche.spark.iceberg import iceberg_scans
+
+            handle = cast(IcebergTransactionTable, table)
+            return iceberg_scans(handle, transaction, columns=self._columns, where=self._where(), parts=count)[0]
+        return scans(table._snapshot(), columns=self._columns, where=self._where(), parts=count)[0]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if isinstance(partition, ScanPartition):
-            yield from read_scan(partition.scan)
+            yield from partition.task.read(0)
 
     def _where(self) -> str | None:
         """What the user asked for, and what Spark left to us."""
@@ -134,12 +147,13 @@ class TableWriter(DataSourceArrowWriter):
         self._job = str(SYSTEM.uuid())
         self._limits = Limits.of(options.number("max_rows_per_file"), options.number("max_bytes_per_file"))
         with options.open(writing=True) as lake:
-            snapshot = _snapshot(lake, options.table)
-            self._target = self._aim(snapshot, schema)
+            self._target = self._aim(lake, schema)
         conform_shown(arrow_schema(schema), self._target.schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         base = self._options.open(writing=True).version
+        if not isinstance(self._target, Target):
+            return FragmentsWritten((self._target.write(iterator),), base)
         written = write_batches(self._target, iterator)
         return FragmentsWritten(tuple(one.SerializeToString() for one in written.fragments), base)
 
@@ -149,32 +163,51 @@ class TableWriter(DataSourceArrowWriter):
 
     def commit_as(self, messages: "Sequence[FragmentsWritten]", **identity: Any) -> None:
         """The same, under an identity by which a repetition is known: a key, or a stream and its epoch."""
-        written = written_fragments(one for message in messages for one in message.fragments)
         with self._options.open(writing=True) as lake:
-            # On the version at which the first file began to be written: rule 1 of the protocol. So it cannot be run
-            # again on a newer one either; a conflict means that the job has to be.
-            base = min((one.base for one in messages), default=lake.version)
-            with lake.transaction(base=base, **identity) as tx:
-                table = tx.table(self._options.table)
-                snapshot = table._snapshot()
-                if self._overwrite:
-                    table.apply(overwriting(written, self._target.schema, snapshot, {}))
-                elif written.fragments:
-                    _require_same(self._target, snapshot)
-                    table.apply(Change(Append(written.fragments), rows=written.rows))
+
+            def apply(transaction: Transaction) -> None:
+                # Rule 1 of the protocol: not after a clean-up that may have taken the files for left over.
+                transaction.oldest = min([transaction.oldest, *(one.base for one in messages)])
+                self._apply(transaction, [one for message in messages for one in message.fragments])
+
+            lake.run(apply, **identity)
+
+    def _apply(self, transaction: Transaction, written: Sequence[bytes]) -> None:
+        table = transaction.table(self._options.table)
+        if not isinstance(self._target, Target):
+            from seiche.lake.iceberg.handles import IcebergTransactionTable
+            from seiche.spark.iceberg import add_files
+
+            add_files(cast(IcebergTransactionTable, table), written, overwrite=self._overwrite)
+            return
+        fragments = written_fragments(iter(written))
+        snapshot = table._snapshot()
+        if self._overwrite:
+            table.apply(overwriting(fragments, self._target.schema, snapshot, {}))
+        elif fragments.fragments:
+            _require_same(self._target, snapshot)
+            table.apply(Change(Append(fragments.fragments), rows=fragments.rows))
 
     def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
         """Nothing: Spark calls it also when the commit has happened and only its answer was lost."""
 
-    def _aim(self, snapshot: Snapshot, schema: StructType) -> Target:
+    def _aim(self, lake: Lake, schema: StructType) -> "Target | IcebergTarget":
+        transaction = lake.transaction()
+        table = transaction.table(self._options.table)
+        if _is_iceberg(lake, self._options.table):
+            from seiche.lake.iceberg.handles import IcebergTransactionTable
+            from seiche.spark.iceberg import IcebergTarget
+
+            return IcebergTarget.of(cast(IcebergTransactionTable, table), transaction)
+        snapshot = table._snapshot()
         if not self._overwrite:
             return target_of(snapshot, self._limits)
         new = arrow_schema(schema) if self._options.yes("overwrite_schema") else snapshot.schema
         return target_of(snapshot, self._limits, new)
 
 
-def _snapshot(lake: Lake, table: str) -> Snapshot:
-    return lake.transaction().table(table)._snapshot()
+def _is_iceberg(lake: Lake, table: str) -> bool:
+    return lake.state().table(parts(table)).format == "iceberg"
 
 
 def _require_same(target: Target, snapshot: Snapshot) -> None:

@@ -1,9 +1,10 @@
 """A transaction of a lake whose statements are executed by Spark's workers."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from seiche.errors import InvalidInput
+from seiche.lake.handles import TransactionTable
 from seiche.lake.statements import TableName
 from seiche.lake.transaction import Transaction
 from seiche.spark.merge_builder import SparkMergeBuilder
@@ -14,7 +15,12 @@ from seiche.table.data.write import Limits
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["SparkTransaction"]
+__all__ = ["SparkTransaction", "is_frame"]
+
+
+def is_frame(data: Any) -> bool:
+    """Whether rows are a data frame of Spark, of whichever kind."""
+    return hasattr(data, "mapInArrow")
 
 
 class SparkTransaction(Transaction):
@@ -46,6 +52,8 @@ class SparkTransaction(Transaction):
         `addresses`, each row has `_rowaddr`, by which `delete_rows` and `update_rows` find it, and `_seiche_group`.
         """
         handle = self.table(table)
+        if self.is_iceberg(handle):
+            return self._read_iceberg(handle, columns, filter)
         self.note_read(handle.id)
         return read_frame(
             self.session,
@@ -59,16 +67,36 @@ class SparkTransaction(Transaction):
     def count(self, table: TableName) -> int:
         """How many rows the table has, from metadata alone where it says so."""
         handle = self.table(table)
+        if self.is_iceberg(handle):
+            return self.read(table).count()
         self.note_read(handle.id)
         known = live_rows(handle._snapshot())
         return known if known is not None else self.read(table, columns=[]).count()
+
+    def append(self, table: TableName, data: Any, **options: Any) -> Result:
+        """Add rows."""
+        handle = self.table(table)
+        if self.is_iceberg(handle) and is_frame(data):
+            return self._write_iceberg(handle, data, options, overwrite=False)
+        return handle.append(data, **options)
+
+    def overwrite(self, table: TableName, data: Any, **options: Any) -> Result:
+        """Replace all rows; the columns stay those of the table unless `schema=` says otherwise."""
+        handle = self.table(table)
+        if self.is_iceberg(handle) and is_frame(data):
+            return self._write_iceberg(handle, data, options, overwrite=True)
+        return handle.overwrite(data, **options)
 
     def delete(self, table: TableName, predicate: "str | Column", **options: Any) -> Result:
         """Remove the rows for which the condition (Spark's SQL, or a column) is true."""
         from seiche.spark.changing import Deleting
 
+        handle = self.table(table)
+        if self.is_iceberg(handle):
+            # By PyIceberg, in this process: it rewrites the files that have such rows.
+            return handle.delete(str(predicate), **options)
         prepare = Deleting(self.session, predicate, self._parts())
-        return self.table(table)._run("delete", prepare, **options)
+        return handle._run("delete", prepare, **options)
 
     def update(
         self,
@@ -110,7 +138,7 @@ class SparkTransaction(Transaction):
 
     def frame(self, data: Any) -> "DataFrame":
         """Rows as a data frame of this session: the frame itself, or what an Arrow table and the like become."""
-        if hasattr(data, "mapInArrow"):
+        if is_frame(data):
             frame: DataFrame = data
             return frame
         import pyarrow as pa
@@ -122,6 +150,33 @@ class SparkTransaction(Transaction):
         wanted = shown(opened.schema)
         rows = pa.Table.from_batches([as_shown(one, wanted) for one in opened.batches], wanted)
         return self.session.createDataFrame(rows)
+
+    def is_iceberg(self, handle: TransactionTable) -> bool:
+        """Whether a table is an Iceberg table: it is read and written by other means, and PyIceberg's conditions."""
+        return self.edit(handle.id).row.format == "iceberg"
+
+    def _read_iceberg(self, handle: TransactionTable, columns: Sequence[str] | None, where: str | None) -> "DataFrame":
+        from seiche.lake.iceberg.handles import IcebergTransactionTable
+        from seiche.spark.iceberg import iceberg_scans
+        from seiche.spark.jobs import frame_of
+
+        table = cast(IcebergTransactionTable, handle)
+        tasks, schema = iceberg_scans(table, self, columns=columns, where=where, parts=self._parts())
+        return frame_of(self.session, tasks, schema)
+
+    def _write_iceberg(
+        self, handle: TransactionTable, data: Any, options: Mapping[str, Any], *, overwrite: bool
+    ) -> Result:
+        from seiche.lake.iceberg.handles import IcebergTransactionTable
+        from seiche.spark.iceberg import write_frame
+
+        if options:
+            raise InvalidInput(
+                f"{handle.name} is an Iceberg table, for which there is no option {', '.join(sorted(options))}",
+                remedy="Leave it out.",
+            )
+        self.check_running()
+        return write_frame(self, cast(IcebergTransactionTable, handle), data, overwrite=overwrite)
 
     def _parts(self) -> int:
         """Into how many tasks work is divided: a few for each worker, so that none waits long for another."""

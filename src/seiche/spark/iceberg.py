@@ -1,0 +1,194 @@
+"""Iceberg tables of a lake: Spark's workers read and write data files through PyIceberg, the driver commits them."""
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from seiche.errors import InvalidInput
+from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.handles import IcebergTransactionTable, condition
+from seiche.spark.address import Address
+from seiche.spark.jobs import Batches, collected, executor
+from seiche.spark.types import as_shown, conform_shown, settled, shown_schema, spark_schema
+from seiche.table.change import Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["FilesWritten", "IcebergScan", "IcebergTarget", "add_files", "iceberg_scans", "write_frame"]
+
+# A task reads about so many rows, and writes them into files in pieces of so many.
+_ROWS = 1 << 20
+_PIECE = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergScan:
+    """Some data files of one snapshot, with the deletes for them. Can be pickled and read in any process."""
+
+    address: Address
+    metadata: str
+    files: bytes
+    # Columns in the Arrow types in which Spark takes them.
+    columns: pa.Schema
+    where: str | None = None
+
+    def read(self, _number: int = 0) -> Iterator[pa.RecordBatch]:
+        """The rows, as Spark takes them."""
+        from pyiceberg.io.pyarrow import ArrowScan
+
+        metadata = _metadata(self.metadata)
+        chosen = metadata.schema().select(*self.columns.names)
+        scan = ArrowScan(metadata, LakeFileIO(self.address.open()), chosen, condition(self.where or "true"))
+        for batch in scan.to_record_batches(pickle.loads(self.files)):  # noqa: S301 - the driver made it
+            if batch.num_rows:
+                yield as_shown(batch, self.columns)
+
+
+def iceberg_scans(
+    handle: IcebergTransactionTable,
+    transaction: "Transaction",
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    parts: int | None = None,
+) -> "tuple[list[IcebergScan], StructType]":
+    """The tasks that read the table as the transaction sees it, and the schema of what they give."""
+    table = handle.to_iceberg()
+    schema = handle.schema
+    names = list(schema.names if columns is None else columns)
+    for name in names:
+        if name not in schema.names:
+            raise InvalidInput(f"{handle.name} has no column {name!r}", remedy="Check the names.", column=name)
+    fields = spark_schema(pa.schema([schema.field(name) for name in names]))
+    wanted = shown_schema(fields)
+    planned = list(table.scan(row_filter=condition(where or "true"), selected_fields=tuple(names)).plan_files())
+    metadata = table.metadata.model_dump_json()
+    address = Address.of(transaction.state.store)
+    return [
+        IcebergScan(address, metadata, pickle.dumps(group), wanted, where) for group in _grouped(planned, parts)
+    ], fields
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergTarget:
+    """Where rows go: the table's metadata, as of when the job began. Can be pickled."""
+
+    address: Address
+    metadata: str
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, handle: IcebergTransactionTable, transaction: "Transaction") -> "IcebergTarget":
+        return cls(Address.of(transaction.state.store), handle.to_iceberg().metadata.model_dump_json(), handle.schema)
+
+    def write(self, batches: Batches) -> bytes:
+        """Write batches as Spark gives them into data files; durable when this returns. In a worker."""
+        from pyiceberg.io.pyarrow import _dataframe_to_data_files
+
+        store, noted = self.address.open(), list[str]()
+        io = LakeFileIO(store, noted.append)
+        metadata = _metadata(self.metadata)
+        made: list[Any] = []
+        for piece in _pieces(self.schema, batches):
+            made += _dataframe_to_data_files(metadata, piece, io)
+        store.flush(noted)
+        return pickle.dumps(made)
+
+
+@dataclass(frozen=True, slots=True)
+class FilesWritten:
+    """What one task wrote: PyIceberg's data files, pickled."""
+
+    files: bytes
+    executor: str
+
+
+def write_frame(
+    transaction: "Transaction", handle: IcebergTransactionTable, frame: "DataFrame", *, overwrite: bool
+) -> Result:
+    """Append the rows of a frame, or replace all rows by them, in the transaction."""
+    from seiche.spark.writing import frame_schema
+
+    target = IcebergTarget.of(handle, transaction)
+    conform_shown(frame_schema(frame), target.schema)
+    parts = collected(frame, partial(_write_part, target))
+    done = add_files(handle, [part.files for part in parts], overwrite=overwrite)
+    return Result(
+        "overwrite" if overwrite else "append",
+        transaction.edit(handle.id).row.table_version + 1,
+        changed=overwrite or bool(done.files),
+        rows=done.rows,
+        files=done.files,
+        bytes=done.bytes,
+        notes={"executors": len({part.executor for part in parts})},
+    )
+
+
+def add_files(handle: IcebergTransactionTable, written: Sequence[bytes], *, overwrite: bool) -> Result:
+    """Make data files that workers wrote part of the table, in the transaction that the handle belongs to."""
+    from pyiceberg.expressions import AlwaysTrue
+
+    files = [one for part in written for one in pickle.loads(part)]  # noqa: S301 - our own workers made it
+    if files or overwrite:
+        table = handle.to_iceberg()
+        with table.transaction() as change:
+            if overwrite and table.current_snapshot() is not None:
+                change.delete(AlwaysTrue())
+            if files:
+                with change.update_snapshot().fast_append() as append:
+                    for one in files:
+                        append.append_data_file(one)
+    rows = sum(one.record_count for one in files)
+    return Result("append", 0, rows=rows, files=len(files), bytes=sum(one.file_size_in_bytes for one in files))
+
+
+def _write_part(target: IcebergTarget, batches: Batches) -> Iterator[FilesWritten]:
+    yield FilesWritten(target.write(batches), executor())
+
+
+def _pieces(schema: pa.Schema, batches: Batches) -> Iterator[pa.Table]:
+    """Rows under the table's types, in tables of a size that makes a good file."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        made = conform_shown(batch.schema, schema).batch(settled(batch))
+        missing = [field for field in schema if field.name not in made.schema.names]
+        for field in missing:
+            made = made.append_column(field, pa.nulls(made.num_rows, field.type))
+        waiting.append(made.select(schema.names))
+        rows += made.num_rows
+        if rows >= _PIECE:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _grouped(files: Sequence[Any], parts: int | None) -> Iterator[list[Any]]:
+    """Files together whose rows are about as many as those of the others."""
+    total = sum(one.file.record_count for one in files)
+    target = max(1, -(-total // parts)) if parts else _ROWS
+    run: list[Any] = []
+    for one in files:
+        run.append(one)
+        if sum(each.file.record_count for each in run) >= target:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _metadata(text: str) -> Any:
+    from pyiceberg.table.metadata import TableMetadataUtil
+
+    return TableMetadataUtil.parse_raw(text)
