@@ -216,7 +216,7 @@ def test_colours_only_on_a_terminal() -> None:
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:
-    command = [COMMAND, "store", "probe", "memory://pipe"]
+    command = [str(COMMAND), "store", "probe", "memory://pipe"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -85,7 +85,8 @@ def test_killed_drivers(tmp_path: Path, java: None, one_spark: None, effort: Cal
     (tmp_path / "in").mkdir()
     reader = Reader(tmp_path / "lake")
     reader.start()
-    kills, rows = 0, []
+    kills = 0
+    rows: list[int] = []
     for number in range(rounds):
         new = range(number * 100, number * 100 + 100)
         (tmp_path / "in" / f"{number}.csv").write_text("".join(f"{one},customer-{one % 7}\n" for one in new))

@@ -59,7 +59,8 @@ class Shop:
         return seiche.open(str(self.folder / "lake"))
 
     def rows(self, table: str, order: str = "id") -> list[dict[str, Any]]:
-        return self.lake.table(table).to_arrow().sort_by(order).to_pylist()
+        found: list[dict[str, Any]] = self.lake.table(table).to_arrow().sort_by(order).to_pylist()
+        return found
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_mistakes_are_named_before_spark_is_asked(shop: Shop) -> None:
         run(shop.definition(SHOP.replace("orders/*.csv", "oders/*.csv")), unasked)
 
 
-def meddling(meddle: Callable[[], None]) -> Callable[[str, str], None]:
+def meddling(meddle: Callable[[], object]) -> Callable[[str, str], None]:
     """Progress that lets somebody else commit once the last step of the first attempt is done."""
     todo = [meddle]
 
