@@ -11,11 +11,8 @@ DuckLake and delta-rs do not flush data files to the disk; "Seiche" does not eit
 """
 
 import multiprocessing
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +21,7 @@ from typing import Any, TypeVar
 
 import seiche
 from bench import _peers as peers
+from bench._folders import folder
 from bench._peers import ROWS, SCHEMA, Transact
 from bench.report import Table
 from seiche import Lake
@@ -54,15 +52,6 @@ def run() -> Iterable[Table]:
         yield ten_tables(postgres)
         yield appenders(postgres)
     yield committers()
-
-
-@contextmanager
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="seiche-bench-"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def prepared(path: Path, tables: int) -> Lake:
