@@ -89,7 +89,7 @@ class FrameMerging:
             ACTION,
             *values,
         )
-        placed = chosen.repartitionById(tasks + inserting, fn.col(GROUP)).sortWithinPartitions(
+        placed = chosen.repartitionById(max(1, tasks + inserting), fn.col(GROUP)).sortWithinPartitions(
             ADDRESS, *(VALUE + name for name in self._on if name in columns and inserting)
         )
         ids = {one.name: one.id for one in snapshot.manifest.header.fields if one.parent_id == -1}

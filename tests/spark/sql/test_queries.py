@@ -58,6 +58,22 @@ def test_only_names_are_replaced(sql: str, expected: str) -> None:
     assert rewritten(sql) == expected
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT x.orders.id FROM x.orders, y.orders",
+        # Inside, it would become the column of the other one, and the query another query.
+        "SELECT 1 FROM x.orders WHERE EXISTS (SELECT 1 FROM y.orders WHERE x.orders.id = y.orders.id)",
+        "SELECT 1 FROM x.orders WHERE EXISTS (SELECT 1 FROM y.t AS orders WHERE x.orders.id = orders.id)",
+        "SELECT 1 FROM x.orders WHERE EXISTS (SELECT 1 FROM (SELECT 1 AS id) orders WHERE x.orders.id = orders.id)",
+        "WITH orders AS (SELECT 1 AS n) SELECT 1 FROM x.orders WHERE EXISTS (SELECT 1 FROM orders WHERE x.orders.id = n)",
+    ],
+)
+def test_a_column_that_could_become_another_one_is_refused(sql: str) -> None:
+    with pytest.raises(InvalidInput, match=r"x\.orders\.id is not clear"):
+        rewritten(sql)
+
+
 def test_braces_are_doubled_on_demand() -> None:
     assert parsed("SELECT '{x}' FROM a.b").rewritten(lambda _: "{t0}", braces=True) == (
         "SELECT '{{x}}' FROM {t0} AS `b`"

@@ -1,6 +1,5 @@
 """Definitions, executed: tables, views and namespaces, as part of a transaction."""
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +51,7 @@ def _create_table(statement: made.CreateTable, reader: Reader) -> int:
 
 def _created(tx: SparkTransaction, name: Name, schema: "pa.Schema", statement: made.CreateTable) -> None:
     options: dict[str, Any] = {"properties": statement.properties}
-    if statement.format not in {None, "lance"}:
-        if "format" not in inspect.signature(tx.create_table).parameters:
-            raise InvalidInput(f"tables of format {statement.format} cannot be made here", remedy="Leave out USING.")
+    if statement.format is not None:
         options["format"] = statement.format
     tx.create_table(name, schema, **options)
 

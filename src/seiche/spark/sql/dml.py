@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.merging import MergeColumns
@@ -18,6 +19,9 @@ from seiche.spark.sql.storing import check_storable, column_of, fitted
 from seiche.spark.types import spark_schema
 from seiche.table.change import Result
 from seiche.table.data.scanning import ADDRESS
+
+if TYPE_CHECKING:
+    from seiche.lake.handles import TransactionTable
 
 __all__ = ["Changed", "execute"]
 
@@ -45,6 +49,7 @@ def execute(statement: Insert | Update | Delete | Merge, reader: Reader) -> Chan
 def _insert(statement: Insert, reader: Reader) -> Changed:
     name = qualified(statement.table, reader.namespace)
     target = table(reader.tx, name)
+    _check_ansi(reader)
     frame = fitted(reader.frame(statement.query), target.schema, name, statement.columns, by_name=statement.by_name)
     verb = reader.tx.overwrite if statement.overwrite else reader.tx.append
     done = verb(name, frame)
@@ -57,11 +62,12 @@ def _delete(statement: Delete, reader: Reader) -> Changed:
     if statement.where is None:
         done = reader.tx.delete(name, "true")
     elif _has_queries(statement.where):
+        _check_lance(target, "DELETE with a query in its condition")
         frame = _affected(reader, name, statement.alias, statement.where, {})
         merge = reader.tx.merge(name, frame, condition=f"target.{ADDRESS} = source.{_AT}")
         done = merge.when_matched_delete().execute()
     else:
-        condition = _plain(statement.where, statement.alias or name[-1], target.schema)
+        condition = _plain(statement.where, name, statement.alias, target.schema)
         done = reader.tx.delete(name, condition)
     return Changed(done.rows, deleted=done.rows)
 
@@ -69,6 +75,8 @@ def _delete(statement: Delete, reader: Reader) -> Changed:
 def _update(statement: Update, reader: Reader) -> Changed:
     name = qualified(statement.table, reader.namespace)
     target = table(reader.tx, name)
+    _check_lance(target, "UPDATE")
+    _check_ansi(reader)
     alias, where = statement.alias, statement.where
     values = {column_of(target.schema, column, name): value for column, value in statement.assignments}
     # What the values are is looked at in any case: names that do not exist and types that do not fit show here.
@@ -81,9 +89,9 @@ def _update(statement: Update, reader: Reader) -> Changed:
         sets = {column: f"source.{_NEW}{number}" for number, column in enumerate(values)}
         done = merge.when_matched_update(sets).execute()
     else:
-        called = alias or name[-1]
-        sets = {column: _plain(value, called, target.schema) for column, value in values.items()}
-        done = reader.tx.update(name, sets, None if where is None else _plain(where, called, target.schema))
+        sets = {column: _plain(value, name, alias, target.schema) for column, value in values.items()}
+        condition = None if where is None else _plain(where, name, alias, target.schema)
+        done = reader.tx.update(name, sets, condition)
     return Changed(done.rows, updated=done.rows)
 
 
@@ -101,12 +109,15 @@ def _affected(
     return as_frame(reader.lake.session, written, frames)
 
 
-def _plain(expression: Expression, alias: str, schema: Any) -> str:
+def _plain(expression: Expression, name: Name, alias: str | None, schema: Any) -> str:
     """An expression over the columns of one table, without the table's name before them."""
     edits = []
     for column in expression.tree.find_all(exp.Column):
         parts = column.parts
-        if len(parts) > 1 and parts[0].name.lower() == alias.lower() and not _is_struct(parts, schema):
+        names = tuple(part.name for part in parts)
+        if alias is None and len(names) > len(name) and names[: len(name)] == name:
+            edits.append((parts[0].meta["start"], parts[len(name)].meta["start"]))
+        elif len(names) > 1 and names[0].lower() == (alias or name[-1]).lower() and not _is_struct(parts, schema):
             edits.append((parts[0].meta["start"], parts[1].meta["start"]))
     written, at = [], expression.start
     for start, end in sorted(edits):
@@ -129,6 +140,8 @@ def _has_queries(expression: Expression) -> bool:
 def _merge(statement: Merge, reader: Reader) -> Changed:
     name = qualified(statement.table, reader.namespace)
     target = table(reader.tx, name)
+    _check_lance(target, "MERGE")
+    _check_ansi(reader)
     for one in _expressions(statement):
         if _has_queries(one):
             raise refusal(one.text, one.start, "a query inside a condition or value of a merge is not understood")
@@ -140,6 +153,23 @@ def _merge(statement: Merge, reader: Reader) -> Changed:
     done = merge.execute()
     counts = {key: _count(done, key) for key in ("inserted", "updated", "deleted")}
     return Changed(sum(counts.values()), **counts)
+
+
+def _check_lance(target: "TransactionTable", what: str) -> None:
+    if target._edit.row.format != "lance":
+        raise InvalidInput(
+            f"{what} of {target.name} is not understood: it is a table of format {target._edit.row.format}",
+            remedy="Write it anew with INSERT OVERWRITE.",
+        )
+
+
+def _check_ansi(reader: Reader) -> None:
+    """Without ANSI mode, a number that does not fit a column is cut off, silently."""
+    if str(reader.lake.session.conf.get("spark.sql.ansi.enabled")).lower() != "true":
+        raise InvalidInput(
+            "values cannot be stored while spark.sql.ansi.enabled is off: what does not fit would be changed silently",
+            remedy="Say spark.conf.set('spark.sql.ansi.enabled', 'true').",
+        )
 
 
 def _count(done: Result, key: str) -> int:

@@ -153,18 +153,19 @@ def _table(name: Name, reader: Reader, *, extended: bool) -> Listing:
 
 def _facts(target: "TransactionTable") -> list[tuple[str, object]]:
     row = target._edit.row
-    manifest: Manifest = target._snapshot().manifest
-    return [
+    facts: list[tuple[str, object]] = [
         ("name", target.name),
         ("id", row.id),
         ("type", row.type),
         ("format", row.format),
         ("location", row.location),
         ("table version", row.table_version),
-        ("fragments", len(manifest.fragments)),
-        ("indices", ", ".join(dict.fromkeys(one.name for one in manifest.indices))),
-        *((f"property {key}", value) for key, value in sorted(_table_properties(target).items())),
     ]
+    if row.format == "lance":
+        manifest: Manifest = target._snapshot().manifest
+        indices = ", ".join(dict.fromkeys(one.name for one in manifest.indices))
+        facts += [("fragments", len(manifest.fragments)), ("indices", indices)]
+    return [*facts, *((f"property {key}", value) for key, value in sorted(_table_properties(target).items()))]
 
 
 def _columns_of(schema: Any, arrow: Any = None) -> Listing:

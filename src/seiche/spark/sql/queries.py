@@ -71,15 +71,24 @@ class Query:
         return _spliced(self.text, self.start, self.end, edits, braces=braces)
 
     def _short_columns(self) -> Iterator[tuple[int, int, str]]:
-        """`shop.orders.id` becomes `orders.id`: there is no namespace where Spark looks for the table."""
+        """`shop.orders.id` becomes `orders.id`: there is no namespace where Spark looks for the table.
+
+        Refused where something else is called `orders` as well, here or further in: it could become that one's column.
+        """
         bare = [table for table in self.tables if table.alias_at is not None and len(table.name) > 1]
-        taken = {table.alias.lower() for table in self.tables}
+        aliases = [one.name.lower() for one in self.tree.find_all(exp.TableAlias) if one.name]
+        aliases += [table.alias.lower() for table in self.tables if table.alias_at is not None]
+        taken = set(aliases)
         for column in self.tree.find_all(exp.Column):
             parts = column.parts
             names = tuple(part.name for part in parts)
             for table in bare:
                 size = len(table.name)
                 if len(names) > size and names[:size] == table.name and names[0].lower() not in taken:
+                    if aliases.count(table.alias.lower()) > 1:
+                        shown = ".".join(names)
+                        what = f"{shown} is not clear: several tables of the query are called {table.alias}"
+                        raise refusal(self.text, parts[0].meta["start"], what, "Give each another name with AS.")
                     yield parts[0].meta["start"], parts[size - 1].meta["start"], ""
                     break
 

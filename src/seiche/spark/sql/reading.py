@@ -124,8 +124,9 @@ class Reader:
         if isinstance(found, ViewRow):
             return self._view(found, full, at, inside)
         schema = found.schema
-        columns, where = needed_columns(query, table, schema), pushed_filter(table, schema)
-        return at.read(full, columns, where)
+        # Conditions are written for the one engine; the other has a language of its own.
+        where = pushed_filter(table, schema) if _is_lance(found) else None
+        return at.read(full, needed_columns(query, table, schema), where)
 
     def _view(self, view: ViewRow, name: Name, at: SparkTransaction, inside: tuple[Name, ...]) -> "DataFrame":
         if name in inside or len(inside) > _DEEPEST:
