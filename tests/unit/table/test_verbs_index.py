@@ -327,6 +327,63 @@ def test_rows_with_stable_ids_are_not_known_to_two_segments(tmp_path: Path, name
     check_answers(table, name)
 
 
+def refused_once(other: Table) -> None:
+    """Somebody else is always first, for so long that the verb begins again."""
+    raise RetryableConflict("too many writers")
+
+
+@pytest.mark.parametrize("name", ["BITMAP", "INVERTED", "NGRAM", "LABEL_LIST", "BTREE"])
+def test_rows_that_move_between_two_attempts_are_not_known_twice(tmp_path: Path, stable: bool, name: str) -> None:
+    """With their ids, or by a map: what the first attempt built knows them under their old place."""
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    table.create_index("id", name="other")
+    changed = {"id": "id + 5000", "k": "k + 1", "s": "concat('word11 ', s)"}
+
+    def move(other: Table) -> None:
+        if stable:
+            other.update(changed, where="id < 90 and id % 2 = 0", mode="rows")
+        else:
+            compact_first(other, index="reuse")
+            assert other.manifest.fragments.ids() == [2, 3, 4]
+            other.update(changed, where="id < 60", mode="columns")
+        refused_once(other)
+
+    meddle_before_commit(table, move)
+    kind = BY_NAME[name]
+    assert table.create_index(kind.column, name, name="ix", **kind.options).attempts == 2
+    assert unindexed_rows(table) == 0
+    check_answers(table, name)
+
+
+@pytest.mark.parametrize("name", ["BITMAP", "INVERTED"])
+def test_segments_that_know_the_same_rows_are_not_put_together(tmp_path: Path, stable: bool, name: str) -> None:
+    """Of two the older one is left out, and what only it knew is scanned."""
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    kind = BY_NAME[name]
+    build = table.index_build(kind.column, name, name="ix")
+    old = [build.execute(task) for task in build.plan(2)]
+    table.update({"k": "k + 1", "s": "concat('word11 ', s)"}, where="id < 90", mode="rows")
+    new = [build.execute(task) for task in build.plan(5) if task.portion.ids[0] in (0, 4)]
+    build.commit([*old, *new])
+    check_answers(table, name)
+
+
+@pytest.mark.parametrize("merge", [0, 1])
+def test_old_values_do_not_come_back_through_a_map(tmp_path: Path, merge: int) -> None:
+    """The segment is older than the fragment whose values changed, and knows its rows nevertheless."""
+    table = indexed_table(tmp_path / "t")
+    create(table, BY_NAME["BITMAP"])
+    table.append(indexed_rows(1000, 1010))
+    table.optimize_indices(merge=0)
+    table.compact(target_rows_per_fragment=200, index="reuse")
+    table.update({"k": "k + 1"}, where="id < 90", mode="columns")
+    table.append(indexed_rows(1010, 1020))
+    check_answers(table, "BITMAP")
+    table.optimize_indices(merge=merge)
+    assert unindexed_rows(table) == 0
+    check_answers(table, "BITMAP")
+
+
 def test_segments_of_which_nothing_is_left_are_refused(tmp_path: Path) -> None:
     table = indexed_table(tmp_path / "t")
     build = table.index_build("id", name="ix")
@@ -339,8 +396,8 @@ def test_segments_of_which_nothing_is_left_are_refused(tmp_path: Path) -> None:
         build.commit(segments)
 
 
-def compact_first(table: Table) -> None:
-    plan = table.compaction(target_rows_per_fragment=200)
+def compact_first(table: Table, index: IndexMode = "remap") -> None:
+    plan = table.compaction(target_rows_per_fragment=200, index=index)
     plan.commit([plan.execute(plan.plan()[0])])
 
 

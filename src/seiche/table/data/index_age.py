@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 
+from pyroaring import BitMap
+
 from seiche.errors import NotFound
+from seiche.table.format.index_details import FRAGMENT_REUSE, find
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.row_ids import RowIds
+from seiche.table.operations.coverage import covered
 from seiche.table.snapshot import Snapshot
 from seiche.table.versions.stored import PutVersions
 
@@ -22,6 +26,11 @@ def is_older(segment: IndexMetadata, fragments: Sequence[DataFragment], snapshot
     """
     early = _early_version(segment, snapshot)
     if any(one.id <= early.max_fragment_id for one in fragments):
+        return False
+    reuse = find(snapshot.manifest.indices, FRAGMENT_REUSE)
+    led_to = BitMap() if reuse is None else covered(reuse) or BitMap()
+    if any(one.id in led_to for one in fragments):
+        # The map of moved rows leads there, from wherever the segment knows them.
         return False
     if not snapshot.manifest.has_stable_row_ids:
         return True

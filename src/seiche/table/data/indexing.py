@@ -9,6 +9,7 @@ from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConfli
 from seiche.table.change import Change
 from seiche.table.data.index_age import is_older
 from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
+from seiche.table.data.index_overlap import apart, knows
 from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
 from seiche.table.data.scanning import native_message
@@ -82,6 +83,7 @@ class Indexing:
         if not self._complete:
             self._build(snapshot)
         held = [one for one in self._segments if _standing(one, snapshot.manifest) or not one.portion.ids]
+        held = apart(held, snapshot)
         if not held:
             raise self._stale()
         entries = [_without_changed(entry, made_of, snapshot.manifest) for entry, made_of in _joined(held, snapshot)]
@@ -101,11 +103,19 @@ class Indexing:
         self._segments = [one for one in self._segments if not _changed(one, snapshot.manifest)]
         if self._segments and self._plan.index_type in VECTOR:
             return
-        known = BitMap.union(BitMap(), *(_standing(one, snapshot.manifest) for one in self._segments))
-        missing = [one for one in snapshot.manifest.fragments if one.id not in known]
+        missing = self._missing(snapshot)
+        if any(knows(one, missing, snapshot) for one in self._segments):
+            # Rows that it knows are elsewhere now, and would be in two segments.
+            self._segments = []
+            missing = self._missing(snapshot)
         if missing or not self._segments:
             task = self._plan.task(snapshot, missing)
             self._segments.append(build_segment(task, snapshot.store, snapshot.runtime))
+
+    def _missing(self, snapshot: Snapshot) -> list[DataFragment]:
+        """The fragments that no segment so far speaks for."""
+        known = BitMap.union(BitMap(), *(_standing(one, snapshot.manifest) for one in self._segments))
+        return [one for one in snapshot.manifest.fragments if one.id not in known]
 
     def _stale(self) -> RetryableConflict:
         return RetryableConflict(
