@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import CommitUnknown, ConflictError, SeicheError, Unavailable
+from seiche.gateway.grouping import Grouping
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake, Status
@@ -18,15 +19,15 @@ log = logging.getLogger("seiche.gateway")
 _ASKING = Patience(attempts=6, timeout=5.0, first_delay=0.025, longest_delay=0.2)
 
 
-def commit_surely(lake: "Lake", transaction: "Transaction", runtime: Runtime) -> int:
-    """Commit, and return the version of the lake that did it.
+def commit_surely(lake: "Lake", transaction: "Transaction", runtime: Runtime, grouping: Grouping) -> int:
+    """Commit, with whoever else does so at this moment, and return the version of the lake that did it.
 
     Raises anything but `CommitUnknown` only if it is certain that nothing was written, and never will be. Whatever goes
     wrong, storage is asked for the outcome; if that is open, it is decided against by a root of its own. If even that
     cannot be done: `CommitUnknown`.
     """
     try:
-        return transaction.commit()
+        return grouping.commit(transaction)
     except ConflictError:
         raise
     except Exception as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound, RetryableConflict
+from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.calls import Call, integer
 from seiche.gateway.iceberg_rest.commits import Commits
 from seiche.gateway.iceberg_rest.credentials import Credentials
@@ -37,7 +38,8 @@ class Catalog:
         self.name = name
         self.sessions = sessions
         self.credentials = credentials
-        self.commits = Commits(lake, name, runtime)
+        self.grouping = Grouping(lake)
+        self.commits = Commits(lake, name, self.grouping, runtime)
         self.runtime = runtime
 
     def check_prefix(self, call: Call) -> None:
@@ -74,7 +76,8 @@ class Catalog:
             transaction = self.lake.transaction(key=key)
             result = do(transaction)
             try:
-                return result, self.lake.states.at(commit_surely(self.lake, transaction, self.runtime))
+                version = commit_surely(self.lake, transaction, self.runtime, self.grouping)
+                return result, self.lake.states.at(version)
             except RetryableConflict as error:
                 conflict = error
         raise conflict or RetryableConflict("other writers were faster each time")

@@ -14,6 +14,7 @@ from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, ConflictError, InvalidInput, NotFound, RetryableConflict, SeicheError
+from seiche.gateway.grouping import Grouping
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.requests import TableChange, request_hash
 from seiche.gateway.settling import commit_surely
@@ -43,9 +44,10 @@ _MOST_ATTEMPTS: Final = 10_000
 class Commits:
     """Commits to the Iceberg tables of one lake."""
 
-    def __init__(self, lake: "Lake", catalog: str, runtime: Runtime) -> None:
+    def __init__(self, lake: "Lake", catalog: str, grouping: Grouping, runtime: Runtime) -> None:
         self._lake = lake
         self._catalog = catalog
+        self._grouping = grouping
         self._runtime = runtime
 
     def commit(self, changes: Sequence[TableChange], key: str | None) -> State:
@@ -90,7 +92,7 @@ class Commits:
             transaction = self._begin(key, wanted)
             self.plan(transaction, changes)
             try:
-                version = commit_surely(self._lake, transaction, self._runtime)
+                version = commit_surely(self._lake, transaction, self._runtime, self._grouping)
             except RetryableConflict as error:
                 conflict = error
                 continue

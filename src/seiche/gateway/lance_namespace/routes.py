@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import lance_namespace as lance
@@ -247,7 +248,8 @@ class Operations:
         return lance.ListTablesResponse(tables=page, page_token=token)
 
 
-def models() -> dict[str, Any]:
+@cache
+def models() -> Mapping[str, Any]:
     """The schemas that the routes refer to, by name."""
     found: dict[str, Any] = {}
     wanted: list[type[BaseModel]] = [

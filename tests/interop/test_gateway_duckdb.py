@@ -1,0 +1,171 @@
+"""DuckDB 1.5 with its own extensions, as they are, through both gateways of a lake."""
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche import Lake, Unavailable
+from seiche.gateway.iceberg_rest import commits
+from seiche.gateway.iceberg_rest.commits import Commits
+from seiche.store import open_store
+from tests.gateway_server import Gateways, gateways
+from tests.servers import S3Server
+
+
+def extension(name: str) -> str:
+    module = importlib.import_module(f"duckdb_extension_{name}")
+    return str(next(Path(str(module.__file__)).parent.rglob("*.duckdb_extension")))
+
+
+def iceberg(servers: Gateways) -> Any:
+    connection = duckdb.connect()
+    for name in ("httpfs", "avro", "iceberg"):
+        connection.execute(f"LOAD '{extension(name)}'")
+    connection.execute(f"ATTACH 'lake' AS ice (TYPE ICEBERG, ENDPOINT '{servers.iceberg}', AUTHORIZATION_TYPE 'none')")
+    return connection
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
+    made.create_namespace("s")
+    return made
+
+
+@pytest.fixture
+def servers(lake: Lake) -> Iterator[Gateways]:
+    with gateways(lake) as made:
+        yield made
+
+
+def rows(lake: Lake, table: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in lake.table(table).to_arrow().to_pylist())
+
+
+def life(servers: Gateways) -> None:
+    lake, sql = servers.lake, iceberg(servers)
+    sql.execute("CREATE SCHEMA ice.x")
+    sql.execute("CREATE TABLE ice.s.t (id INTEGER, v VARCHAR)")
+    sql.execute("CREATE TABLE ice.s.u (id INTEGER, v VARCHAR)")
+    sql.execute("INSERT INTO ice.s.t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    sql.execute("UPDATE ice.s.t SET v = 'z' WHERE id = 2")
+    sql.execute("DELETE FROM ice.s.t WHERE id = 3")
+    assert sql.execute("SELECT * FROM ice.s.t ORDER BY id").fetchall() == [(1, "a"), (2, "z")]
+    assert rows(lake, "s.t") == [(1, "a"), (2, "z")]
+    before = lake.version
+    sql.execute("BEGIN")
+    sql.execute("INSERT INTO ice.s.t VALUES (10, 'x')")
+    sql.execute("INSERT INTO ice.s.u VALUES (10, 'x')")
+    assert lake.version == before
+    sql.execute("COMMIT")
+    assert lake.version == before + 1, "two tables, one version of the lake"
+    assert rows(lake, "s.u") == [(10, "x")]
+    sql.execute("BEGIN")
+    sql.execute("INSERT INTO ice.s.t VALUES (11, 'y')")
+    sql.execute("ROLLBACK")
+    sql.execute("CREATE TABLE ice.s.made AS SELECT 1 AS a, 2 AS b")
+    sql.execute("ALTER TABLE ice.s.made ADD COLUMN c VARCHAR")
+    assert rows(lake, "s.made") == [(1, 2, None)]
+    sql.execute("DROP TABLE ice.s.made")
+    sql.execute("DROP SCHEMA ice.x")
+    assert rows(lake, "s.t") == [(1, "a"), (2, "z"), (10, "x")]
+    assert lake.fsck().problems == ()
+
+
+def test_tables_live_through_sql(servers: Gateways) -> None:
+    life(servers)
+
+
+@pytest.mark.slow
+def test_tables_live_through_sql_in_a_bucket(seaweedfs: S3Server) -> None:
+    lake = seiche.create(seaweedfs.uri(), **seaweedfs.options)
+    lake.create_namespace("s")
+    with gateways(lake) as servers:
+        life(servers)
+
+
+def test_tables_of_version_three(servers: Gateways) -> None:
+    sql = iceberg(servers)
+    sql.execute("CREATE TABLE ice.s.t (id INTEGER) WITH ('format-version' = '3')")
+    sql.execute("INSERT INTO ice.s.t VALUES (1), (2)")
+    sql.execute("INSERT INTO ice.s.t VALUES (3)")
+    sql.execute("DELETE FROM ice.s.t WHERE id = 1")
+    assert sql.execute("SELECT * FROM ice.s.t ORDER BY id").fetchall() == [(2,), (3,)]
+    metadata = servers.ask("GET", "/v1/lake/namespaces/s/tables/t").json["metadata"]
+    assert (metadata["format-version"], metadata["next-row-id"]) == (3, 3)
+
+
+def test_a_transaction_over_two_tables_fails_as_a_whole(servers: Gateways) -> None:
+    sql, lake = iceberg(servers), servers.lake
+    for table in ("t", "u"):
+        sql.execute(f"CREATE TABLE ice.s.{table} (id INTEGER)")
+    sql.execute("BEGIN")
+    sql.execute("INSERT INTO ice.s.t VALUES (1)")
+    sql.execute("INSERT INTO ice.s.u VALUES (1)")
+    lake.table("s.u").append(pa.table({"id": pa.array([2], pa.int32())}))
+    with pytest.raises(duckdb.Error, match="main"):
+        sql.execute("COMMIT")
+    assert (rows(lake, "s.t"), rows(lake, "s.u")) == ([], [(2,)])
+
+
+@pytest.mark.parametrize("kind", ["answer", "server"])
+def test_an_answer_that_is_lost_does_not_lose_or_double_rows(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """DuckDB sends a commit again after a 500 or 503. What it wrote must be there once, and its files must be too."""
+    sql = iceberg(servers)
+    sql.execute("CREATE TABLE ice.s.t (id INTEGER)")
+    plain = Commits.commit
+    lost: list[Any] = []
+
+    def lose(self: Commits, changes: Any, key: str | None) -> Any:
+        made = plain(self, changes, key)
+        if not lost:
+            lost.append(changes)
+            raise Unavailable("the answer is lost") if kind == "answer" else RuntimeError("the server died")
+        return made
+
+    monkeypatch.setattr(commits.Commits, "commit", lose)
+    sql.execute("INSERT INTO ice.s.t VALUES (1), (2)")
+    assert lost
+    assert rows(servers.lake, "s.t") == [(1,), (2,)]
+    assert sql.execute("SELECT count(*) FROM ice.s.t").fetchall() == [(2,)]
+
+
+def test_tables_of_the_other_format_are_listed_and_refused(servers: Gateways) -> None:
+    servers.lake.create_table("s.lance", pa.schema([("i", pa.int64())]))
+    sql = iceberg(servers)
+    sql.execute("CREATE TABLE ice.s.t (id INTEGER)")
+    listed = {row[2] for row in sql.execute("SHOW ALL TABLES").fetchall()}
+    assert listed == {"lance", "t"}
+    with pytest.raises(duckdb.Error, match="Lance Namespace protocol"):
+        sql.execute("SELECT * FROM ice.s.lance")
+    identifiers = servers.ask("GET", "/v1/lake/namespaces/s/tables").json["identifiers"]
+    assert {one["name"]: one["format"] for one in identifiers} == {"lance": "lance", "t": "iceberg"}
+
+
+def attached(servers: Gateways) -> Any:
+    connection = duckdb.connect()
+    connection.execute(f"LOAD '{extension('lance')}'")
+    connection.execute(f"ATTACH 's' AS ln (TYPE LANCE, ENDPOINT '{servers.lance}')")
+    return connection
+
+
+def test_its_lance_extension_reads_and_may_not_append(servers: Gateways) -> None:
+    """It is built on a release of Lance that passes servers by when it writes; the tables do not let it."""
+    lake = servers.lake
+    table = lake.create_table("s.t", pa.schema([("i", pa.int64())]))
+    table.append(pa.table({"i": [1, 2]}))
+    assert attached(servers).execute("SELECT * FROM ln.main.t ORDER BY i").fetchall() == [(1,), (2,)]
+    table.append(pa.table({"i": [3]}))
+    connection = attached(servers)
+    assert connection.execute("SELECT count(*) FROM ln.main.t").fetchall() == [(3,)]
+    with pytest.raises(duckdb.Error, match="cannot be written by this version of Lance"):
+        connection.execute("INSERT INTO ln.main.t VALUES (4)")
+    assert rows(lake, "s.t") == [(1,), (2,), (3,)]

@@ -1,0 +1,396 @@
+"""Both commit routes: what each outcome is answered with, and that nothing is applied twice or swallowed."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche import CommitUnknown, Lake, Unavailable
+from seiche.gateway.grouping import Grouping
+from seiche.gateway.http.limits import Limits
+from seiche.gateway.iceberg_rest.commits import Commits
+from seiche.gateway.iceberg_rest.requests import request_hash, several_changes
+from seiche.store import open_store
+from tests.gateway_server import Gateways, Said, direct
+
+ROWS = pa.table({"id": [1, 2, 3]})
+ROUTES = ("one", "several")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
+    made.create_namespace("db")
+    made.create_table("db.t", ROWS.schema, format="iceberg")
+    made.create_table("db.u", ROWS.schema, format="iceberg")
+    made.create_table("db.lance", ROWS.schema)
+    return made
+
+
+@pytest.fixture
+def servers(lake: Lake) -> Gateways:
+    return direct(lake)
+
+
+def change(table: str, updates: Sequence[Any], requirements: Sequence[Any] = ()) -> dict[str, Any]:
+    return {
+        "identifier": {"namespace": ["db"], "name": table},
+        "requirements": list(requirements),
+        "updates": list(updates),
+    }
+
+
+def setting(name: str, value: str) -> dict[str, Any]:
+    return {"action": "set-properties", "updates": {name: value}}
+
+
+def post(servers: Gateways, route: str, one: dict[str, Any], **options: Any) -> Said:
+    """One change by either route; the status of success is the route's own."""
+    if route == "several":
+        said = servers.ask("POST", "/v1/lake/transactions/commit", {"table-changes": [one]}, **options)
+        assert said.status == 204 or said.status >= 400
+        return said
+    said = servers.ask("POST", f"/v1/lake/namespaces/db/tables/{one['identifier']['name']}", one, **options)
+    assert said.status == 200 or said.status >= 400
+    return said
+
+
+def properties(lake: Lake, table: str = "db.t") -> dict[str, str]:
+    return dict(lake.table(table).metadata.properties)  # type: ignore[attr-defined]
+
+
+def appended(servers: Gateways, table: str) -> dict[str, Any]:
+    """An append that PyIceberg has prepared, its files written, and not sent."""
+    transaction = servers.lake.table(f"db.{table}").to_iceberg().transaction()
+    transaction.append(ROWS)
+    updates = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in transaction._updates]
+    required = [one.model_dump(mode="json", by_alias=True) for one in transaction._requirements]
+    return change(table, updates, required)
+
+
+def test_the_hash_of_a_request_is_the_one_in_the_protocol() -> None:
+    body = {"table-changes": [{**change("orders", [setting("owner", "a")]), "anything": "else"}]}
+    assert request_hash(several_changes(body)) == "-1XunVp40CF-57cyM3ShJv-KTvyGAbYarcTK5rDnFbU"
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_commit_is_applied(servers: Gateways, route: str) -> None:
+    before = servers.lake.version
+    said = post(servers, route, change("t", [setting("a", "1")]))
+    assert properties(servers.lake)["a"] == "1"
+    assert servers.lake.version == before + 1
+    if route == "one":
+        assert said.json["metadata"]["properties"]["a"] == "1"
+        assert said.json["metadata-location"] == servers.lake.table("db.t").metadata_location  # type: ignore[attr-defined]
+    else:
+        assert said.body == b""
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("unknown requirement", change("t", [setting("a", "1")], [{"type": "assert-weather"}])),
+    ("unknown action", change("t", [{"action": "do-magic"}])),
+    ("no type", change("t", [setting("a", "1")], [{}])),
+    ("encryption", change("t", [{"action": "add-encryption-key", "encryption-key": {}}])),
+    ("ref without name", change("t", [], [{"type": "assert-ref-snapshot-id", "snapshot-id": None}])),
+    ("snapshot without id", change("t", [{"action": "add-snapshot", "snapshot": {}}])),
+    ("negative snapshot", change("t", [{"action": "add-snapshot", "snapshot": {"snapshot-id": -1}}])),
+    ("no snapshots to remove", change("t", [{"action": "remove-snapshots", "snapshot-ids": []}])),
+    (
+        "main as a tag",
+        change("t", [{"action": "set-snapshot-ref", "ref-name": "main", "type": "tag", "snapshot-id": 1}]),
+    ),
+    ("an impossible schema", change("t", [{"action": "set-current-schema", "schema-id": 77}])),
+    ("a lance table", change("lance", [setting("a", "1")])),
+    ("requirements no list", {**change("t", []), "requirements": "x"}),
+]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("body", [one for _, one in WRONG], ids=[name for name, _ in WRONG])
+def test_what_cannot_be_right_is_refused_before_anything_begins(
+    servers: Gateways, route: str, body: dict[str, Any]
+) -> None:
+    before = servers.lake.version
+    for _ in range(2):
+        assert post(servers, route, body).error == (400, "ValidationException")
+    assert servers.lake.version == before
+
+
+def test_a_request_to_several_tables_has_to_be_one(servers: Gateways) -> None:
+    path, once = "/v1/lake/transactions/commit", change("t", [setting("a", "1")])
+    body: Any
+    for body in ({}, {"table-changes": []}, {"table-changes": [once, once]}, {"table-changes": [{}]}, b"[", b"[1]"):
+        assert servers.ask("POST", path, body).error == (400, "ValidationException")
+    other = {**once, "identifier": {"namespace": ["db"], "name": "u"}}
+    assert servers.ask("POST", "/v1/lake/namespaces/db/tables/t", other).error == (400, "ValidationException")
+    assert "a" not in properties(servers.lake)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_table_that_does_not_exist(servers: Gateways, route: str) -> None:
+    assert post(servers, route, change("no", [setting("a", "1")])).error == (404, "NoSuchTableException")
+
+
+STALE = {
+    "uuid": {"type": "assert-table-uuid", "uuid": "00000000-0000-4000-8000-000000000000"},
+    "ref": {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1},
+    "schema": {"type": "assert-current-schema-id", "current-schema-id": 9},
+    "field": {"type": "assert-last-assigned-field-id", "last-assigned-field-id": 99},
+    "partition": {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": 1},
+    "spec": {"type": "assert-default-spec-id", "default-spec-id": 5},
+    "order": {"type": "assert-default-sort-order-id", "default-sort-order-id": 5},
+    "create": {"type": "assert-create"},
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("requirement", STALE.values(), ids=STALE.keys())
+@pytest.mark.parametrize("updates", [[setting("a", "1")], []], ids=["changing", "only requiring"])
+def test_a_requirement_that_does_not_hold(
+    servers: Gateways, route: str, requirement: dict[str, Any], updates: list[Any]
+) -> None:
+    before = servers.lake.version
+    assert post(servers, route, change("t", updates, [requirement])).error == (409, "CommitFailedException")
+    assert servers.lake.version == before
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_same_key_for_another_request(servers: Gateways, route: str) -> None:
+    headers = {"Idempotency-Key": "0199-1"}
+    assert post(servers, route, change("t", [setting("a", "1")]), headers=headers).status < 300
+    said = post(servers, route, change("t", [setting("a", "2")]), headers=headers)
+    assert said.error == (409, "CommitFailedException")
+    assert properties(servers.lake)["a"] == "1"
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception, *, after: bool) -> None:
+    """The next commit fails so, before or after it took effect."""
+    plain = Grouping.commit
+    failures = [error]
+
+    def commit(self: Grouping, transaction: Any) -> int:
+        if failures and not after:
+            raise failures.pop()
+        version = plain(self, transaction)
+        if failures:
+            raise failures.pop()
+        return version
+
+    monkeypatch.setattr(Grouping, "commit", commit)
+
+
+LOST = [Unavailable("no answer"), CommitUnknown("no answer"), RuntimeError("a defect")]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+def test_what_was_applied_is_never_answered_with_an_error(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch, route: str, error: Exception
+) -> None:
+    failing(monkeypatch, error, after=True)
+    assert post(servers, route, change("t", [setting("a", "1")])).status in (200, 204)
+    assert properties(servers.lake)["a"] == "1"
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+def test_what_was_not_applied_is_settled_and_then_said(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch, route: str, error: Exception
+) -> None:
+    failing(monkeypatch, error, after=False)
+    body = change("t", [setting("a", "1")])
+    assert post(servers, route, body).error == (503, "CommitStateUnknownException")
+    assert "a" not in properties(servers.lake)
+    assert post(servers, route, body).status < 300, "the same again is a new attempt"
+    assert properties(servers.lake)["a"] == "1"
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_what_cannot_be_found_out_is_unknown(servers: Gateways, monkeypatch: pytest.MonkeyPatch, route: str) -> None:
+    failing(monkeypatch, CommitUnknown("no answer"), after=True)
+
+    def silent(_: Lake, transaction_id: str) -> Any:
+        raise Unavailable("storage is silent")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lake, "settle", silent)
+        said = post(servers, route, change("t", [setting("a", "1")]))
+    assert said.error == (502, "CommitStateUnknownException")
+    assert "Retry-After" not in said.headers
+    before = servers.lake.version
+    assert post(servers, route, change("t", [setting("a", "1")])).status < 300, "a client that asks again is told"
+    assert servers.lake.version == before
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_defect_on_a_commit_route_is_unknown(servers: Gateways, monkeypatch: pytest.MonkeyPatch, route: str) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Commits, "commit", broken)
+    said = post(servers, route, change("t", [setting("a", "1")]))
+    assert said.error == (500, "CommitStateUnknownException")
+    assert "defect" not in said.body.decode()
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_what_takes_too_long_is_unknown(lake: Lake, monkeypatch: pytest.MonkeyPatch, route: str) -> None:
+    asked, go, plain = threading.Event(), threading.Event(), Grouping.commit
+
+    def slow(self: Grouping, transaction: Any) -> int:
+        asked.set()
+        assert go.wait(60)
+        return plain(self, transaction)
+
+    monkeypatch.setattr(Grouping, "commit", slow)
+    said = post(direct(lake, limits=Limits(seconds=0.2)), route, change("t", [setting("a", "1")]))
+    assert asked.is_set()
+    go.set()
+    assert said.error == (504, "CommitStateUnknownException")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_request_that_is_repeated_is_applied_once(servers: Gateways, route: str) -> None:
+    body = appended(servers, "t")
+    assert post(servers, route, body).status < 300
+    before = servers.lake.version
+    assert post(servers, route, body).status < 300
+    assert servers.lake.version == before
+    servers.lake.table("db.t").append(ROWS)
+    before = servers.lake.version
+    assert post(servers, route, body).status < 300, "its snapshot is still there, below another"
+    assert servers.lake.version == before
+    assert servers.lake.table("db.t").to_arrow().num_rows == 6
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_request_that_is_meant_again_is_not_swallowed(servers: Gateways, route: str) -> None:
+    for value in ("1", "2", "1", "2", "1"):
+        assert post(servers, route, change("t", [setting("a", value)])).status < 300
+        assert properties(servers.lake)["a"] == value
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_key_makes_a_repetition_one_whatever_happened_since(servers: Gateways, route: str) -> None:
+    first = change("t", [setting("a", "1")])
+    headers = {"Idempotency-Key": "0199-2"}
+    assert post(servers, route, first, headers=headers).status < 300
+    assert post(servers, route, change("t", [setting("a", "2")])).status < 300
+    assert post(servers, route, first, headers=headers).status < 300
+    assert properties(servers.lake)["a"] == "2"
+    unknown = change("t", [{"action": "do-magic"}])
+    assert post(servers, route, unknown, headers=headers).error == (400, "ValidationException")
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_several_tables_change_together_or_not_at_all(servers: Gateways, stale: bool) -> None:
+    changes = [appended(servers, "t"), appended(servers, "u")]
+    if stale:
+        servers.lake.table("db.u").append(ROWS)
+    before = servers.lake.version
+    said = servers.ask("POST", "/v1/lake/transactions/commit", {"table-changes": changes})
+    rows = [servers.lake.table(name).to_arrow().num_rows for name in ("db.t", "db.u")]
+    if stale:
+        assert said.error == (409, "CommitFailedException")
+        assert (rows, servers.lake.version) == ([0, 3], before)
+    else:
+        assert said.status == 204
+        assert (rows, servers.lake.version) == ([3, 3], before + 1)
+
+
+def test_a_table_that_is_only_required_is_watched_until_the_commit(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another commits to it after the requirements were checked."""
+    lake, plain = servers.lake, Grouping.commit
+    uuid = str(lake.table("db.u").metadata.table_uuid)  # type: ignore[attr-defined]
+    required = [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}]
+    body = {"table-changes": [change("t", [setting("a", "1")]), change("u", [], required)]}
+    raced: list[str] = []
+
+    def late(self: Grouping, transaction: Any) -> int:
+        if not raced:
+            raced.append(uuid)
+            lake.table("db.u").append(ROWS)
+        return plain(self, transaction)
+
+    monkeypatch.setattr(Grouping, "commit", late)
+    assert servers.ask("POST", "/v1/lake/transactions/commit", body).error == (409, "CommitFailedException")
+    assert raced
+    assert "a" not in properties(lake)
+
+
+def test_a_table_is_made_inside_a_commit_to_several(servers: Gateways) -> None:
+    """Staged first, as clients do; the system that the protocol comes from cannot do it."""
+    schema = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+    new = {"name": "made", "schema": schema, "stage-create": True}
+    staged = servers.ask("POST", "/v1/lake/namespaces/db/tables", new).json
+    assert "metadata-location" not in staged
+    assert servers.ask("HEAD", "/v1/lake/namespaces/db/tables/made").status == 404
+    metadata = staged["metadata"]
+    updates = [
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": metadata["location"]},
+    ]
+    body = {"table-changes": [change("made", updates, [{"type": "assert-create"}]), change("t", [setting("a", "1")])]}
+    before = servers.lake.version
+    assert servers.ask("POST", "/v1/lake/transactions/commit", body).status == 204
+    assert servers.lake.version == before + 1
+    assert servers.ask("POST", "/v1/lake/transactions/commit", body).status == 204, "asked again"
+    assert servers.lake.version == before + 1
+    loaded = servers.ask("GET", "/v1/lake/namespaces/db/tables/made").json
+    assert loaded["metadata"]["table-uuid"] == metadata["table-uuid"]
+
+
+def test_many_clients_commit_with_few_roots(servers: Gateways, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who wait while another commits are decided together."""
+    from seiche.lake.commit import Committer
+
+    lake, plain = servers.lake, Committer.commit_group
+    entered, go, sizes = threading.Event(), threading.Event(), []
+
+    def slow(self: Committer, intents: Any) -> Any:
+        sizes.append(len(intents))
+        if len(sizes) == 1:
+            entered.set()
+            assert go.wait(60)
+        return plain(self, intents)
+
+    monkeypatch.setattr(Committer, "commit_group", slow)
+    waiting = threading.Semaphore(0)
+    queued = Grouping.commit
+
+    def counted(self: Grouping, transaction: Any) -> int:
+        waiting.release()
+        return queued(self, transaction)
+
+    monkeypatch.setattr(Grouping, "commit", counted)
+    before, said = lake.version, []
+    threads = [
+        threading.Thread(
+            target=lambda key: said.append(post(servers, "one", change("t", [setting(key, "1")]))), args=(f"k{n}",)
+        )
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        assert waiting.acquire(timeout=60)
+    assert entered.wait(60)
+    go.set()
+    for thread in threads:
+        thread.join(60)
+    assert {one.status for one in said} == {200}
+    assert {f"k{n}" for n in range(8)} <= properties(lake).keys()
+    assert lake.version - before < 8, f"groups of {sizes}"
