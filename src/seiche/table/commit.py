@@ -64,10 +64,10 @@ class Committer:
                 if earlier := pending.check_against(newest):
                     return Commit(earlier.load(), earlier.transaction, attempt)
                 ready, manifest = pending.build()
-                encoded = ready.encode()
-                if ready.file_name != written:
-                    self._write_transaction(ready, encoded)
-                    written = ready.file_name
+                encoded, name = ready.encode(), ready.file_name
+                if name != written:
+                    self._write_transaction(name, encoded)
+                    written = name
                 if self._claim(manifest, ready, encoded):
                     self.versions.announce(manifest.version)
                     return Commit(manifest, ready, attempt)
@@ -82,17 +82,17 @@ class Committer:
             newest = self.versions.newest()
             raise self._taken(newest)
         manifest, encoded = build(empty, transaction, runtime=self.runtime), transaction.encode()
-        self._write_transaction(transaction, encoded)
+        self._write_transaction(transaction.file_name, encoded)
         if not self._claim(manifest, transaction, encoded):
             raise self._taken(manifest.version)
         self.versions.announce(manifest.version)
         return Commit(manifest, transaction, 1)
 
-    def _write_transaction(self, transaction: Transaction, encoded: bytes) -> None:
+    def _write_transaction(self, name: str, encoded: bytes) -> None:
         """The copy that stands beside the inline one. Older readers want it; nothing here depends on it."""
         # The name holds the transaction's uuid: if something is there already, it is ours.
         with suppress(AlreadyExists, CommitUnknown):
-            self.versions.store.put_if_absent(f"_transactions/{transaction.file_name}", encoded, durable=False)
+            self.versions.store.put_if_absent(f"_transactions/{name}", encoded, durable=False)
 
     def _claim(self, manifest: Manifest, transaction: Transaction, encoded: bytes) -> bool:
         """Try to make this manifest its version: `True` if it is, `False` if somebody else has that version.

@@ -21,7 +21,7 @@ class Manifest:
     value, because it is part of the file and changes with it.
     """
 
-    __slots__ = ("_header", "_index_section", "_indices", "_source", "fragments")
+    __slots__ = ("_index_section", "_indices", "_source", "fragments", "header")
 
     def __init__(
         self,
@@ -35,7 +35,8 @@ class Manifest:
 
         `source` is the file that it was read from, for errors that show up later.
         """
-        self._header = header
+        # Everything but fragments and indices. For reading only.
+        self.header = header
         self._source = source
         self.fragments = fragments
         self._indices: tuple[pb.IndexMetadata, ...] | None
@@ -46,15 +47,10 @@ class Manifest:
             self._indices = tuple(indices)
             self._index_section = pb.IndexSection(indices=self._indices).SerializeToString()
 
-    @property
-    def header(self) -> pb.Manifest:
-        """Everything but fragments and indices. For reading only."""
-        return self._header
-
     def copy_header(self) -> pb.Manifest:
         """A header of one's own to change."""
         copy = pb.Manifest()
-        copy.CopyFrom(self._header)
+        copy.CopyFrom(self.header)
         return copy
 
     @property
@@ -74,21 +70,21 @@ class Manifest:
 
     @property
     def version(self) -> int:
-        return self._header.version
+        return self.header.version
 
     @property
     def timestamp(self) -> datetime:
         """When the writer says it made this version."""
         try:
-            return self._header.timestamp.ToDatetime(tzinfo=UTC)
+            return self.header.timestamp.ToDatetime(tzinfo=UTC)
         except (ValueError, OverflowError) as error:
             raise self._broken(f"the timestamp is not a time: {error}") from error
 
     @property
     def max_fragment_id(self) -> int:
         """The largest fragment id ever given out, -1 if none."""
-        if self._header.HasField("max_fragment_id"):
-            return max(self._header.max_fragment_id, self.fragments.last_id)
+        if self.header.HasField("max_fragment_id"):
+            return max(self.header.max_fragment_id, self.fragments.last_id)
         # Writers may leave the counter out, and pylance then takes the largest id in use. Those who did also left
         # fragments in any order, and only decoding them puts the largest last.
         self.fragments.decoded()
@@ -96,7 +92,7 @@ class Manifest:
 
     @property
     def has_stable_row_ids(self) -> bool:
-        return bool(self._header.reader_feature_flags & STABLE_ROW_IDS)
+        return bool(self.header.reader_feature_flags & STABLE_ROW_IDS)
 
     def _broken(self, problem: str) -> Corrupt:
         where = f"{self._source}, version {self.version}" if self._source else f"version {self.version}"
@@ -104,13 +100,13 @@ class Manifest:
             f"{where}: {problem}",
             remedy="The manifest is damaged. Restore the file from a copy, or open an older version.",
             path=self._source,
-            offset=self._header.index_section,
+            offset=self.header.index_section,
         )
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Manifest)
-            and self._header == other._header
+            and self.header == other.header
             and self.fragments == other.fragments
             and self.indices == other.indices
         )
