@@ -24,7 +24,8 @@ from lance.fragment import FragmentMetadata
 
 import seiche
 from bench import commit as plain
-from bench.lake import Report, folder, prepared
+from bench._folders import folder
+from bench.lake import Report, prepared
 from bench.report import Table
 from seiche.lake.transaction import Transaction
 from seiche.store.prefix import below

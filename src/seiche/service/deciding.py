@@ -166,13 +166,16 @@ class Decider:
         answers: dict[str, Answer] = {}
         ready = [plan for plan in plans if self._is_ready(plan, answers)]
         joined = [plan for plan in ready if plan.appends]
-        intents = [] if not joined else list(self._joined(joined, answers))
-        alone = [plan for plan in ready if not plan.appends]
-        for plan in alone:
+        intents: list[tuple[Intent, list[Plan]]] = []
+        for plan in ready:
+            if plan.appends:
+                continue
             try:
                 intents.append((intent_of(plan, self.lake), [plan]))
             except SeicheError as error:
                 answers[plan.id] = Answer(error=error)
+        # Appends last: nearly nothing is in their way, whereas they are in the way of whoever expects a version.
+        intents += self._joined(joined, answers) if joined else ()
         again = self._put(intents, answers)
         if again:
             self._put([pair for plan in again for pair in self._joined([plan], answers)], answers)
@@ -253,13 +256,13 @@ class Decider:
         state = self.lake.states.known
         given = verdict(answer.error, plan.wanted, state, now)
         status = self.lake.status(record.id)
+        if status.outcome == "aborted":
+            return Decided(record.became(State.ABORTED, now))
         if status.outcome == "undecided" and given.state is State.APPLY_FAILED_CONFLICT and record.attempts > 1:
             # Another server may be about to apply it, having seen less: only a root makes this answer true.
             status = self.lake.settle(record.id)
         if status.outcome == "committed":
             return Decided(record.became(State.APPLIED, now, lake_version=status.version or 0))
-        if status.outcome == "aborted" and given.state is not State.APPLY_FAILED_CONFLICT:
-            return Decided(record.became(State.ABORTED, now))
         first = next(iter(given.errors.values()))
         failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
         return Decided(failed, errors=given.errors)

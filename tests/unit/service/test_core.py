@@ -1,0 +1,474 @@
+"""The calls of the protocol: what they do, what they refuse, and what they say."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seiche import IncompatibleConflict, InvalidInput, Lake, RetryableConflict, Unavailable
+from seiche.service.blobs import blob_uri, delete_uri
+from seiche.service.changes import Change, pointer_key
+from seiche.service.core import LONGEST_TTL, RESERVED, Service, Settings
+from seiche.service.states import State
+from seiche.table.operations import Append, Restore
+from tests.service_lake import (
+    SCHEMA,
+    appending,
+    defining,
+    definition,
+    make_service,
+    numbers_in,
+    overwriting,
+    payload,
+    rows,
+    shifted,
+)
+
+ORDERS = "lake.shop.orders"
+ICEBERG = json.dumps(
+    {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "a", "required": False, "type": "long"}]}
+)
+
+
+def prepared(service: Service, *changes: Change) -> str:
+    tx = service.begin().id
+    service.prepare(tx, changes)
+    return tx
+
+
+def refusal(caught: pytest.ExceptionInfo[Any]) -> str:
+    return str(caught.value.reason)
+
+
+def test_a_commit_is_applied_and_holds_nothing(service: Service, lake: Lake) -> None:
+    """Scenario 1."""
+    tx = prepared(service, appending(lake, "shop.orders", numbers=[1, 2]))
+    done = service.commit(tx)
+    assert done.state is State.APPLIED
+    assert done.lake_version == lake.version == lake.status(tx).version
+    assert service.intents(tx) == []
+    assert numbers_in(lake) == [1, 2]
+
+
+def test_several_tables_change_with_one_version(service: Service, lake: Lake) -> None:
+    """Scenario 2: one new version of each, however many intents there are."""
+    before = lake.version
+    tx = prepared(service, appending(lake, "shop.orders"), appending(lake, "shop.stock"), appending(lake, "shop.carts"))
+    assert service.commit(tx).state is State.APPLIED
+    assert lake.version == before + 1
+    assert [lake.table(name).version for name in ("shop.orders", "shop.stock", "shop.carts")] == [2, 2, 2]
+
+
+def test_a_failure_that_may_pass_keeps_intents_and_says_why(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenarios 3 and 6: from there a new commit can be applied."""
+    tx = prepared(service, appending(lake, "shop.orders"))
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "decide_group", raising(Unavailable("the storage is away")))
+        failed = service.commit(tx)
+    assert failed.state is State.APPLY_FAILED_RETRYABLE
+    assert (failed.error_code, failed.error_message) == ("UNAVAILABLE", "the storage is away")
+    (kept,) = service.intents(tx)
+    assert kept.error is not None
+    assert kept.error.code == "UNAVAILABLE"
+    assert service.commit(tx).state is State.APPLIED
+    assert numbers_in(lake) == [0]
+
+
+def raising(error: Exception) -> Any:
+    def act(*_: object, **__: object) -> None:
+        raise error
+
+    return act
+
+
+def test_a_failure_after_somebody_else_applied_it_is_none(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenarios 4, 5 and 8: the tree is asked before a failure is recorded."""
+    tx = prepared(service, appending(lake, "shop.orders"))
+    real = lake.decide_group
+
+    def applied_but_lost(intents: Any) -> Any:
+        real(intents)
+        raise Unavailable("the answer was lost")
+
+    monkeypatch.setattr(lake, "decide_group", applied_but_lost)
+    done = service.commit(tx)
+    assert (done.state, done.lake_version) == (State.APPLIED, lake.version)
+    assert numbers_in(lake) == [0]
+
+
+def test_a_moved_version_is_a_conflict_with_both_versions(service: Service, lake: Lake) -> None:
+    """Scenarios 7 and 36: neither rename happens."""
+    tx = prepared(service, defining(lake, "shop.orders", "a"), defining(lake, "shop.stock", "b"))
+    lake.rename_table("shop.stock", "shop.elsewhere")
+    done = service.commit(tx)
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "EXPECTED_VERSION_MISMATCH")
+    errors = {one.target: one.error for one in service.intents(tx)}
+    stock = errors[pointer_key("default", lake.table("shop.elsewhere").row.id)]
+    assert stock is not None
+    assert (stock.expected_version, stock.actual_version) == (1, 2)
+    assert stock.at > 0
+    assert [name[-1] for name in lake.tables("shop")] == ["carts", "elsewhere", "orders"]
+    assert service.commit(tx).state is State.APPLY_FAILED_CONFLICT, "the same each time"
+
+
+def test_the_version_of_a_definition_is_captured_when_it_is_prepared(service: Service, lake: Lake) -> None:
+    """Scenario 11; operations of Lance leave it to the matrix."""
+    renaming = prepared(service, defining(lake, "shop.orders", "a"))
+    assert [one.expected_version for one in service.intents(renaming)] == [1]
+    adding = prepared(service, appending(lake, "shop.stock"))
+    assert [one.expected_version for one in service.intents(adding)] == [None]
+
+
+def test_a_precondition_is_strict(service: Service, lake: Lake) -> None:
+    change = appending(lake, "shop.orders")
+    with pytest.raises(RetryableConflict) as caught:
+        prepared(service, replace(change, expected_version=7))
+    assert refusal(caught) == "precondition.version"
+    tx = prepared(service, replace(change, expected_version=1))
+    lake.table("shop.orders").append([{"writer": 1, "number": 9}])
+    done = service.commit(tx)
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "EXPECTED_VERSION_MISMATCH")
+    assert numbers_in(lake) == [9]
+
+
+def test_preparing_again_is_compared_not_checked_again(service: Service, lake: Lake) -> None:
+    """Scenario 13: also when the table has moved since."""
+    change = defining(lake, "shop.orders", "a")
+    tx = prepared(service, change)
+    before = service.get(tx)
+    lake.rename_table("shop.orders", "shop.moved")
+    assert service.prepare(tx, [change]) == before
+    with pytest.raises(InvalidInput) as caught:
+        service.prepare(tx, [appending(lake, "shop.stock")])
+    assert refusal(caught) == "prepare.mismatch"
+
+
+def test_a_table_is_deleted_by_its_sentinel(service: Service, lake: Lake) -> None:
+    """Scenarios 14, 15 and 27: id and name go together."""
+    tx = service.begin().id
+    table = lake.table("shop.orders").row.id
+    uri = delete_uri("default", tx, pointer_key("default", table))
+    service.prepare(tx, [Change(table_id=table, blob_uri=uri)])
+    assert service.commit(tx).state is State.APPLIED
+    assert ("shop", "orders") not in lake.tables("shop")
+    assert lake.state().key_of(table) is None
+    with pytest.raises(InvalidInput) as caught:
+        prepared(service, Change(table_id=table, blob_uri=uri))
+    assert refusal(caught) == "table.not-found"
+
+
+def test_a_sentinel_is_for_one_transaction_and_target(service: Service, lake: Lake) -> None:
+    tx = service.begin().id
+    orders, stock = (lake.table(f"shop.{name}").row.id for name in ("orders", "stock"))
+    for other in (
+        delete_uri("default", tx, pointer_key("default", stock)),
+        delete_uri("default", "other", pointer_key("default", orders)),
+        delete_uri("other", tx, pointer_key("default", orders)),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            service.prepare(tx, [Change(table_id=orders, blob_uri=other)])
+        assert refusal(caught) == "blob.scope"
+
+
+def test_expiry_leaves_a_conflict_alone(lake: Lake, tmp_path: Path) -> None:
+    """Scenario 16."""
+    runtime, clock = shifted()
+    service = make_service(lake, tmp_path, runtime=runtime)
+    tx = prepared(service, defining(lake, "shop.orders", "a"))
+    lake.rename_table("shop.orders", "shop.b")
+    service.commit(tx)
+    clock.later = timedelta(hours=1)
+    assert service.sweep() == 0
+    assert service.commit(tx).state is State.APPLY_FAILED_CONFLICT
+    service.close()
+
+
+def test_the_sweep_ends_what_is_overdue(lake: Lake, tmp_path: Path) -> None:
+    """Scenario 40, for what is undecided."""
+    runtime, clock = shifted()
+    service = make_service(lake, tmp_path, runtime=runtime)
+    tx, other = prepared(service, defining(lake, "shop.orders", "a")), service.begin(ttl=3600).id
+    clock.later = timedelta(seconds=601)
+    assert service.sweep() == 1
+    assert service.get(tx).state is State.ABORTED
+    assert service.get(other).state is State.OPEN
+    assert service.intents(tx) == []
+    service.close()
+
+
+def test_a_reserved_id_is_the_same_each_time(service: Service, lake: Lake) -> None:
+    """Scenario 19, and the table that is made under it."""
+    tx = service.begin().id
+    table = service.reserve(tx, "lake.shop.fresh")
+    assert service.reserve(tx, "lake.shop.fresh") == table
+    assert service.get(tx).properties == {RESERVED + "shop.fresh": table}
+    made = definition(table, "fresh", "shop", ICEBERG, owner="me")
+    service.prepare(tx, [Change(table_id=table, table=made)])
+    assert service.reserve(tx, "lake.shop.fresh") == table
+    with pytest.raises(InvalidInput):
+        service.reserve(tx, "lake.shop.other")
+    assert service.commit(tx).state is State.APPLIED
+    row = lake.table("shop.fresh").row
+    assert (row.id, dict(row.properties)) == (table, {"owner": "me"})
+    assert lake.table("shop.fresh").schema.names == ["a"]
+
+
+def test_two_creates_of_one_name_have_one_winner(service: Service, lake: Lake) -> None:
+    """Scenario 62: the loser's id is never found."""
+    ids = []
+    for _ in range(2):
+        tx = service.begin().id
+        table = service.reserve(tx, "lake.shop.fresh")
+        service.prepare(tx, [Change(table_id=table, table=definition(table, "fresh", "shop", ICEBERG))])
+        ids.append((tx, table))
+    (first, winner), (second, loser) = ids
+    assert service.commit(first).state is State.APPLIED
+    lost = service.commit(second)
+    assert (lost.state, lost.error_code) == (State.APPLY_FAILED_CONFLICT, "NAME_POINTER_CONFLICT")
+    (noted,) = service.intents(second)
+    assert noted.error is not None
+    assert noted.error.conflict_owner == winner
+    assert lake.state().key_of(loser) is None
+
+
+def test_no_intents_means_no_commit(service: Service, lake: Lake) -> None:
+    """Scenario 21: what is missing is not taken for nothing to do."""
+    tx = prepared(service, appending(lake, "shop.orders"))
+    service.store.database.transact(lambda one: one.run("DELETE FROM seiche_intents WHERE tx = ?", (tx,)))
+    done = service.commit(tx)
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_RETRYABLE, "EMPTY_TRANSACTION")
+    assert numbers_in(lake) == []
+
+
+def test_too_many_operations(lake: Lake, tmp_path: Path) -> None:
+    """Scenario 22: refused when it is prepared, not when it is committed."""
+    service = make_service(lake, tmp_path, settings=Settings(max_operations=2))
+    changes = [appending(lake, f"shop.{name}") for name in ("orders", "stock", "carts")]
+    with pytest.raises(InvalidInput) as caught:
+        prepared(service, *changes)
+    assert refusal(caught) == "POINTER_TXN_TOO_LARGE"
+    assert service.commit(prepared(service, *changes[:2])).state is State.APPLIED
+    service.close()
+
+
+def test_a_target_once(service: Service, lake: Lake) -> None:
+    """Scenario 23, by name and by id."""
+    by_name = appending(lake, "shop.orders")
+    by_id = Change(table_id=lake.table("shop.orders").row.id, payload=by_name.payload)
+    with pytest.raises(InvalidInput) as caught:
+        prepared(service, by_name, by_id)
+    assert refusal(caught) == "target.duplicate"
+
+
+def test_a_definition_of_another_table(service: Service, lake: Lake) -> None:
+    """Scenario 25."""
+    wrong = defining(lake, "shop.orders", "a").table
+    with pytest.raises(InvalidInput) as caught:
+        prepared(service, Change(table_id=lake.table("shop.stock").row.id, table=wrong))
+    assert refusal(caught) == "TABLE_INTENT_TARGET_MISMATCH"
+
+
+def test_a_name_that_another_table_has(service: Service, lake: Lake) -> None:
+    """Scenarios 28, 33 and 37: a conflict that names the owner, and nothing is applied."""
+    tx = prepared(service, defining(lake, "shop.orders", "taken"), appending(lake, "shop.stock"))
+    lake.run(lambda other: other.create_table("shop.taken", SCHEMA))
+    done = service.commit(tx)
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "NAME_POINTER_CONFLICT")
+    assert {one.error.conflict_owner for one in service.intents(tx) if one.error} == {lake.table("shop.taken").row.id}
+    assert numbers_in(lake, "shop.stock") == []
+
+
+def test_a_view_has_its_name_too(service: Service, lake: Lake) -> None:
+    """Scenario 33."""
+    lake.run(lambda other: other.create_view("shop.taken", "SELECT 1"))
+    done = service.commit(prepared(service, defining(lake, "shop.orders", "taken")))
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "NAME_POINTER_CONFLICT")
+
+
+def test_renames_happen_together(service: Service, lake: Lake) -> None:
+    """Scenarios 34 and 35."""
+    tx = prepared(service, defining(lake, "shop.orders", "a"), defining(lake, "shop.stock", "b"))
+    assert service.commit(tx).state is State.APPLIED
+    assert service.get(tx).state is State.APPLIED
+    assert [name[-1] for name in lake.tables("shop")] == ["a", "b", "carts"]
+
+
+def test_a_table_moves_to_another_namespace(service: Service, lake: Lake) -> None:
+    lake.create_namespace("attic")
+    tx = prepared(service, defining(lake, "shop.orders", "orders", "attic", kept="yes"))
+    assert service.commit(tx).state is State.APPLIED
+    assert dict(lake.table("attic.orders").row.properties) == {"kept": "yes"}
+
+
+def test_an_exclusive_target_is_locked(service: Service, lake: Lake) -> None:
+    """Scenario 38; appends do not wait for each other."""
+    first = prepared(service, defining(lake, "shop.orders", "a"))
+    with pytest.raises(RetryableConflict) as caught:
+        prepared(service, defining(lake, "shop.orders", "b"))
+    assert (refusal(caught), caught.value.owner) == ("target.locked", first)
+    prepared(service, appending(lake, "shop.orders"))
+    service.abort(first)
+    prepared(service, defining(lake, "shop.orders", "b"))
+
+
+def test_appends_that_were_prepared_together_are_all_applied(service: Service, lake: Lake) -> None:
+    all_of_them = [prepared(service, appending(lake, "shop.orders", numbers=[number])) for number in range(4)]
+    assert {service.commit(tx).state for tx in all_of_them} == {State.APPLIED}
+    assert numbers_in(lake) == [0, 1, 2, 3]
+
+
+def test_the_matrix_decides_about_operations(service: Service, lake: Lake) -> None:
+    tx = prepared(service, appending(lake, "shop.orders", numbers=[1]))
+    other = prepared(service, overwriting(lake, "shop.orders"))
+    assert service.commit(other).state is State.APPLIED
+    done = service.commit(tx)
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "INCOMPATIBLE_CONFLICT")
+    assert numbers_in(lake) == []
+
+
+def test_a_key_gives_the_transaction_as_it_is_now(service: Service, lake: Lake) -> None:
+    """Scenario 42, for begin."""
+    first = service.begin(key="k", properties={"a": "b"})
+    assert service.begin(key=" k ", properties={"a": "b"}) == first
+    assert service.begin().id != first.id
+    service.abort(first.id)
+    assert service.begin(key="k", properties={"a": "b"}).state is State.ABORTED
+    with pytest.raises(IncompatibleConflict) as caught:
+        service.begin(key="k", properties={"a": "c"})
+    assert (refusal(caught), caught.value.op, caught.value.key) == ("idempotency.mismatch", "BeginTransaction", "k")
+
+
+def test_a_key_of_a_prepare_and_of_a_commit(service: Service, lake: Lake) -> None:
+    """Scenario 42, for the others: replayed without running."""
+    change = appending(lake, "shop.orders")
+    tx = service.begin().id
+    done = service.prepare(tx, [change], key="p")
+    assert service.prepare(tx, [change], key="p") == done
+    with pytest.raises(IncompatibleConflict):
+        service.prepare(tx, [appending(lake, "shop.stock")], key="p")
+    service.commit(tx, key="c")
+    assert service.commit(tx, key="c").state is State.APPLIED
+    assert service.prepare(tx, [change], key="p").state is State.APPLIED, "as it is now"
+    with pytest.raises(IncompatibleConflict):
+        service.commit(service.begin().id, key="c")
+    assert numbers_in(lake) == [0]
+
+
+def test_a_key_is_not_used_up_by_a_failure_that_may_pass(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tx = prepared(service, appending(lake, "shop.orders"))
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "decide_group", raising(Unavailable("away")))
+        assert service.commit(tx, key="c").state is State.APPLY_FAILED_RETRYABLE
+    assert service.commit(tx, key="c").state is State.APPLIED
+
+
+def test_a_refused_request_gives_its_key_back(service: Service, lake: Lake) -> None:
+    tx = service.begin().id
+    with pytest.raises(InvalidInput):
+        service.prepare(tx, [], key="p")
+    assert service.prepare(tx, [appending(lake, "shop.orders")], key="p").state is State.PREPARED
+
+
+@pytest.mark.parametrize("ttl", [-1.0, 0.5, LONGEST_TTL + 1, float("nan"), float("inf")])
+def test_how_long_a_transaction_may_live(service: Service, ttl: float) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        service.begin(ttl=ttl)
+    assert refusal(caught) == "ttl.out-of-range"
+
+
+def test_the_default_is_ten_minutes(service: Service) -> None:
+    made = service.begin()
+    assert made.expires - made.created == 600_000
+    made = service.begin(ttl=5)
+    assert made.expires - made.created == 5_000
+
+
+def test_a_blob_of_an_earlier_transaction_can_be_named(service: Service, lake: Lake) -> None:
+    change = appending(lake, "shop.orders", numbers=[7])
+    earlier = prepared(service, change)
+    assert change.payload is not None
+    uri = blob_uri("default", earlier, change.payload)
+    service.abort(earlier)
+    tx = prepared(service, Change(table_name="lake.shop.orders", blob_uri=uri))
+    assert service.commit(tx).state is State.APPLIED
+    assert numbers_in(lake) == [7]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (Change(), "target.missing"),
+        (Change(table_name=ORDERS), "payload.missing"),
+        (Change(table_name=ORDERS, payload=b"x", blob_uri="y"), "payload.missing"),
+        (Change(table_name="lake.shop.nothing", payload=b"x"), "table.not-found"),
+        (Change(table_name="other.shop.orders", payload=b"x"), "table.not-found"),
+        (Change(table_name="lake.orders", payload=b"x"), "table.not-found"),
+        (Change(table_name="lake", payload=b"x"), "table.name"),
+        (Change(table_name="lake..orders", payload=b"x"), "table.name"),
+        (Change(table_id="nothing", payload=b"x"), "table.not-found"),
+        (Change(table_name=ORDERS, payload=b"not a message"), "payload.invalid"),
+        (Change(table_name=ORDERS, payload=b""), "payload.invalid"),
+        (Change(table_name=ORDERS, blob_uri=""), "blob.scope"),
+        (Change(table_name=ORDERS, blob_uri="/accounts/default/../../etc/passwd"), "blob.scope"),
+        (Change(table_name=ORDERS, blob_uri=blob_uri("other", "t", b"")), "blob.scope"),
+        (Change(table_name=ORDERS, target_key="/accounts/default/transactions/by-id/x", payload=b"x"), "target.scope"),
+        (Change(table_name=ORDERS, target_key="/accounts/other/tables/by-id/x", payload=b"x"), "target.scope"),
+        (Change(target_key="/accounts/default/tables/by-id/../x", payload=b"x"), "target.scope"),
+        (Change(table_id="x", table_account="other", payload=b"x"), "account.foreign"),
+    ],
+)  # fmt: skip
+def test_refused_before_anything_is_written(service: Service, lake: Lake, change: Change, reason: str) -> None:
+    before, version = {info.path for info in lake.store.list()}, lake.version
+    tx = service.begin().id
+    with pytest.raises(InvalidInput) as caught:
+        service.prepare(tx, [change])
+    assert refusal(caught) == reason
+    assert ({info.path for info in lake.store.list()}, lake.version) == (before, version)
+    assert service.get(tx).state is State.OPEN
+
+
+def test_a_file_outside_of_the_table_is_refused(service: Service, lake: Lake) -> None:
+    bad = rows(lake, "shop.orders", 0, [1])
+    bad.fragments[0].files[0].path = "../../../secret.lance"
+    with pytest.raises(InvalidInput) as caught:
+        prepared(service, Change(table_name="lake.shop.orders", payload=payload(lake, "shop.orders", bad)))
+    assert refusal(caught) == "payload.path"
+
+
+def test_an_operation_from_the_future_is_refused(service: Service, lake: Lake) -> None:
+    change = Change(table_name="lake.shop.orders", payload=payload(lake, "shop.orders", Append(), 99))
+    with pytest.raises(InvalidInput) as caught:
+        prepared(service, change)
+    assert refusal(caught) == "payload.read-version"
+
+
+def test_other_operations_go_through_the_matrix_too(service: Service, lake: Lake) -> None:
+    lake.table("shop.orders").append([{"writer": 1, "number": 1}])
+    data = payload(lake, "shop.orders", Restore(1))
+    assert service.commit(prepared(service, Change(table_name="lake.shop.orders", payload=data))).state is State.APPLIED
+    assert numbers_in(lake) == []
+
+
+def test_no_account_no_service(lake: Lake, tmp_path: Path) -> None:
+    from seiche.service.state.opening import open_database
+
+    with pytest.raises(InvalidInput) as caught:
+        Service(lake, open_database(f"sqlite://{tmp_path}/s.db"), account="")
+    assert refusal(caught) == "account.missing"
+
+
+def test_a_key_that_the_tree_remembers_is_not_begun_again(service: Service, lake: Lake) -> None:
+    tx = service.begin(key="k").id
+    service.prepare(tx, [appending(lake, "shop.orders")])
+    service.commit(tx)
+    service.store.database.transact(lambda one: one.run("DELETE FROM seiche_transactions"))
+    assert (service.begin(key="k").id, service.begin(key="k").state) == (tx, State.APPLIED)

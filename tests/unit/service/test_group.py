@@ -1,0 +1,229 @@
+"""Group commit: one root for many, and each with an answer of its own."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seiche import Lake, SeicheError, Unavailable
+from seiche.service.changes import Change
+from seiche.service.core import Service, Settings
+from seiche.service.deciding import Decided
+from seiche.service.group import Limits
+from seiche.service.states import State
+from seiche.table.operations import Append
+from tests.service_lake import appending, defining, make_service, numbers_in, overwriting, payload, rows
+
+CLIENTS = 16
+
+
+class Gate:
+    """Holds the next commit up until all who should be in the group after it wait."""
+
+    def __init__(self, lake: Lake, patch: pytest.MonkeyPatch) -> None:
+        self.entered = threading.Event()
+        self.opened = threading.Event()
+        self.groups: list[int] = []
+        self._real = lake.decide_group
+        patch.setattr(lake, "decide_group", self)
+
+    def __call__(self, intents: Sequence[Any]) -> Any:
+        self.groups.append(len(intents))
+        if not self.entered.is_set():
+            self.entered.set()
+            assert self.opened.wait(30)
+        return self._real(intents)
+
+
+def together(service: Service, lake: Lake, patch: pytest.MonkeyPatch, acts: Sequence[Callable[[], Any]]) -> list[Any]:
+    """What the calls give, when all but the first have to wait for the first."""
+    gate = Gate(lake, patch)
+    results: list[Any] = [None] * len(acts)
+
+    def run(number: int) -> None:
+        try:
+            results[number] = acts[number]()
+        except SeicheError as error:
+            results[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(acts))]
+    threads[0].start()
+    assert gate.entered.wait(30)
+    for number, thread in enumerate(threads[1:], 1):
+        thread.start()
+        wait_for(lambda number=number: service.group.waiting == number)  # type: ignore[misc]
+    gate.opened.set()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    event = threading.Event()
+    for _ in range(3000):
+        if reached():
+            return
+        event.wait(0.01)
+    raise AssertionError("never reached")
+
+
+def executing(service: Service, *changes: Change, **options: Any) -> Callable[[], Decided]:
+    return lambda: service.execute(changes, **options)
+
+
+def test_many_appends_are_one_root_and_one_version(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts = [
+        executing(service, appending(lake, "shop.orders", writer=n, numbers=[n]), base_version=lake.version)
+        for n in range(CLIENTS)
+    ]
+    before, table = lake.version, lake.table("shop.orders").version
+    done = together(service, lake, monkeypatch, acts)
+    assert [one.record.state for one in done] == [State.APPLIED] * CLIENTS
+    assert lake.version == before + 2, "the first alone, all others together"
+    assert lake.table("shop.orders").version == table + 2
+    assert numbers_in(lake) == list(range(CLIENTS))
+    assert {lake.status(one.record.id).version for one in done[1:]} == {lake.version}
+    newest = lake.log()[0]
+    assert len(newest.transactions) == CLIENTS - 1, "each is recorded by itself"
+    assert done[-1].tables[0].table_version == lake.table("shop.orders").version
+
+
+def test_one_that_conflicts_fails_alone(service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first overwrites the table. Whoever appended to what it was has lost, and nobody else."""
+    others = [appending(lake, "shop.stock", numbers=[n]) for n in range(5)]
+    loser = appending(lake, "shop.orders", numbers=[99])
+    acts = [executing(service, overwriting(lake, "shop.orders"))]
+    acts += [executing(service, one) for one in (*others[:2], loser, *others[2:])]
+    _, *done = together(service, lake, monkeypatch, acts)
+    states = [one.record.state for one in done]
+    assert states == [State.APPLIED] * 2 + [State.APPLY_FAILED_CONFLICT] + [State.APPLIED] * 3
+    assert done[2].record.error_code == "INCOMPATIBLE_CONFLICT"
+    assert numbers_in(lake, "shop.stock") == [0, 1, 2, 3, 4]
+    assert numbers_in(lake, "shop.orders") == []
+
+
+def test_members_are_checked_against_those_before_them(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 11: an overwrite and an append of one group are as if they had come one after the other."""
+    acts = [
+        executing(service, appending(lake, "shop.stock")),
+        executing(service, defining(lake, "shop.orders", "renamed")),
+        executing(service, defining(lake, "shop.orders", "other")),
+        executing(service, appending(lake, "shop.orders", numbers=[5])),
+    ]
+    _, first, second, append = together(service, lake, monkeypatch, acts)
+    assert first.record.state is State.APPLIED
+    assert second.record.state is State.APPLY_FAILED_CONFLICT
+    assert append.record.state is State.APPLIED, "a rename does not matter to it"
+    assert numbers_in(lake, "shop.renamed") == [5]
+
+
+def test_files_that_are_not_there_fail_alone(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import seiche
+
+    synced = seiche.open(lake.uri)  # flushes, and so finds out
+    service = make_service(synced, tmp_path)
+    good = [appending(lake, "shop.orders", numbers=[n]) for n in range(3)]
+    gone = rows(lake, "shop.orders", 0, [9])
+    gone.fragments[0].files[0].path = "gone.lance"
+    bad = Change(table_name="lake.shop.orders", payload=payload(lake, "shop.orders", gone))
+    acts = [executing(service, one) for one in (good[0], bad, good[1], good[2])]
+    done = together(service, synced, monkeypatch, acts)
+    expected = [State.APPLIED, State.APPLY_FAILED_CONFLICT, State.APPLIED, State.APPLIED]
+    assert [one.record.state for one in done] == expected
+    assert numbers_in(lake) == [0, 1, 2]
+    service.close()
+
+
+def test_the_same_transaction_twice_is_applied_once(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = appending(lake, "shop.orders", numbers=[1])
+    acts = [executing(service, appending(lake, "shop.stock"))]
+    acts += [executing(service, change, key="k") for _ in range(4)]
+    _, *done = together(service, lake, monkeypatch, acts)
+    assert len({(one.record.id, one.record.state, one.record.lake_version) for one in done}) == 1
+    assert numbers_in(lake) == [1]
+
+
+def test_another_request_under_the_same_key_is_refused(service: Service, lake: Lake) -> None:
+    service.execute([appending(lake, "shop.orders", numbers=[1])], key="k")
+    with pytest.raises(SeicheError) as caught:
+        service.execute([appending(lake, "shop.orders", numbers=[2])], key="k")
+    assert caught.value.reason == "idempotency.mismatch"
+    assert numbers_in(lake) == [1]
+
+
+def test_who_waits_too_many_is_told_so(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = make_service(lake, tmp_path, settings=Settings(limits=Limits(waiting=2, group=10)))
+    gate = Gate(lake, monkeypatch)
+    done: list[Decided | SeicheError] = []
+    changes = [appending(lake, "shop.orders", numbers=[n]) for n in range(4)]
+    service.submit(changes[:1], done.append)
+    assert gate.entered.wait(30)
+    service.submit(changes[1:2], done.append)
+    service.submit(changes[2:3], done.append)
+    with pytest.raises(Unavailable) as caught:
+        service.submit(changes[3:], done.append)
+    assert caught.value.reason == "queue.full"
+    gate.opened.set()
+    service.close()
+    assert len(done) == 3, "those who were let in are answered"
+    assert numbers_in(lake) == [0, 1, 2]
+
+
+def test_a_service_that_stops_answers_those_who_wait(lake: Lake, tmp_path: Path) -> None:
+    service = make_service(lake, tmp_path)
+    done: list[Decided | SeicheError] = []
+    for number in range(20):
+        service.submit([appending(lake, "shop.orders", numbers=[number])], done.append)
+    service.close()
+    assert len(done) == 20
+    assert numbers_in(lake) == list(range(20))
+    with pytest.raises(Unavailable):
+        service.submit([appending(lake, "shop.orders")], done.append)
+
+
+def test_a_member_that_another_server_has_decided_does_not_hold_up_the_others(
+    service: Service, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from seiche.service.state.opening import open_database
+
+    other = make_service(lake, tmp_path, database=open_database(f"sqlite://{tmp_path}/other.db"))
+    twice = appending(lake, "shop.orders", numbers=[1])
+    given = other.execute([twice], key="k")
+    other.close()
+    acts = [executing(service, appending(lake, "shop.stock"))]
+    acts += [executing(service, twice, key="k"), executing(service, appending(lake, "shop.orders", numbers=[2]))]
+    _, again, second = together(service, lake, monkeypatch, acts)
+    assert (again.record.state, again.record.lake_version) == (State.APPLIED, given.record.lake_version)
+    assert second.record.state is State.APPLIED
+    assert numbers_in(lake) == [1, 2]
+
+
+def test_appends_built_on_an_old_version_are_still_joined(service: Service, lake: Lake) -> None:
+    old = rows(lake, "shop.orders", 0, [1])
+    for number in range(5):
+        data = payload(lake, "shop.orders", Append(old.fragments), 1)
+        done = service.execute([Change(table_name="lake.shop.orders", payload=data)], base_version=1)
+        assert done.record.state is State.APPLIED, number
+    lake.table("shop.orders").delete("number = 1")
+    done = service.execute([Change(table_name="lake.shop.orders", payload=data)], base_version=1)
+    assert done.record.state is State.APPLIED
+    assert numbers_in(lake) == [1]
+
+
+def test_work_that_an_expired_version_was_built_on_is_refused(service: Service, lake: Lake) -> None:
+    """Rule 1: who began below the fence cannot commit."""
+    change = appending(lake, "shop.orders")
+    base = lake.version
+    lake.table("shop.stock").append([{"writer": 1, "number": 1}])
+    lake.expire(older_than=0, keep=1)
+    done = service.execute([change], base_version=base)
+    assert done.record.state is State.APPLY_FAILED_CONFLICT
+    assert numbers_in(lake) == []

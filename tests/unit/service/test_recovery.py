@@ -1,0 +1,174 @@
+"""Servers that die, are paused, or lose their memory: the tree tells all of them the same."""
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seiche import InvalidInput, Lake
+from seiche.lake.commit import Committer
+from seiche.service.core import Service
+from seiche.service.state.opening import open_database
+from seiche.service.state.transactions import TransactionStore
+from seiche.service.states import State
+from tests.service_lake import appending, defining, make_lake, make_service, numbers_in, reopened, shifted
+
+
+class Killed(BaseException):
+    """The process ends here: nothing of it is caught."""
+
+
+def test_without_the_database_every_decision_is_still_known(service: Service, lake: Lake, tmp_path: Path) -> None:
+    told = {}
+    for number in range(6):
+        tx = service.begin(key=f"k{number}").id
+        service.prepare(tx, [appending(lake, "shop.orders", numbers=[number])])
+        told[tx] = service.commit(tx)
+    executed = service.execute([appending(lake, "shop.orders", numbers=[9])], key="e").record
+    settled = service.begin().id
+    service.prepare(settled, [appending(lake, "shop.orders")])
+    service.store.start("default", [], [settled], 0)
+    service.abort(settled)
+    fresh = make_service(reopened(lake), tmp_path, database=open_database(f"sqlite://{tmp_path}/new.db"))
+    for tx, record in {**told, executed.id: executed}.items():
+        found = fresh.get(tx)
+        assert (found.state, found.lake_version) == (record.state, record.lake_version)
+        assert fresh.commit(tx).state is State.APPLIED
+        with pytest.raises(InvalidInput):
+            fresh.abort(tx)
+    assert fresh.get(settled).state is State.ABORTED
+    assert fresh.begin(key="k3").state is State.APPLIED
+    assert numbers_in(lake) == [0, 1, 2, 3, 4, 5, 9]
+    fresh.close()
+
+
+@pytest.mark.parametrize("then", ["get", "commit", "abort", "sweep", "begin", "prepare by others"])
+def test_a_server_that_dies_between_the_root_and_its_note(
+    lake: Lake, tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one answers APPLIED, and applies nothing again."""
+    first = make_service(lake, tmp_path)
+    second = make_service(reopened(lake), tmp_path)
+    tx = first.begin(key="k").id
+    first.prepare(tx, [appending(lake, "shop.orders", numbers=[1]), defining(lake, "shop.stock", "renamed")])
+    dead = threading.Event()
+
+    def die(*_: Any) -> None:
+        dead.set()
+        raise Killed
+
+    monkeypatch.setattr(first.store, "finish", die)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    threading.Thread(target=lambda: first.commit(tx), daemon=True).start()
+    assert dead.wait(30)
+    before = lake.version
+    if then == "get":
+        assert second.get(tx).state is State.APPLIED
+    elif then == "commit":
+        assert second.commit(tx).state is State.APPLIED
+    elif then == "abort":
+        with pytest.raises(InvalidInput) as caught:
+            second.abort(tx)
+        assert caught.value.reason == "transaction.already-committed"
+    elif then == "sweep":
+        assert second.sweep() == 1
+    elif then == "begin":
+        assert second.get(second.begin(key="k").id).state is State.APPLIED
+    else:
+        assert second.get(tx).state is State.APPLIED
+        other = second.begin().id
+        second.prepare(other, [defining(lake, "shop.renamed", "again")])
+    found = TransactionStore(second.store.database).get("default", tx)
+    assert found is not None
+    assert (found.state, found.lake_version) == (State.APPLIED, before)
+    assert second.intents(tx) == []
+    assert lake.version == before
+    assert numbers_in(lake) == [1]
+    second.close()
+
+
+@pytest.mark.parametrize("call", ["abort", "expire"])
+def test_a_paused_server_and_another_that_aborts(tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 2: the one that is paused before its root finds the abort there. One truth, told to both."""
+    lake = make_lake(tmp_path)
+    runtime, clock = shifted()
+    first = make_service(lake, tmp_path)
+    second = make_service(reopened(lake), tmp_path, runtime=runtime)
+    tx = first.begin().id
+    first.prepare(tx, [appending(lake, "shop.orders", numbers=[1])])
+    paused, resumed = threading.Event(), threading.Event()
+    real = Committer._put
+
+    def pause(self: Committer, *given: Any) -> bool:
+        if self.states is lake.states and not paused.is_set():
+            paused.set()
+            assert resumed.wait(30)
+        return real(self, *given)
+
+    monkeypatch.setattr(Committer, "_put", pause)
+    answers: list[State] = []
+    thread = threading.Thread(target=lambda: answers.append(first.commit(tx).state))
+    thread.start()
+    assert paused.wait(30)
+    if call == "abort":
+        answers.append(second.abort(tx).state)
+    else:
+        clock.later = timedelta(seconds=601)
+        assert second.sweep() == 1
+        answers.append(second.get(tx).state)
+    resumed.set()
+    thread.join()
+    assert answers == [State.ABORTED, State.ABORTED]
+    assert numbers_in(lake) == []
+    assert lake.status(tx).outcome == "aborted"
+    first.close()
+    second.close()
+
+
+def test_two_servers_that_commit_the_same_transaction(lake: Lake, tmp_path: Path) -> None:
+    services = [make_service(lake, tmp_path), make_service(reopened(lake), tmp_path)]
+    for round_ in range(10):
+        tx = services[0].begin().id
+        services[0].prepare(tx, [appending(lake, "shop.orders", numbers=[round_])])
+        barrier = threading.Barrier(2)
+        states: list[tuple[State, int]] = []
+
+        def commit(service: Service, tx: str = tx, barrier: Any = barrier, states: Any = states) -> None:
+            barrier.wait()
+            done = service.commit(tx)
+            states.append((done.state, done.lake_version))
+
+        threads = [threading.Thread(target=commit, args=(one,)) for one in services]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(states) == 2
+        assert len(set(states)) == 1
+        assert states[0][0] is State.APPLIED
+    assert numbers_in(lake) == list(range(10))
+    for service in services:
+        service.close()
+
+
+def test_a_conflict_is_not_answered_while_another_server_may_apply_it(lake: Lake, tmp_path: Path) -> None:
+    """Two commits were begun: whoever finds a conflict makes it true by a root before saying so."""
+    service = make_service(lake, tmp_path)
+    tx = service.begin().id
+    service.prepare(tx, [defining(lake, "shop.orders", "taken")])
+    service.store.start("default", [], [tx], 0)  # another server, which has not put its root yet
+    lake.run(lambda other: other.create_view("shop.taken", "SELECT 1"))
+    assert service.commit(tx).state is State.APPLY_FAILED_CONFLICT
+    assert lake.status(tx).outcome == "aborted"
+    service.close()
+
+
+def test_alone_a_conflict_needs_no_root(service: Service, lake: Lake) -> None:
+    tx = service.begin().id
+    service.prepare(tx, [defining(lake, "shop.orders", "taken")])
+    lake.run(lambda other: other.create_view("shop.taken", "SELECT 1"))
+    before = lake.version
+    assert service.commit(tx).state is State.APPLY_FAILED_CONFLICT
+    assert (lake.version, lake.status(tx).outcome) == (before, "undecided")
