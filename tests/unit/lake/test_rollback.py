@@ -316,9 +316,9 @@ def test_the_trash_has_what_was_dropped_and_only_that(lake: Lake) -> None:
     assert state.key_of(a) == table_key(("shop", "a"))
 
 
-def test_iceberg_tables_are_refused_as_long_as_they_cannot_be_restored(lake: Lake) -> None:
+def test_tables_of_a_format_that_cannot_be_restored_are_refused(lake: Lake) -> None:
     key = table_key(("shop", "ice"))
-    row = TableRow(id="x", format="iceberg", location="ice", iceberg=IcebergMetadata(location="m1"), table_version=1)
+    row = TableRow(id="x", format="delta", location="ice", iceberg=IcebergMetadata(location="m1"), table_version=1)
     before = put_row(lake, key, row)
     other = replace(row, iceberg=IcebergMetadata(location="m2"), table_version=2, pointer_version=2)
     put_row(lake, key, replace(row, properties={"owner": "me"}, pointer_version=2))
@@ -328,7 +328,7 @@ def test_iceberg_tables_are_refused_as_long_as_they_cannot_be_restored(lake: Lak
     lake.table("shop.a").append(rows(1))
     at = lake.version
     for dry_run in (False, True):
-        with pytest.raises(InvalidInput, match="ice is an iceberg table"):
+        with pytest.raises(InvalidInput, match="ice is an delta table"):
             lake.rollback(to=before, dry_run=dry_run)
     assert lake.version == at
     lake.rollback(to=before, tables=["shop.a"])
