@@ -1,10 +1,16 @@
-"""A driver of its own, run by the test of the cluster: writes, merges, compacts and reads, and says what it saw.
+"""A driver of its own, run by the test of the cluster: writes, merges, compacts and reads, with an executor that dies.
 
-python -m tests.spark.cluster_job MASTER LAKE
+python -m tests.spark.cluster_job MASTER LAKE FOLDER
 """
 
 import json
+import os
+import signal
 import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +21,19 @@ from seiche.spark import session
 ROWS = 40_000
 
 
-def run(master: str, uri: str) -> dict[str, Any]:
+def dying(folder: str, batches: Any) -> Iterator[Any]:
+    """The first to come here kills the executor that it works for, when it has given its rows on."""
+    yield from batches
+    try:
+        Path(folder, "killed").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+    os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
+    time.sleep(60)
+
+
+def run(master: str, uri: str, folder: str) -> dict[str, Any]:
     settings = {
         "spark.driver.maxResultSize": "1m",
         "spark.executor.memory": "512m",
@@ -44,6 +62,10 @@ def run(master: str, uri: str) -> dict[str, Any]:
         seen["merge"] = dict(merge.execute().notes)
     seen["compact"] = dict(lake.spark(spark).compact("shop.t", target_rows_per_fragment=ROWS // 4).notes)
     seen["index"] = lake.spark(spark).create_index("shop.t", "id").rows
+    more = spark.range(ROWS * 2, ROWS * 2 + 100, 1, 4).selectExpr("id", "7L as n", "'late' as s")
+    with lake.transaction(spark=spark) as tx:
+        tx.append("shop.t", more.mapInArrow(partial(dying, folder), more.schema))
+    seen["killed"] = Path(folder, "killed").exists()
     frame = lake.spark(spark).read("shop.t")
     seen["read"] = [frame.count(), frame.where("n = -1").count(), frame.select("id").distinct().count()]
     source = spark.read.format("seiche").options(lake=uri, table="shop.t").load()
@@ -53,4 +75,4 @@ def run(master: str, uri: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1], sys.argv[2])))
+    print(json.dumps(run(*sys.argv[1:])))

@@ -83,8 +83,8 @@ def master(java: None, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_two_workers_share_the_work(master: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.spark.cluster_job", master, f"file://{tmp_path}/lake"]
+def test_two_workers_share_the_work_and_one_dies(master: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.spark.cluster_job", master, f"file://{tmp_path}/lake", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout.splitlines()[-1])
@@ -92,5 +92,6 @@ def test_two_workers_share_the_work(master: str, tmp_path: Path) -> None:
     assert seen["merge"] == {"inserted": 500, "updated": ROWS // 2, "deleted": 0, "executors": 2}
     assert seen["compact"]["executors"] == 2
     assert seen["index"] == ROWS + 500
-    assert seen["read"] == [ROWS + 500, ROWS // 2 + 500, ROWS + 500]
+    assert seen["killed"]
+    assert seen["read"] == [ROWS + 600, ROWS // 2 + 500, ROWS + 600]
     assert seen["source"] == 5

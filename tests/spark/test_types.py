@@ -37,10 +37,10 @@ SPARK_TYPES: list[tuple[str, t.DataType, list[Any]]] = [
     ("time", t.TimeType(), [time(1, 2, 3, 456789), time(0)]),
     ("floats", t.ArrayType(t.FloatType()), [[1.0, None], []]),
     ("ints", t.ArrayType(t.IntegerType()), [[1, 2], [3]]),
-    ("struct", t.StructType().add("a", "int").add("b", "string"), [(1, "x"), (None, "")]),
+    ("struct", t.StructType().add("a", t.IntegerType()).add("b", t.StringType()), [(1, "x"), (None, "")]),
     ("map", t.MapType(t.StringType(), t.LongType()), [{"a": 1, "b": None}, {}]),
     ("structs", t.ArrayType(t.StructType([t.StructField("a", t.LongType())])), [[(1,), (None,)], []]),
-    ("nested", t.StructType().add("l", "array<decimal(9,3)>"), [([Decimal("1.250"), None],), (None,)]),
+    ("nested", t.StructType().add("l", t.ArrayType(t.DecimalType(9, 3))), [([Decimal("1.250"), None],), (None,)]),
     ("decimals", t.MapType(t.StringType(), t.DecimalType(20, 4)), [{"x": Decimal("2.5000")}, {}]),
 ]  # fmt: skip
 

@@ -10,7 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
-from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing, edit_part
+from seiche.spark.applying import edit_part
+from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing
 from seiche.spark.jobs import collected, frame_of
 from seiche.spark.scanning import GROUP, Scan, scans
 from seiche.spark.types import spark_schema

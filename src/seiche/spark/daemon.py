@@ -13,6 +13,6 @@ from pyspark.daemon import manager
 if __name__ == "__main__":
     # It warns whenever a process forks that has loaded it; what must not be shared are the threads of its first call.
     filterwarnings("ignore", message="lance is not fork-safe")
-    for name in ("pandas", "pyspark.worker", "seiche.spark.edits", "seiche.spark.source"):
+    for name in ("pandas", "pyspark.worker", "seiche.spark.applying", "seiche.spark.source"):
         import_module(name)
     manager()

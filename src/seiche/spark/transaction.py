@@ -49,7 +49,7 @@ class SparkTransaction(Transaction):
 
         The frame stays at what is seen now, whatever the transaction does next. `columns` and `filter` (SQL of the
         storage engine, not of Spark) are applied while reading: Spark itself cannot push them down here. With
-        `addresses`, each row has `_rowaddr`, by which `delete_rows` and `update_rows` find it, and `_seiche_group`.
+        `addresses`, each row comes with its place, `_rowaddr`.
         """
         handle = self.table(table)
         if self.is_iceberg(handle):

@@ -1,0 +1,93 @@
+"""`make demo`, line by line."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import seiche
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+# Columns apart by one space, lines without what only underlines.
+STORY = """\
+1. A pipeline makes four tables of the shop's files, on Spark, and publishes them at once:
+table mode from rows
+shop.orders merge sold 2000
+shop.customers merge people 200
+shop.products overwrite goods 10
+shop.sales overwrite shop.customers, shop.orders 6
+5 checks passed on what was about to be published.
+All of it became version 1 of the lake, in one step.
+
+2. The till was broken on the second day. The checks find it, and nothing of the day is published:
+amounts are positive: 1, expected 0
+id 290001, customer 3, product 2, amount -480.0, day 2030-06-02
+shop.orders: product in shop.products: 1, expected 0
+id 290002, customer 5, product 999, amount 20.0, day 2030-06-02
+The lake is still at version 1.
+version shop.orders shop.customers shop.products shop.sales
+1 2000 200 10 6
+
+3. The file is corrected and run again. Meanwhile somebody else writes to the same table:
+an order by telephone became version 2
+the pipeline saw that its summary was out of date, built it again and became version 3 (attempt 2)
+version shop.orders shop.customers shop.products shop.sales
+3 4001 200 10 13
+
+4. The catalogue has vectors and an index. What is most like a lake chart?
+product price
+barometer 75.0
+life jacket 60.0
+fishing rod 85.0
+
+5. Every version is still there, all tables as they were together:
+version shop.orders shop.customers shop.products shop.sales
+1 2000 200 10 6
+2 2001 200 10 6
+3 4001 200 10 13
+
+6. All of it back to version 1, as a new version; nothing is lost:
+rolled back by version 4
+version shop.orders shop.customers shop.products shop.sales
+4 2000 200 10 6
+
+The lake is in FOLDER. Try next:
+seiche log FOLDER/lake
+seiche sql FOLDER/lake -e "SELECT city, sum(revenue) FROM shop.sales GROUP BY city"
+seiche run FOLDER/shop.yaml --dry-run
+"""
+
+
+def plain(text: str) -> list[str]:
+    lines = [" ".join(line.replace("─", " ").split()) for line in text.splitlines()]
+    return [line for line, before in zip(lines, text.splitlines(), strict=True) if line or not before.strip("─ \n")]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_the_demo_says_what_happens(tmp_path: Path, java: None, one_spark: None) -> None:
+    folder = tmp_path / "demo"
+    command = ["make", "-s", "demo", "READY=", f"VENV={BIN.parent}", f"ARGS=--keep {folder}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = [line for line in plain(done.stdout.replace(str(folder), "FOLDER"))]
+    assert [line for line in shown if line] == [line for line in STORY.splitlines() if line]
+    lake = seiche.open(str(folder / "lake"))
+    assert lake.table("shop.sales").to_iceberg().scan().to_arrow().num_rows == 6
+    for line in STORY.splitlines()[-3:]:
+        assert_runs(line.replace("FOLDER", str(folder)))
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert again.returncode != 0
+    assert "already" in again.stderr
+
+
+def assert_runs(line: str) -> None:
+    """What is offered to be tried next works as it stands there."""
+    environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
