@@ -166,6 +166,7 @@ def test_a_claim_that_was_lost_ends_the_presuming() -> None:
     versions.announce(2)
     table(store, Naming.V2, 3, 4)  # by somebody who leaves no hint
     assert versions.newest(2) == 4
+    assert versions.presumed(1) == 4, "presumed of a version that was not made here"
     with pytest.raises(AlreadyExists):
         versions.claim(versions.presumed(2) + 1, b"ours")
     assert versions.presumed(2) == 4

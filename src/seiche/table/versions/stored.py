@@ -30,8 +30,8 @@ class StoredVersions(Versions):
         self._naming = naming
         self._runtime = runtime
         self._fresh_until = 0.0
-        # Whether the version after the newest one that we know was free a moment ago: nobody else seems to be here.
-        self._quiet = False
+        # The version that was made here last, if nobody has taken the next one since, as far as we know.
+        self._made = 0
 
     @property
     def naming(self) -> Naming:
@@ -54,7 +54,7 @@ class StoredVersions(Versions):
 
     def presumed(self, known: int) -> int:
         """Saves the look for the next name where nobody else seems to be."""
-        return self._find(known, look=not self._quiet)
+        return self._find(known, look=known != self._made)
 
     def _find(self, known: int, *, look: bool) -> int:
         if not self.store.lists_in_one_request and self._naming is not Naming.V1:
@@ -72,7 +72,7 @@ class StoredVersions(Versions):
         return newest
 
     def announce(self, version: int) -> None:
-        self._quiet = True
+        self._made = version
         self._fresh_until = self._runtime.clock.monotonic() + FRESH_SECONDS
         # Stores with ordered listings find the latest in one request anyway, and pylance leaves no hint there either.
         if self.store.lists_in_one_request or self.naming is Naming.V1:
@@ -144,7 +144,7 @@ class StoredVersions(Versions):
             return super().message(version)
 
     def claim(self, version: int, data: Data) -> None:
-        self._quiet = False  # until it is ours
+        self._made = 0  # until it is ours
         if self.naming is Naming.V2 or version == 1:
             self._create(self.path(version), data)
         else:
