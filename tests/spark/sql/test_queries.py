@@ -66,7 +66,7 @@ def test_only_names_are_replaced(sql: str, expected: str) -> None:
         "SELECT 1 FROM x.orders WHERE EXISTS (SELECT 1 FROM y.orders WHERE x.orders.id = y.orders.id)",
         "SELECT 1 FROM x.orders WHERE EXISTS (SELECT 1 FROM y.t AS orders WHERE x.orders.id = orders.id)",
         "SELECT 1 FROM x.orders WHERE EXISTS (SELECT 1 FROM (SELECT 1 AS id) orders WHERE x.orders.id = orders.id)",
-        "WITH orders AS (SELECT 1 AS n) SELECT 1 FROM x.orders WHERE EXISTS (SELECT 1 FROM orders WHERE x.orders.id = n)",
+        "WITH orders AS (SELECT 1 n) SELECT 1 FROM x.orders WHERE EXISTS (SELECT 1 FROM orders WHERE x.orders.id = n)",
     ],
 )
 def test_a_column_that_could_become_another_one_is_refused(sql: str) -> None:

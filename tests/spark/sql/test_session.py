@@ -206,6 +206,36 @@ class TestStatements:
         assert rows(shop) == FIRST
         assert shop.version == 3
 
+    def test_nothing_is_stored_where_numbers_would_be_cut_off(self, shop: Lake, sql: Sql, on_spark: SparkLake) -> None:
+        on_spark.session.conf.set("spark.sql.ansi.enabled", "false")
+        try:
+            for statement in (
+                "INSERT INTO shop.orders (n) VALUES (3000000000)",
+                "UPDATE shop.orders SET n = 3000000000",
+            ):
+                with pytest.raises(InvalidInput, match="changed silently"):
+                    sql(statement)
+        finally:
+            on_spark.session.conf.unset("spark.sql.ansi.enabled")
+        assert rows(shop) == FIRST
+
+    def test_iceberg_tables(self, shop: Lake, sql: Sql) -> None:
+        sql("CREATE TABLE shop.facts (id BIGINT, s STRING) USING iceberg")
+        assert sql("INSERT INTO shop.facts VALUES (1, 'a'), (2, 'b'), (3, NULL)") == [(3, 3, 0, 0)]
+        assert sql("SELECT id FROM shop.facts WHERE s IS NULL OR id = 1 ORDER BY id") == [(1,), (3,)]
+        assert sql("SELECT count(*) FROM shop.facts") == [(3,)]
+        assert sql("INSERT OVERWRITE shop.facts SELECT id, sku FROM shop.orders WHERE id > 1") == [(2, 2, 0, 0)]
+        assert rows(shop, "shop.facts") == [(2, "b"), (3, None)]
+        assert sql("SELECT count(*) FROM shop.facts VERSION AS OF 5") == [(3,)]
+        for wrong in (
+            "UPDATE shop.facts SET s = 'x'",
+            "DELETE FROM shop.facts WHERE id IN (SELECT id FROM shop.orders)",
+        ):
+            with pytest.raises(InvalidInput, match="format iceberg"):
+                sql(wrong)
+        with pytest.raises(InvalidInput, match="format iceberg"):
+            sql("MERGE INTO shop.facts t USING shop.orders s ON t.id = s.id WHEN MATCHED THEN DELETE")
+
 
 class TestTransactions:
     def test_nothing_is_seen_before_the_commit(self, shop: Lake, sql: Sql) -> None:
