@@ -1,0 +1,331 @@
+"""The server as its clients see it: calls, statuses, who may do what, health, reflection, figures, and stopping."""
+
+import datetime
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+
+from seiche import InvalidInput, Lake, NotFound, PermissionDenied, Unavailable
+from seiche.service import common_pb2, statuses
+from seiche.service import transactions_pb2 as pb
+from seiche.service.auth import READ, WRITE, Authenticator, Nobody, OpenIdConnect, Principal, Tokens
+from seiche.service.handlers import NAMES
+from seiche.service.host import Host, read_config
+from seiche.service.running import Running, running
+from seiche.service.server import Ports
+from seiche.service.state.opening import open_database
+from tests.service_lake import appending, make_lake, numbers_in
+
+TOKENS = Tokens(
+    [
+        {"token": "writer", "account": "default"},
+        {"token": "reader", "account": "default", "permissions": [READ]},
+        {"token": "other", "account": "other"},
+        {"token": "homeless", "account": "nowhere"},
+    ]
+)
+
+
+class Calls:
+    """A bare client: what it gets is what is on the wire."""
+
+    def __init__(self, port: int, token: str = "", service: str = NAMES[0]) -> None:
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+        self.service = service
+        self.metadata = (("authorization", f"Bearer {token}"),) if token else ()
+
+    def __call__(self, method: str, request: Message) -> Any:
+        answer = getattr(pb, f"{method}Response")
+        call = self.channel.unary_unary(
+            f"/{self.service}/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString,
+        )
+        return call(request, metadata=self.metadata, timeout=30)
+
+    def watch(self, tx: str) -> list[int]:
+        call = self.channel.unary_stream(
+            f"/{self.service}/WatchTransaction",
+            request_serializer=pb.WatchTransactionRequest.SerializeToString,
+            response_deserializer=pb.WatchTransactionResponse.FromString,
+        )
+        return [one.transaction.state for one in call(pb.WatchTransactionRequest(tx_id=tx), timeout=30)]
+
+
+def hosted(lakes: dict[str, Lake], folder: Path, authenticator: Authenticator | None = None) -> Host:
+    database = open_database(f"sqlite://{folder}/state.db")
+    return Host(dict(lakes), database, authenticator=authenticator, sweep_seconds=0.05)
+
+
+@pytest.fixture
+def server(lake: Lake, tmp_path: Path) -> Iterator[Running]:
+    with running(hosted({"default": lake}, tmp_path), Ports(metrics=0)) as made:
+        yield made
+
+
+def failing(calls: Calls, method: str, request: Message) -> tuple[grpc.StatusCode, common_pb2.Error]:
+    with pytest.raises(grpc.RpcError) as caught:
+        calls(method, request)
+    error: Any = caught.value
+    detail = statuses.error_of(error.trailing_metadata())
+    assert detail is not None
+    return error.code(), detail
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_transaction_from_begin_to_commit(server: Running, lake: Lake, name: str) -> None:
+    calls = Calls(server.port, service=name)
+    begin = pb.BeginTransactionRequest(properties={"who": "me"})
+    tx = calls("BeginTransaction", begin).transaction
+    assert (tx.state, tx.account_id, tx.properties["who"]) == (pb.TS_OPEN, "default", "me")
+    assert tx.expires_at.seconds - tx.created_at.seconds == 600
+    prepare = pb.PrepareTransactionRequest(tx_id=tx.tx_id)
+    prepare.changes.add(table_fq="lake.shop.orders", payload=appending(lake, "shop.orders", numbers=[3]).payload)
+    assert calls("PrepareTransaction", prepare).transaction.state == pb.TS_PREPARED
+    done = calls("CommitTransaction", pb.CommitTransactionRequest(tx_id=tx.tx_id)).transaction
+    assert done.state == pb.TS_APPLIED
+    assert calls("GetTransaction", pb.GetTransactionRequest(tx_id=tx.tx_id)).transaction == done
+    assert calls.watch(tx.tx_id) == [pb.TS_APPLIED]
+    assert numbers_in(lake) == [3]
+
+
+def test_watching_sees_every_state(server: Running, lake: Lake) -> None:
+    calls = Calls(server.port)
+    tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+    stream = calls.channel.unary_stream(
+        f"/{NAMES[0]}/WatchTransaction",
+        request_serializer=pb.WatchTransactionRequest.SerializeToString,
+        response_deserializer=pb.WatchTransactionResponse.FromString,
+    )(pb.WatchTransactionRequest(tx_id=tx), timeout=30)
+    assert next(stream).transaction.state == pb.TS_OPEN
+    prepare = pb.PrepareTransactionRequest(tx_id=tx)
+    prepare.changes.add(table_fq="lake.shop.orders", payload=appending(lake, "shop.orders").payload)
+    calls("PrepareTransaction", prepare)
+    assert next(stream).transaction.state == pb.TS_PREPARED
+    calls("AbortTransaction", pb.AbortTransactionRequest(tx_id=tx, reason="enough"))
+    assert [one.transaction.state for one in stream] == [pb.TS_ABORTED]
+
+
+def test_reserving_an_id_and_describing_the_lake(server: Running, lake: Lake) -> None:
+    calls = Calls(server.port)
+    tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+    request = pb.ReserveTransactionTableIdRequest(tx_id=tx, table_fq="lake.shop.new")
+    first = calls("ReserveTransactionTableId", request).table_id
+    assert (first.account_id, first.kind) == ("default", common_pb2.RK_TABLE)
+    assert calls("ReserveTransactionTableId", request).table_id == first
+    found = calls("DescribeLake", pb.DescribeLakeRequest())
+    assert (found.uri, found.catalog, found.account_id) == (lake.uri, "lake", "default")
+    assert (found.version, found.lake_id) == (lake.version, lake.state().definition.id)
+
+
+def test_refusals_have_a_status_and_a_reason(server: Running, lake: Lake) -> None:
+    calls = Calls(server.port)
+    unknown = pb.CommitTransactionRequest(tx_id="nothing")
+    status, detail = failing(calls, "CommitTransaction", unknown)
+    assert (status, detail.code) == (grpc.StatusCode.INVALID_ARGUMENT, common_pb2.MC_INVALID_ARGUMENT)
+    assert (detail.message_key, detail.message) == ("transaction.not-found", "transaction not found: nothing")
+    tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+    prepare = pb.PrepareTransactionRequest(tx_id=tx)
+    change = prepare.changes.add(table_fq="lake.shop.orders", payload=appending(lake, "shop.orders").payload)
+    change.precondition.expected_version = 9
+    status, detail = failing(calls, "PrepareTransaction", prepare)
+    assert (status, detail.code) == (grpc.StatusCode.FAILED_PRECONDITION, common_pb2.MC_PRECONDITION_FAILED)
+    assert (detail.params["expected"], detail.params["actual"]) == ("9", "1")
+    first = pb.BeginTransactionRequest(idempotency={"key": "k"})
+    calls("BeginTransaction", first)
+    first.properties["other"] = "yes"
+    status, detail = failing(calls, "BeginTransaction", first)
+    assert (status, detail.code) == (grpc.StatusCode.ABORTED, common_pb2.MC_CONFLICT)
+    assert (detail.message_key, detail.params["op"], detail.params["key"]) == (
+        "idempotency.mismatch",
+        "BeginTransaction",
+        "k",
+    )
+
+
+def test_the_details_can_be_read_under_both_names() -> None:
+    ((_, data),) = statuses.trailer(InvalidInput("wrong", reason="r"))
+    status = common_pb2.Status.FromString(data)
+    assert [one.type_url.rpartition("/")[2] for one in status.details] == list(statuses.TYPES)
+    assert status.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Running]:
+    (tmp_path / "o").mkdir()
+    lakes = {"default": make_lake(tmp_path), "other": make_lake(tmp_path / "o", ["shop.orders"])}
+    with running(hosted(lakes, tmp_path, TOKENS)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+def test_without_a_known_token_nothing_is_answered(guarded: Running, token: str) -> None:
+    for method in ("BeginTransaction", "GetTransaction", "ExecuteTransaction", "DescribeLake"):
+        status, detail = failing(Calls(guarded.port, token), method, getattr(pb, f"{method}Request")())
+        assert (status, detail.code) == (grpc.StatusCode.UNAUTHENTICATED, common_pb2.MC_UNAUTHENTICATED)
+
+
+def test_who_may_only_read_changes_nothing(guarded: Running) -> None:
+    tx = Calls(guarded.port, "writer")("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+    reader = Calls(guarded.port, "reader")
+    assert reader("GetTransaction", pb.GetTransactionRequest(tx_id=tx)).transaction.tx_id == tx
+    for method in ("Begin", "Prepare", "Commit", "Abort", "Execute"):
+        name = f"{method}Transaction"
+        status, _ = failing(reader, name, getattr(pb, f"{name}Request")())
+        assert status is grpc.StatusCode.PERMISSION_DENIED
+    status, _ = failing(reader, "ReserveTransactionTableId", pb.ReserveTransactionTableIdRequest(tx_id=tx))
+    assert status is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_accounts_do_not_see_each_other(guarded: Running) -> None:
+    tx = Calls(guarded.port, "writer")("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+    other = Calls(guarded.port, "other")
+    for method in ("Get", "Commit", "Abort"):
+        name = f"{method}Transaction"
+        _, detail = failing(other, name, getattr(pb, f"{name}Request")(tx_id=tx))
+        assert detail.message_key == "transaction.not-found"
+    mine = other("BeginTransaction", pb.BeginTransactionRequest()).transaction
+    assert mine.account_id == "other"
+    prepare = pb.PrepareTransactionRequest(tx_id=mine.tx_id)
+    change = prepare.changes.add(payload=b"")
+    change.table_id.account_id, change.table_id.id = "default", "x"
+    assert failing(other, "PrepareTransaction", prepare)[1].message_key == "account.foreign"
+
+
+def test_an_account_without_a_lake(guarded: Running) -> None:
+    status, detail = failing(Calls(guarded.port, "homeless"), "BeginTransaction", pb.BeginTransactionRequest())
+    assert (status, detail.message_key) == (grpc.StatusCode.PERMISSION_DENIED, "account.unknown")
+
+
+def test_health_reflection_and_figures(server: Running) -> None:
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    channel = grpc.insecure_channel(f"127.0.0.1:{server.port}")
+    for name in ("", *NAMES):
+        found = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name))
+        assert found.status == health_pb2.HealthCheckResponse.SERVING
+    assert NAMES[0] in ProtoReflectionDescriptorDatabase(channel).get_services()
+    Calls(server.port)("BeginTransaction", pb.BeginTransactionRequest())
+    base = f"http://127.0.0.1:{server.server.metrics_port}"
+    page = urllib.request.urlopen(f"{base}/metrics").read().decode()
+    assert 'seiche_calls_total{method="begin",status="OK"} 1.0' in page
+    assert 'seiche_waiting{account="default"} 0.0' in page
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(f"{base}/other")
+
+
+def test_a_port_that_is_taken(server: Running, lake: Lake, tmp_path: Path) -> None:
+    host = hosted({"default": lake}, tmp_path)
+    with pytest.raises(Unavailable):
+        Running(host, Ports(port=server.port))
+    host.close()
+
+
+def certificate(folder: Path) -> Ports:
+    """A key and a certificate for this machine, signed by itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return Ports("localhost", certificate=folder / "cert.pem", key=folder / "key.pem")
+
+
+def test_over_tls(lake: Lake, tmp_path: Path) -> None:
+    from seiche.service.client import connect
+
+    with running(hosted({"default": lake}, tmp_path), certificate(tmp_path)) as server:
+        client = connect(f"grpcs://localhost:{server.port}", ca=tmp_path / "cert.pem")
+        client.table("shop.orders").append([{"writer": 1, "number": 5}])
+        assert numbers_in(lake) == [5]
+        client.close()
+
+
+def test_tls_needs_both(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        Ports(certificate=tmp_path / "cert.pem").credentials()
+    with pytest.raises(NotFound):
+        Ports(certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem").credentials()
+
+
+def test_tokens_of_an_identity_provider() -> None:
+    import jwt
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    provider = OpenIdConnect("https://issuer", "seiche", "", fetch=lambda _: key.public_key())
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    good = {"iss": "https://issuer", "aud": "seiche", "exp": later, "account": "acme", "permissions": "table.read x"}
+
+    def principal(claims: dict[str, Any], signed_with: Any = key) -> Principal:
+        return provider.principal(f"Bearer {jwt.encode(claims, signed_with, algorithm='RS256')}")
+
+    found = principal(good)
+    assert (found.account, found.permissions) == ("acme", frozenset({READ}))
+    with pytest.raises(PermissionDenied):
+        found.require(WRITE)
+    earlier = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+    for wrong in ({"iss": "https://other"}, {"aud": "other"}, {"exp": earlier}, {"account": ""}, {"account": 7}):
+        with pytest.raises(PermissionDenied) as caught:
+            principal({**good, **wrong})
+        assert caught.value.reason == "unauthenticated"
+    forger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    unsigned = jwt.encode(good, "", algorithm="none")
+    for token in (jwt.encode(good, forger, algorithm="RS256"), unsigned, "x.y.z"):
+        with pytest.raises(PermissionDenied):
+            provider.principal(f"Bearer {token}")
+
+
+@pytest.mark.parametrize("given", [None, "", "Bearer", "Bearer  ", "Basic writer", "writer"])
+def test_what_is_no_bearer_token(given: str | None) -> None:
+    with pytest.raises(PermissionDenied) as caught:
+        TOKENS.principal(given)
+    assert caught.value.reason == "unauthenticated"
+
+
+def test_the_configuration_file(tmp_path: Path) -> None:
+    path = tmp_path / "server.toml"
+    path.write_text('[accounts.a]\nuri = "x"\n[[tokens]]\ntoken = "t"\naccount = "a"\npermissions = ["table.read"]\n')
+    found = read_config(path)
+    assert found.accounts == {"a": "x"}
+    assert found.authenticator is not None
+    assert found.authenticator.principal("Bearer t") == Principal("a", frozenset({READ}))
+    for text in (
+        "[accounts.a]\n",
+        '[accounts.a]\nuri = "x"\n[accounts.b]\nuri = "x"\n',
+        "[[tokens]]\n",
+        "[oidc]\nissuer = 'x'\n",
+        "not toml",
+    ):
+        path.write_text(text)
+        with pytest.raises(InvalidInput):
+            read_config(path)
+    with pytest.raises(NotFound):
+        read_config(tmp_path / "none.toml")
+
+
+def test_nobody_is_somebody() -> None:
+    assert Nobody().principal(None) == Principal("default")
