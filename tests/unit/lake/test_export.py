@@ -384,3 +384,15 @@ def test_tables_of_others_stay_where_they_are(lake: Lake, tmp_path: Path) -> Non
     copy = moved(tmp_path / "copy", lake)
     copy.table("shop.fed").append(rows(2))
     assert ids(copy, "shop.ext") == ids(copy, "shop.fed") == [1, 2]
+
+
+def test_an_export_that_was_left_is_told_by_health(lake: Lake, tmp_path: Path) -> None:
+    def die(_what: str, _done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lake.export("x", str(tmp_path / "copy"), progress=die)
+    (found,) = [one for one in lake.health().advice if one.about == "exports"]
+    assert found.command == f"seiche export {lake.uri} x file://{tmp_path}/copy"
+    lake.export("x", str(tmp_path / "copy"))
+    assert not [one for one in lake.health().advice if one.about == "exports"]

@@ -236,6 +236,16 @@ def test_what_damage_is_named_leads_to_the_file(folder: Path) -> None:
     assert "version" in problem.message
 
 
+def test_what_a_repair_replaces_is_kept(folder: Path) -> None:
+    """What cannot be read may be somebody's commit all the same, written by a later release."""
+    path = published(folder, "a")[-1]
+    path.write_bytes(b"from the future")
+    assert check(folder, repair=True).ok
+    (kept,) = path.parent.parent.glob("_damaged/*.manifest")
+    assert kept.read_bytes() == b"from the future"
+    assert check(folder).problems == ()
+
+
 def test_a_foreign_commit_is_named_with_its_remedy(folder: Path) -> None:
     DAMAGE["a published manifest stands under the next name too"][1](folder)
     (problem,) = check(folder).problems

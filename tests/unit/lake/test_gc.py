@@ -322,14 +322,25 @@ def test_a_table_that_cannot_be_looked_into_is_closed(lake: Lake) -> None:
     assert ids(lake, "shop.a") == [1]
 
 
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+def test_a_row_that_names_no_version_closes_its_table(lake: Lake, format: str) -> None:
+    """It is damaged. That nothing leads to its files does not mean that nobody needs them."""
+    row = TableRow(id="x", location=f"tables/shop/odd-{'0' * 8}-0000-0000-0000-{'0' * 12}.lance", format=format)
+    put_row(lake, table_key(("shop", "odd")), row)
+    lake.store.put(f"{row.location}/data/1.lance", b"x")
+    done = at_once(lake, window=0)
+    assert list(done.closed) == [row.location]
+    assert lake.store.exists(f"{row.location}/data/1.lance")
+
+
 def test_tables_of_formats_that_are_not_known_are_closed(lake: Lake) -> None:
-    row = TableRow(id="x", location="tables/shop/ice", format="iceberg")
+    row = TableRow(id="x", location="tables/shop/ice", format="delta")
     put_row(lake, table_key(("shop", "ice")), row)
     for path in ("metadata/v1.json", "data/1.parquet"):
         lake.store.put(f"tables/shop/ice/{path}", b"x")
     done = at_once(lake, window=0)
     assert done.moved == ()
-    assert "iceberg" in done.closed["tables/shop/ice"]
+    assert "delta" in done.closed["tables/shop/ice"]
     assert lake.store.exists("tables/shop/ice/data/1.parquet")
 
 
@@ -386,6 +397,19 @@ def test_what_was_taken_wrongly_is_put_back_before_it_is_removed_for_good(lake: 
     assert last.restored == (needed,)
     assert last.removed == 1
     assert ids(lake, "shop.a") == [1]
+
+
+def test_the_only_whole_copy_is_not_removed_because_a_damaged_one_stands_in_its_place(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    (needed,) = [path for path in files(lake) if "/shop/a-" in path and "/data/" in path]
+    lost(lake)
+    done = at_once(lake)
+    lake.store.copy(needed, f"_trash/{done.run}/files/{needed}")
+    lake.store.put(needed, b"torn")
+    older(lake, 8)
+    last = lake.gc(dry_run=False)
+    assert (last.restored, last.removed) == ((), 1)
+    assert lake.store.exists(f"_trash/{done.run}/files/{needed}")
 
 
 def ids_or_none(lake: Lake) -> list[int] | None:

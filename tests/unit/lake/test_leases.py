@@ -79,6 +79,23 @@ def test_a_lease_runs_out_if_nobody_uses_it(store: DictStore) -> None:
         lake.store.get("nothing")
 
 
+def test_a_lease_that_ran_out_is_not_renewed_but_taken_anew(store: DictStore) -> None:
+    """Who slept through its end must look at the root again: the version may have been given up meanwhile."""
+    runtime = runtime_of(store)
+    lake = open_lake(store, version=5, lease=HOUR, runtime=runtime)
+    (before,) = leases(store)
+    pass_time(store, runtime, 1.1 * HOUR)
+    assert lake.tables("bank")
+    (_, after) = sorted(leases(store), key=lambda one: one.until)
+    assert after.path != before.path, "the old one may be cleared away at any moment"
+    assert 5 not in given_up(store)
+    pass_time(store, runtime, 1.1 * HOUR)
+    assert 5 in given_up(store)
+    with pytest.raises(NotFound, match="expired while it was being read"), lake.reading():
+        lake.store.get("nothing")
+    assert all(one.until <= runtime.clock.now() for one in leases(store)), "nothing is held that was given up"
+
+
 def test_a_lease_is_renewed_while_it_is_used(store: DictStore) -> None:
     runtime = runtime_of(store)
     lake = open_lake(store, version=5, lease=HOUR, runtime=runtime)

@@ -28,6 +28,8 @@ from seiche.table.versions.naming import Naming, parse
 
 __all__ = ["TableCheck"]
 
+# The folder of a table in which manifests are kept that could not be read.
+_DAMAGED: Final = "_damaged"
 _ADOPT: Final = "Look at it. `lake.adopt(table)` brings its changes into the lake; nothing was overwritten."
 _PUBLISH: Final = "Plain Lance readers are behind. The next commit, or `fsck(repair=True)`, makes up for it."
 
@@ -119,7 +121,7 @@ class TableCheck:
             _check_version(read, version, ref.transaction if ref is not None else None)
         except (Corrupt, ValueError) as error:
             said = error.message if isinstance(error, SeicheError) else str(error)
-            repair = None if closed is None else lambda: store.put(name, closed)
+            repair = None if closed is None else lambda: _replace(store, version, data, closed)
             self.findings.add("published.damaged", path, said, repair=repair)
             return None
         return read
@@ -230,6 +232,14 @@ class TableCheck:
 
     def _full(self, path: str) -> str:
         return join(self.location, path)
+
+
+def _replace(store: Store, version: int, damaged: bytes, sound: bytes) -> None:
+    """Put the lake's own manifest under its name. What stands there may be of a release that writes it differently, and
+    is kept.
+    """
+    store.put(f"{_DAMAGED}/{version:020}.manifest", damaged)
+    store.put(Naming.V2.path(version), sound)
 
 
 def _check_version(read: ManifestFile, version: int, transaction: str | None) -> None:

@@ -21,6 +21,7 @@ from seiche.lake.care.layout import NOTED, TRASH
 from seiche.lake.care.listing import unpack
 from seiche.lake.care.live import rows_since
 from seiche.lake.care.problems import Findings, Problem
+from seiche.lake.federated_release import released
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import TABLE
 from seiche.lake.objects.keys import TRASH as DROPPED
@@ -144,6 +145,8 @@ class _Check:
         if newest is not None and self._last is not None and self._last.root is newest.node:
             self._take_dropped(newest, self._last)
             self.trees.check_objects(newest, self._last)
+        if newest is not None:
+            self._leave_released(newest)
         for number, table in enumerate(self.checks, 1):
             self._progress("looking at tables", number)
             table.check()
@@ -163,6 +166,14 @@ class _Check:
                 if key.startswith(TABLE) and rows.kind_of(value) is TableRow:
                     self._take(rows.decode(definitions.resolve(self._store, value), TableRow))
             self._last = tree
+
+    def _leave_released(self, newest: Root) -> None:
+        """What became of a released table is up to those who write it, also where old versions of the lake have it."""
+        try:
+            for location in released(States(self._store, self._runtime).of(newest)):
+                self.tables.pop(location, None)
+        except SeicheError:
+            return  # damaged: named already
 
     def _take_dropped(self, newest: Root, tree: Tree) -> None:
         """Dropped tables have versions up to the one at which they were dropped."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 from seiche.core.durations import Duration, duration
 from seiche.lake.care.fence import Fence
 from seiche.lake.care.layout import Place, Sort, place
-from seiche.lake.care.leases import leases
+from seiche.lake.care.leases import USUAL, leases
 from seiche.lake.care.listing import Listed
 from seiche.lake.care.live import live_roots
 from seiche.lake.care.notes import Note, leave_note, notes
@@ -296,7 +296,8 @@ class _Job:
             if replaced or (note.path == own.path and not self.found):
                 store.delete(note.path)
         for lease in leases(store):
-            if lease.until < own.at - self._grace:
+            # Never at once: by its reader's clock it may not have run out yet.
+            if lease.until < own.at - max(self._grace, USUAL):
                 store.delete(lease.path)
         store.sweep(max(self._grace, GRACE))
 

@@ -8,10 +8,11 @@ from seiche.errors import SeicheError
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.leases import leases
 from seiche.lake.care.saved_work import saved_work
+from seiche.lake.objects import rows
 from seiche.lake.objects.keys import name_of, tables_under
 from seiche.lake.objects.names import text
-from seiche.lake.objects.rows import TableRow
-from seiche.lake.pins import pins
+from seiche.lake.objects.rows import ExportRow, TableRow
+from seiche.lake.pins import EXPORTS, pins
 from seiche.lake.state import State, as_relation
 from seiche.lake.versions import LakeVersions, manifests
 from seiche.table.format import roaring
@@ -160,7 +161,14 @@ def _about_lake(health: Health, state: State, uri: str, everything: int) -> Iter
     for version, who in sorted(pins(state).items()):
         if version < state.version - _PINNED:
             finding = f"version {version} is kept for {', '.join(who)}, and with it all that its tables became since"
-            yield Advice("versions", finding, f"seiche untag {uri} NAME")
+            verb = "unexport" if all(one.startswith("export") for one in who) else "untag"
+            yield Advice("versions", finding, f"seiche {verb} {uri} NAME")
+    for key, value in state.scan(EXPORTS):
+        export = rows.decode(value, ExportRow)
+        if export.properties.get("state") == "running":
+            name = key[4:].decode()
+            finding = f"export {name} to {export.location} was begun and is not finished"
+            yield Advice("exports", finding, f"seiche export {uri} {name} {export.location}")
 
 
 def _about_tables(tables: tuple[TableHealth, ...]) -> Iterator[Advice]:

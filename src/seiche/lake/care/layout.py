@@ -42,7 +42,7 @@ _INSIDE = (
     (re.compile(rf"_indices/{_UUID}/.+"), "INDEX"),
     (re.compile(r"_transactions/[^/]+\.txn"), "TRANSACTION"),
     (re.compile(r"_versions/latest_version_hint\.json"), "TABLE_HINT"),
-    (re.compile(rf"(?:{FOREIGN_FOLDER}|_refs|tree)/.+"), "FOREIGN"),
+    (re.compile(rf"(?:{FOREIGN_FOLDER}|_damaged|_refs|tree)/.+"), "FOREIGN"),
     # Of other naming than the lake's, or detached.
     (re.compile(r"_versions/d?\d+\.manifest"), "FOREIGN"),
 )

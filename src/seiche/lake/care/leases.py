@@ -82,6 +82,11 @@ class Lease:
         passed = self._states.runtime.clock.monotonic() - self._renewed
         return passed > self.lasting.total_seconds() / 2
 
+    @property
+    def ran_out(self) -> bool:
+        """Whether nobody needs to respect it any more: an expiry may have passed it over."""
+        return self._states.runtime.clock.monotonic() - self._renewed > self.lasting.total_seconds()
+
     def renew(self) -> None:
         """Hold the version for as long again, from now on."""
         self._renewed = self._states.runtime.clock.monotonic()
@@ -130,7 +135,11 @@ class Hold:
         # A lease that was not asked for must not stand in the way: a reader may have no right to write.
         with suppress(SeicheError):
             if self.lease is not None:
-                if self.lease.due:
+                if self.lease.ran_out:
+                    # Not the same again: the version may have been given up meanwhile, and a clean-up may be about to
+                    # remove the file.
+                    self.lease = Lease.take(self._states, self.version, self.lease.lasting)
+                elif self.lease.due:
                     self.lease.renew()
             elif self._states.runtime.clock.monotonic() - self._since > _A_LOOK.total_seconds():
                 self.lease = Lease.take(self._states, self.version, USUAL)

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
+from seiche.errors import Corrupt
 from seiche.lake.care.path_set import PathSet
 from seiche.lake.care.ranges import NONE, Ranges
 from seiche.lake.objects.rows import TableRow
@@ -62,12 +63,14 @@ class LanceFiles(TableFiles):
     def __init__(self, lake: Store, location: str, needed: PathSet) -> None:
         super().__init__(lake, location, needed)
         self._row: TableRow | None = None
+        self._blank = False
         self._lowest = 0
         self._known = NONE
 
     def add(self, row: TableRow) -> None:
         made = manifests(row)
         if not made:
+            self._blank = True
             return
         for _, ref in made:
             self.needed.add(join(self.location, ref.path))
@@ -84,6 +87,8 @@ class LanceFiles(TableFiles):
         return self._row is not None and self._lowest <= version <= self._row.table_version
 
     def settle(self) -> None:
+        if self._blank:
+            raise _nothing_named(self.location)
         if self._row is None:
             return
         versions = LakeVersions(self.lake, self._row)
@@ -103,10 +108,13 @@ class IcebergFiles(TableFiles):
     def __init__(self, lake: Store, location: str, needed: PathSet) -> None:
         super().__init__(lake, location, needed)
         self._named: set[str] = set()
+        self._blank = False
         self._newest = 0
 
     def add(self, row: TableRow) -> None:
-        if row.iceberg is not None:
+        if row.iceberg is None:
+            self._blank = True
+        else:
             self._named.add(row.iceberg.location)
             self.needed.add(row.iceberg.location)
             self._newest = max(self._newest, row.table_version)
@@ -121,10 +129,17 @@ class IcebergFiles(TableFiles):
     def settle(self) -> None:
         from seiche.lake.iceberg.reach import IcebergReach
 
+        if self._blank:
+            raise _nothing_named(self.location)
         reach = IcebergReach(self.lake, self.needed)
         for path in sorted(self._named):
             reach.add_metadata(path)
         self._named.clear()
+
+
+def _nothing_named(location: str) -> Corrupt:
+    """Not "nothing is needed": a row that names nothing is damaged, or of a release that names it in another way."""
+    return Corrupt(f"a row of the table at {location} does not say which version it is at", remedy="Run `seiche fsck`.")
 
 
 class NeededNames:

@@ -109,10 +109,11 @@ class Trash:
             gone = []
             for one in run.files:
                 verdict = needed(one.path)
-                if verdict and self._put_back(run.id, one):
-                    back.append(one.path)
-                elif verdict is not None:
+                if verdict is False:
                     gone.append(one)
+                elif verdict and self._put_back(run.id, one):
+                    # Where something else stands in its place, this may be the only whole copy: it stays.
+                    back.append(one.path)
             self._each(self._store.delete, [_inside(run.id, one.path) for one in gone])
             files += len(gone)
             size += sum(one.size for one in gone)
