@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.output import print_line, print_table
+from seiche.cli.output import print_line, print_table, row_text
+from seiche.cli.quiet import quiet_start
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -49,8 +50,12 @@ class Story:
     """The shop by the lake, told step by step on a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
+        from seiche.spark.demo import spark
+
         self._folder = folder
         self._number = 0
+        with quiet_start():
+            self._spark = spark()
 
     def tell(self) -> None:
         """The whole story."""
@@ -97,7 +102,7 @@ class Story:
         for check in done.failed_checks:
             print_line(f"  {check.name}: {check.found}, expected {check.expected}", style="red")
             for row in check.rows:
-                print_line(f"    {dict(row)}")
+                print_line(f"    {row_text(row)}")
         print_line(f"The lake is still at version {self._lake.version}." if self._lake.version == before else "?")
         self._state(self._lake)
 
@@ -123,7 +128,9 @@ class Story:
         self._heading("The catalogue has vectors and an index. What is most like a lake chart?")
         products = self._lake.table("shop.products").to_lance()
         chart = products.to_table(filter="name = 'lake chart'")["likeness"][0].as_py()
-        found = products.to_table(nearest={"column": "likeness", "q": chart, "k": 4}, columns=["name", "price"])
+        found = products.to_table(
+            nearest={"column": "likeness", "q": chart, "k": 4}, columns=["name", "price", "_distance"]
+        )
         print_table(("product", "price"), [(row["name"], row["price"]) for row in found.to_pylist()[1:]])
 
     def _time_travel(self, first: int) -> None:
@@ -140,12 +147,11 @@ class Story:
         self._state(self._lake)
 
     def _run(self, progress: Callable[[str, str], None] | None = None) -> "Run":
-        from seiche.spark.demo import spark
         from seiche.spark.pipeline.progress import unheard
         from seiche.spark.pipeline.run import run
         from seiche.spark.pipeline.yaml_file import load
 
-        return run(load(self._folder / "shop.yaml"), spark(), progress=progress or unheard)
+        return run(load(self._folder / "shop.yaml"), self._spark, progress=progress or unheard)
 
     def _state(self, lake: "Lake") -> None:
         print_table(("version", *TABLES), [self._counts(lake)])

@@ -1,7 +1,7 @@
 """What commands print: lines and tables for people, JSON for programs. Colours only on a terminal."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypeAlias
 
 import typer
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["AsJson", "print_json", "print_line", "print_table"]
+__all__ = ["AsJson", "print_json", "print_line", "print_table", "row_text"]
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -42,6 +42,11 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(str(cell), style=(styles or {}).get(str(cell), "")) for cell in row))
     _console().print(table, soft_wrap=False)
+
+
+def row_text(row: Mapping[str, object]) -> str:
+    """A row in one line."""
+    return ", ".join(f"{name} {value}" for name, value in row.items())
 
 
 def print_json(value: object) -> None:

@@ -14,7 +14,8 @@ from rich.text import Text
 
 import seiche
 from seiche.cli.failures import ExitCode
-from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.cli.output import AsJson, print_json, print_line, print_table, row_text
+from seiche.cli.quiet import quiet_start
 from seiche.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ def _session(name: str, master: str | None, conf: list[str] | None) -> Any:
     from seiche.cli.arguments import properties_of
     from seiche.spark.settings import session
 
-    made = session(f"seiche {name}", master=master, settings=properties_of(conf))
+    with quiet_start():
+        made = session(f"seiche {name}", master=master, settings=properties_of(conf))
     made.sparkContext.setLogLevel("ERROR")
     return made
 
@@ -230,7 +232,7 @@ def _show_checks(checks: "tuple[CheckRecord, ...]") -> None:
         print_table(("check", "result", "found", "expected"), rows, styles=_STYLES)
     for check in checks:
         for row in () if check.passed else check.rows:
-            print_line(f"  {check.name}: {dict(row)}", style="red")
+            print_line(f"  {check.name}: {row_text(row)}", style="red")
 
 
 def _line(one: "RunRecord") -> tuple[object, ...]:
