@@ -11,7 +11,7 @@ from seiche.table.format.index_details import MEM_WAL, find, mem_wal_details
 from seiche.table.format.manifest_pb2 import BasePath
 from seiche.table.operations import UpdateConfig, UpdateMap
 from seiche.table.table import Table
-from tests.verb_table import METADATA_ONLY, counting, ids, native, operations, verb_table, writes_only
+from tests.verb_table import METADATA_ONLY, counting, files, ids, native, operations, verb_table, writes_only
 
 SHARD = "12345678-1234-5678-1234-567812345678"
 
@@ -218,8 +218,13 @@ def test_each_costs_one_version_and_few_requests(tmp_path: Path) -> None:
         lambda: table.add_bases("/nowhere"),
         lambda: table.restore(3),
     ]
+    before = {one for one in files(tmp_path / "t") if one.startswith("data/")}
     for verb in verbs:
         store.reset()
         verb()
         # The transaction, the manifest and the hint; and for a restore a tag that keeps clean-up away meanwhile.
         assert store.writes <= (5 if verb is verbs[-1] else 3), store.counts
+    clone = table.clone(str(tmp_path / "clone"), shallow=True)
+    assert {one for one in files(tmp_path / "t") if one.startswith("data/")} == before
+    assert not [one for one in files(tmp_path / "clone") if one.startswith("data/")]
+    assert clone.to_arrow() == table.to_arrow()

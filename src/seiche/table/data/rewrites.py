@@ -108,8 +108,14 @@ def execute_all(
     progress: Progress | None = None,
 ) -> list[RewriteResult]:
     """Execute tasks, some at a time; the results are in the order of the tasks."""
-    if not tasks:
-        return []
+    if len(tasks) < 2 or parallel == 1:
+        # A thread of its own would only have to be waited for.
+        results = []
+        for task in tasks:
+            results.append(execute(task, store, runtime))
+            if progress is not None:
+                progress(len(results), len(tasks))
+        return results
     with ThreadPoolExecutor(min(parallel or _PARALLEL, len(tasks)), "seiche-rewrite") as pool:
         running = [pool.submit(execute, task, store, runtime) for task in tasks]
         for done, future in enumerate(as_completed(running), 1):
