@@ -220,7 +220,7 @@ class Decider:
         if not intents:
             return []
         try:
-            given = self.lake.decide_group([intent for intent, _ in intents])
+            given = self._decide([intent for intent, _ in intents])
         except SeicheError as error:
             if len(intents) > 1 and not isinstance(error, _OPEN):
                 # Something is wrong with one of them that shows only when files are written.
@@ -234,6 +234,16 @@ class Decider:
                 answers |= dict.fromkeys((plan.id for plan in plans), answer)
                 self._note_lineage(intent, plans, answer, intents)
         return again
+
+    def _decide(self, intents: Sequence[Intent]) -> list[Answer]:
+        try:
+            return self.lake.decide_group(intents)
+        except SeicheError:
+            raise
+        except Exception as error:
+            # A defect, or work that nobody thought of: it must not be taken for that of the others in the group.
+            log.exception("a commit failed")
+            raise SeicheError(f"the commit failed: {type(error).__name__}: {error}") from error
 
     def _note_lineage(
         self, intent: Intent, plans: list[Plan], answer: Answer, group: Sequence[tuple[Intent, list[Plan]]]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from seiche.errors import SeicheError
 from seiche.service import common_pb2, wire
@@ -19,6 +19,7 @@ from seiche.service.core import Service
 from seiche.service.deciding import Decided
 from seiche.service.host import Host
 from seiche.service.metrics import Call, Metrics
+from seiche.service.refusals import refused
 from seiche.service.state.records import Record
 from seiche.service.statuses import status_of, trailer
 
@@ -27,6 +28,7 @@ __all__ = ["NAMES", "Handlers"]
 log = logging.getLogger("seiche.service")
 
 T = TypeVar("T")
+Request = TypeVar("Request", bound=Message)
 # grpc has no types.
 Context: TypeAlias = Any
 
@@ -88,11 +90,7 @@ class Handlers:
             "ReserveTransactionTableId": self._unary(self.reserve, pb.ReserveTransactionTableIdRequest),
             "ExecuteTransaction": self._unary(self.execute, pb.ExecuteTransactionRequest),
             "DescribeLake": self._unary(self.describe, pb.DescribeLakeRequest, READ),
-            "WatchTransaction": grpc.unary_stream_rpc_method_handler(
-                self._watch,
-                request_deserializer=pb.WatchTransactionRequest.FromString,
-                response_serializer=pb.WatchTransactionResponse.SerializeToString,
-            ),
+            "WatchTransaction": grpc.unary_stream_rpc_method_handler(self._watch, response_serializer=_encoded),
         }
         return tuple(grpc.method_handlers_generic_handler(name, methods) for name in NAMES)
 
@@ -165,12 +163,11 @@ class Handlers:
             elif not record.final:
                 await self._run(partial(self._host.pause, _LOOK_SECONDS))
 
-    async def _watch(
-        self, request: pb.WatchTransactionRequest, context: Context
-    ) -> AsyncIterator[pb.WatchTransactionResponse]:
-        with self._metrics.call("WatchTransaction") as call:
+    async def _watch(self, data: bytes, context: Context) -> AsyncIterator[pb.WatchTransactionResponse]:
+        with self._metrics.call("watch") as call:
             try:
                 service = self._host.service(_authorization(context), READ)
+                request = _decoded(data, pb.WatchTransactionRequest)
                 async for record in self.watch(service, request.tx_id):
                     yield pb.WatchTransactionResponse(transaction=wire.transaction(record))
             except SeicheError as error:
@@ -181,18 +178,22 @@ class Handlers:
     ) -> grpc.RpcMethodHandler:
         name = act.__name__
 
-        async def handle(message: Any, context: Context) -> Message:
+        async def handle(data: bytes, context: Context) -> Message:
             with self._metrics.call(name) as call:
                 try:
+                    # Who may not call learns nothing about the request, not even whether it can be read.
                     service = self._host.service(_authorization(context), permission)
-                    return await act(service, message)
+                    return await act(service, _decoded(data, request))
                 except SeicheError as error:
                     await self._refuse(error, context, call)
                     raise
+                except Exception as error:
+                    log.exception("a call failed", extra={"method": name})
+                    failure = SeicheError(f"the server failed: {type(error).__name__}", remedy="Report it.")
+                    await self._refuse(failure, context, call)
+                    raise
 
-        return grpc.unary_unary_rpc_method_handler(
-            handle, request_deserializer=request.FromString, response_serializer=_encoded
-        )
+        return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encoded)
 
     async def _refuse(self, error: SeicheError, context: Context, call: Call) -> None:
         status, _ = status_of(error)
@@ -210,6 +211,13 @@ def _authorization(context: Context) -> str | None:
         if name == "authorization":
             return value if isinstance(value, str) else value.decode()
     return None
+
+
+def _decoded(data: bytes, kind: type[Request]) -> Request:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise refused("the request cannot be read", "request.invalid") from error
 
 
 def _encoded(message: Message) -> bytes:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from seiche.errors import Corrupt, InvalidInput, NotFound, RetryableConflict
+from seiche.errors import Corrupt, NotFound, RetryableConflict, SeicheError
 from seiche.lake import saved
 from seiche.lake.intent import Intent
 from seiche.lake.lake import Lake
@@ -117,10 +117,13 @@ def from_work(plan: Plan, lake: Lake) -> Intent:
         transaction.stream = saved.claim(message)
         saved.fill(transaction, message, state)
     except NotFound as error:
-        raise RetryableConflict(
-            f"version {message.base_version} of the lake, on which the transaction was built, has expired."
-        ) from error
-    except (Corrupt, ValueError, KeyError) as error:
-        raise InvalidInput(f"the work cannot be read: {error}", reason="payload.invalid") from error
+        raise RetryableConflict(f"what the transaction was built on is not there any more: {error.message}") from error
+    except Corrupt as error:
+        raise refused(f"the work cannot be read: {error.message}", "payload.invalid") from error
+    except SeicheError:
+        raise
+    except Exception as error:
+        # Whatever a client sends as work: it is refused, and those who are decided with it do not notice.
+        raise refused(f"the work cannot be read: {type(error).__name__}", "payload.invalid") from error
     intent = transaction.intent()
     return intent if intent is not None else Intent(plan.id, transaction.base, properties=plan.properties)

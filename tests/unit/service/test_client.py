@@ -1,0 +1,204 @@
+"""`seiche.connect`: the transactions of a lake, decided by a server."""
+
+import multiprocessing
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche import ConflictError, InvalidInput, Lake, NotFound, RetryableConflict, Unavailable
+from seiche.core.retry import Patience
+from seiche.service import transactions_pb2 as pb
+from seiche.service.client import RemoteLake, connect
+from seiche.service.client.channel import Address, Channel
+from seiche.service.host import Host
+from seiche.service.running import Running, running
+from seiche.service.state.opening import open_database
+from seiche.service.states import State
+from tests.service_lake import SCHEMA, make_lake, numbers_in
+
+
+@pytest.fixture
+def server(lake: Lake, tmp_path: Path) -> Iterator[Running]:
+    with running(Host({"default": lake}, open_database(f"sqlite://{tmp_path}/state.db"))) as made:
+        yield made
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[RemoteLake]:
+    with connect(server.address, durability="os") as made:
+        assert isinstance(made, RemoteLake)
+        yield made
+
+
+def data(*numbers: int) -> pa.Table:
+    return pa.table({"writer": [1] * len(numbers), "number": list(numbers)}, schema=SCHEMA)
+
+
+def decided(server: Running) -> int:
+    return server.server.host.services["default"].group.figures.decided
+
+
+def test_statements_in_a_transaction(client: RemoteLake, server: Running, lake: Lake) -> None:
+    with client.transaction() as tx:
+        tx.append("shop.orders", data(1, 2))
+        tx.append("shop.orders", data(3))
+        tx.append("shop.stock", data(4))
+        assert tx.table("shop.orders").to_arrow().num_rows == 3, "reads its own writes"
+    assert tx.version == lake.version
+    assert lake.status(tx.id).outcome == "committed"
+    assert (numbers_in(lake), numbers_in(lake, "shop.stock")) == ([1, 2, 3], [4])
+    record = server.server.host.services["default"].get(tx.id)
+    assert (record.state, decided(server)) == (State.APPLIED, 1)
+
+
+def test_every_verb_goes_through_the_server(client: RemoteLake, server: Running, lake: Lake) -> None:
+    client.create_table("shop.new", SCHEMA)
+    table = client.table("shop.new")
+    table.append(data(1, 2, 3))
+    table.delete("number = 1")
+    table.update({"number": "number + 10"}, where="number = 2")
+    table.merge(data(12, 99), on="number").when_not_matched_insert_all().execute()
+    table.compact()
+    client.rename_table("shop.new", "shop.other")
+    client.create_namespace("attic")
+    assert numbers_in(lake, "shop.other") == [3, 12, 99]
+    # The merge reads and inserts in one transaction; compaction may need more than one.
+    assert decided(server) >= 8
+    client.drop_table("shop.other")
+    assert ("shop", "other") not in lake.tables("shop")
+
+
+def test_conflicts_are_what_they_are_without_a_server(client: RemoteLake, lake: Lake) -> None:
+    client.table("shop.orders").append(data(1, 2, 3))
+    first, second = client.transaction(), client.transaction()
+    first.delete("shop.orders", "number = 1")
+    second.delete("shop.orders", "number = 1")
+    first.commit()
+    with pytest.raises(RetryableConflict):
+        second.commit()
+    reader = client.transaction("serializable")
+    reader.table("shop.orders").to_arrow()
+    reader.append("shop.stock", data(1))
+    lake.table("shop.orders").append(data(7))
+    with pytest.raises(ConflictError):
+        reader.commit()
+    assert numbers_in(lake, "shop.stock") == []
+
+
+def test_run_tries_again(client: RemoteLake, lake: Lake) -> None:
+    client.table("shop.orders").append(data(1))
+    calls = []
+
+    def act(tx: seiche.lake.transaction.Transaction) -> None:  # type: ignore[name-defined]
+        calls.append(1)
+        tx.update("shop.orders", {"number": "number + 1"})
+        if len(calls) == 1:
+            lake.table("shop.orders").update({"number": "number + 10"})
+
+    client.run(act)
+    assert len(calls) == 2
+    assert numbers_in(lake) == [12]
+
+
+def test_a_key_is_applied_once(client: RemoteLake, lake: Lake) -> None:
+    versions = []
+    for _ in range(2):
+        tx = client.transaction(key="nightly")
+        tx.append("shop.orders", data(1))
+        versions.append(tx.commit())
+    assert versions[0] == versions[1]
+    assert numbers_in(lake) == [1]
+
+
+def test_epochs_of_a_stream(client: RemoteLake, lake: Lake) -> None:
+    for epoch in (1, 1, 2):
+        with client.transaction(stream="s", epoch=epoch, owner="run") as tx:
+            tx.append("shop.orders", data(epoch))
+    assert numbers_in(lake) == [1, 2]
+
+
+def test_what_only_storage_can_do_is_done_there(client: RemoteLake, lake: Lake) -> None:
+    client.table("shop.orders").append(data(1))
+    client.rollback(to=client.version - 1)
+    assert numbers_in(lake) == []
+    client.tag("now", client.version)
+    assert client.fsck().problems == ()
+
+
+def test_settling(client: RemoteLake) -> None:
+    tx = client.transaction()
+    tx.append("shop.orders", data(1))
+    assert client.settle(tx.id).outcome == "aborted"
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+
+
+def test_a_handle_can_be_sent_to_another_process(client: RemoteLake) -> None:
+    channel = pickle.loads(pickle.dumps(client.channel))
+    assert isinstance(channel, Channel)
+
+
+def in_child(channel: Channel, expected: str) -> None:
+    found = channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse)
+    os._exit(0 if found.lake_id == expected else 1)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_a_forked_process_has_a_connection_of_its_own(tmp_path: Path) -> None:
+    """The parent has used its channel, and goes on using it."""
+    from tests.service_process import serving
+
+    lake = make_lake(tmp_path)
+    with serving(tmp_path) as server:
+        client = connect(server.address, durability="os")
+        client.table("shop.orders").append(data(1))
+        lake_id = lake.state().definition.id
+        child = multiprocessing.get_context("fork").Process(target=in_child, args=(client.channel, lake_id))
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0
+        client.table("shop.orders").append(data(3))
+        client.close()
+    assert numbers_in(lake) == [1, 3]
+
+
+def test_another_lake_is_refused(server: Running, tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    other = make_lake(tmp_path / "x")
+    with pytest.raises(NotFound, match="another lake"):
+        connect(server.address, uri=other.uri)
+
+
+def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    from seiche.service.client import channel
+
+    monkeypatch.setattr(channel, "_PATIENCE", Patience(attempts=1))
+    monkeypatch.setattr(
+        Channel.__init__, "__kwdefaults__", {**Channel.__init__.__kwdefaults__, "patience": Patience(attempts=1)}
+    )
+    with pytest.raises(Unavailable):
+        connect("grpc://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["", "http://x:1", "grpc://", "grpc://host", "host:1"])
+def test_addresses(address: str) -> None:
+    with pytest.raises(InvalidInput):
+        Address.parse(address)
+
+
+def test_a_client_needs_no_server_code() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, seiche; seiche.connect;"
+        "names = ('seiche.service.host', 'seiche.service.server', 'seiche.service.core');"
+        "bad = [name for name in names if name in sys.modules];"
+        "assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
