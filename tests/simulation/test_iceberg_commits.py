@@ -95,13 +95,18 @@ def check_sound(store: Store) -> None:
     assert wrong(store) == []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("start", "scenario", "before", "after"),
     [(fresh, both, NOTHING, MINE), (moved, resumed, ([], [1, 7]), (["mine"], [1, 2, 7]))],
     ids=["alone", "moved"],
 )
 def test_a_crash_at_any_call_leaves_both_tables_before_or_both_after(
-    start: Callable[[], DictStore], scenario: Callable[[Store], Transaction], before: Contents, after: Contents
+    start: Callable[[], DictStore],
+    scenario: Callable[[Store], Transaction],
+    before: Contents,
+    after: Contents,
+    effort: Callable[[int, int], int],
 ) -> None:
     seen = {"before": 0, "after": 0}
     identity = opened(start()).transaction(key="the one").id
@@ -113,18 +118,24 @@ def test_a_crash_at_any_call_leaves_both_tables_before_or_both_after(
         assert (lake.status(identity).outcome == "committed") == (found == after), str(crash)
         lake.table(ICE).append(rows(9))
         assert contents(lake) == (found[0], [*found[1], 9]), str(crash)
-        check_sound(crash.store)
+        if crash.number % effort(4, 1) == 0:
+            check_sound(crash.store)
     assert seen["before"] >= 10
     assert seen["after"] >= 5
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("start", "scenario", "before", "after"),
     [(fresh, both, NOTHING, MINE), (moved, resumed, ([], [1, 7]), (["mine"], [1, 2, 7]))],
     ids=["alone", "moved"],
 )
 def test_a_lost_reply_at_any_call_is_exactly_one_commit(
-    start: Callable[[], DictStore], scenario: Callable[[Store], Transaction], before: Contents, after: Contents
+    start: Callable[[], DictStore],
+    scenario: Callable[[Store], Transaction],
+    before: Contents,
+    after: Contents,
+    effort: Callable[[int, int], int],
 ) -> None:
     faults: tuple[Fault, ...] = ("after", "lost", "late", "before", "conflict")
     runs = 0
@@ -146,16 +157,19 @@ def test_a_lost_reply_at_any_call_is_exactly_one_commit(
         if scenario is resumed and lake.status(tx.id).outcome != "committed":
             lake.resume(tx.id).commit()
         assert contents(lake) == after, str(crash)
-        check_sound(crash.store)
+        if crash.number % effort(4, 1) == 0:
+            check_sound(crash.store)
     assert runs >= 40
 
 
-def cleaned_at(start: Callable[[], DictStore], scenario: Callable[[Store], Transaction]) -> list[tuple[str, DictStore]]:
+def cleaned_at(
+    start: Callable[[], DictStore], scenario: Callable[[Store], Transaction], step: int = 1
+) -> list[tuple[str, DictStore]]:
     """The scenario, with a clean-up by somebody else just before each of its calls in turn; what became of it."""
     rehearsal = SimulatedStore(start())
     scenario(rehearsal)
     found = []
-    for number in range(1, len(rehearsal.calls) + 1):
+    for number in range(1, len(rehearsal.calls) + 1, step):
         inner = start()
         calls = 0
 
@@ -175,13 +189,14 @@ def cleaned_at(start: Callable[[], DictStore], scenario: Callable[[Store], Trans
     return found
 
 
-def test_a_clean_up_at_any_call_takes_nothing_that_is_needed() -> None:
+@pytest.mark.soak
+def test_a_clean_up_at_any_call_takes_nothing_that_is_needed(effort: Callable[[int, int], int]) -> None:
     outcomes = {"committed": 0, "refused": 0}
     for start, scenario, before, after in (
         (fresh, both, NOTHING, MINE),
         (moved, resumed, ([], [1, 7]), (["mine"], [1, 2, 7])),
     ):
-        for outcome, store in cleaned_at(start, scenario):
+        for outcome, store in cleaned_at(start, scenario, effort(2, 1)):
             outcomes[outcome] += 1
             check_sound(store)
             lake = opened(store, seed=3)
@@ -202,6 +217,6 @@ def test_a_fault_planted_in_the_reachability_is_caught(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(IcebergReach, fault, nothing)
     broken = 0
-    for _, store in cleaned_at(fresh, both):
+    for _, store in cleaned_at(fresh, both, 3):
         broken += any(".missing" in one for one in wrong(store))
     assert broken

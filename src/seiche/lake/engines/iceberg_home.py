@@ -56,6 +56,14 @@ class Home(ABC):
         return do(self.reading())
 
 
+class _Refused(Exception):
+    """A conflict that is not to be answered by doing the same again."""
+
+    def __init__(self, error: RetryableConflict) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 class LakeHome(Home):
     """Every call is a transaction of its own, on the latest version or on the one that the lake was opened at."""
 
@@ -73,13 +81,20 @@ class LakeHome(Home):
         return self._lake.run(do)
 
     def committing(self, do: "Callable[[Transaction], None]", name: Name, key: str | None) -> IcebergTable:
+        def once(transaction: "Transaction") -> None:
+            try:
+                do(transaction)
+            except RetryableConflict as error:
+                # Known before the commit, on the latest version: trying it again as it is finds the same.
+                raise _Refused(error) from error
+
         try:
-            _, version = self._lake.run_versioned(do, key=key)
-        except RetryableConflict:
+            _, version = self._lake.run_versioned(once, key=key)
+        except _Refused as refused:
             # It may be in its own way: told again after it was done.
             done = None if key is None else self._lake.status(self._lake.transaction(key=key).id)
             if done is None or done.version is None or done.outcome != "committed":
-                raise
+                raise refused.error from refused
             version = done.version
         return at_state(self._lake.states.at(version), name)
 
