@@ -88,20 +88,14 @@ def intent_of(plan: Plan, lake: Lake) -> Intent:
             if not plan.flushed:
                 transaction.unflushed += operation.files(found.row.location)
         elif found is not None:
-            _iceberg(found)
+            from seiche.service import iceberg  # needs PyIceberg
+
+            iceberg.apply(one.data, transaction, found)
     intent = transaction.intent()
     if intent is None:
         # Nothing changes by it, and still it is decided: its id is found in the tree.
         intent = Intent(plan.id, transaction.base, properties=plan.properties)
     return replace(intent, base=min(plan.base, intent.base))
-
-
-def _iceberg(found: Found) -> None:
-    raise refused(
-        f"the new metadata of an Iceberg table cannot be committed here yet: {found.row.id}",
-        "payload.format",
-        "Send a saved transaction of the lake as `work`, or commit it through the lake.",
-    )
 
 
 def from_work(plan: Plan, lake: Lake) -> Intent:

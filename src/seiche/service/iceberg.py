@@ -1,0 +1,80 @@
+"""New metadata of Iceberg tables that comes over the wire: as a whole, or as requirements and updates."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from seiche.errors import Corrupt, InvalidInput
+from seiche.lake.transaction import Transaction
+from seiche.service.refusals import refused
+from seiche.service.targets import Found
+
+if TYPE_CHECKING:
+    from seiche.lake.iceberg.metadata import Metadata
+
+__all__ = ["apply"]
+
+
+def apply(data: bytes, transaction: Transaction, found: Found) -> None:
+    """Make the metadata in `data` that of the table, as part of the transaction.
+
+    The caller sees to it that the table is the one that it was made from: metadata as a whole cannot be rebased.
+    """
+    try:
+        given = json.loads(data)
+    except ValueError as error:
+        raise refused("the payload for an Iceberg table is not JSON", "payload.invalid") from error
+    if not isinstance(given, dict):
+        raise refused("the payload for an Iceberg table is not an object", "payload.invalid")
+    if "updates" in given:
+        _commit(given, transaction, found)
+    else:
+        _replace(data, transaction, found)
+
+
+def _commit(given: dict[str, Any], transaction: Transaction, found: Found) -> None:
+    from pydantic import ValidationError
+    from pyiceberg.table import CommitTableRequest
+
+    *namespace, name = found.name
+    try:
+        request = CommitTableRequest.model_validate(
+            {
+                "identifier": {"namespace": namespace, "name": name},
+                "requirements": given.get("requirements", []),
+                "updates": given["updates"],
+            }
+        )
+    except ValidationError as error:
+        raise refused(f"the payload cannot be read: {error.error_count()} mistakes", "payload.invalid") from error
+    transaction.commit_iceberg(found.name, request.requirements, request.updates)
+
+
+def _replace(data: bytes, transaction: Transaction, found: Found) -> None:
+    from seiche.lake.iceberg.edit import IcebergEdit
+    from seiche.lake.iceberg.metadata import decode
+    from seiche.lake.iceberg.work import IcebergWork, Step
+
+    before = transaction.iceberg(found.name).metadata
+    try:
+        after = decode(data, "the payload")
+    except (Corrupt, InvalidInput) as error:
+        raise refused(error.message, "payload.invalid") from error
+    _check_follows(before, after)
+    edit = transaction.edit(found.row.id)
+    work = IcebergWork(before, after, steps=(Step((), (), exclusive=True),))
+    transaction.put_edit(IcebergEdit.of(edit, work))
+
+
+def _check_follows(before: "Metadata", after: "Metadata") -> None:
+    """Metadata of another table, or of an earlier time, must not become that of this one."""
+    from seiche.lake.iceberg.metadata import last_number
+
+    problems = {
+        "it is that of another table": after.table_uuid != before.table_uuid,
+        "the table's place has changed": after.location.rstrip("/") != before.location.rstrip("/"),
+        "its sequence number goes back": last_number(after) < last_number(before),
+        "ids of columns would be given twice": after.last_column_id < before.last_column_id,
+    }
+    broken = [what for what, is_so in problems.items() if is_so]
+    if broken:
+        raise refused(f"the metadata does not follow the table's: {', '.join(broken)}", "TABLE_INTENT_INVALID_PAYLOAD")
