@@ -1,6 +1,7 @@
 """Processes that race for versions on a store which lets everybody win: the manifest store has the say."""
 
 import multiprocessing
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from queue import Queue
@@ -27,7 +28,7 @@ PROCESSES, COMMITS = 3, 5
 class LetsEverybodyWin(LocalStore):
     """A store without atomic create, as some S3 servers are: a condition is accepted and ignored."""
 
-    def turn(self) -> AbstractContextManager[bool]:
+    def turn(self, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[bool]:
         return nullcontext(False)  # writers on one machine would let each other in one by one
 
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:

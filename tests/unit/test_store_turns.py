@@ -92,6 +92,37 @@ def test_who_dies_inside_lets_the_next_one_in(tmp_path: Path, holder: "subproces
     thread.join()
 
 
+def test_who_waits_can_do_something_meanwhile(tmp_path: Path, holder: "subprocess.Popen[str]") -> None:
+    looks = 0
+
+    def work() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            holder.kill()
+
+    with Turns(str(tmp_path), patience=60).one(work) as waited:
+        assert waited
+    assert looks >= 3
+    before = looks
+    with Turns(str(tmp_path)).one(work) as waited:
+        assert not waited
+    assert looks == before
+
+
+def test_what_goes_wrong_meanwhile_ends_the_waiting(tmp_path: Path, holder: "subprocess.Popen[str]") -> None:
+    def fail() -> None:
+        raise RuntimeError("in the way")
+
+    descriptors = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(RuntimeError, match="in the way"), Turns(str(tmp_path), patience=60).one(fail):
+        pass
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    holder.kill()
+    holder.wait()
+    raise_if_taken(tmp_path)
+
+
 def test_who_is_stopped_inside_stops_nobody(tmp_path: Path, holder: "subprocess.Popen[str]") -> None:
     holder.send_signal(signal.SIGSTOP)
     turns = Turns(str(tmp_path), patience=0.05)

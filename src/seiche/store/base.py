@@ -192,11 +192,12 @@ class Store(ABC):
         """
         return 0
 
-    def turn(self) -> AbstractContextManager[bool]:
+    def turn(self, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[bool]:
         """One writer at a time inside the block, where a store can arrange that; yields whether one had to wait.
 
         Only to save work that would be for nothing: safety must not depend on it, since whoever waits too long goes on
-        without.
+        without. `meanwhile` is called now and then while one waits: for work that needs no turn. What it raises ends
+        the waiting.
         """
         return nullcontext(False)
 

@@ -78,8 +78,8 @@ class LocalStore(Store):
     def lists_in_one_request(self) -> bool:
         return True
 
-    def turn(self) -> AbstractContextManager[bool]:
-        return self._turns.one()
+    def turn(self, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[bool]:
+        return self._turns.one(meanwhile)
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         # Side by side, waits for the disk overlap; without any, threads only get into each other's way.

@@ -77,8 +77,8 @@ class OverlayStore(Store):
     def lists_in_one_request(self) -> bool:
         return self.inner.lists_in_one_request
 
-    def turn(self) -> AbstractContextManager[bool]:
-        return self.inner.turn()
+    def turn(self, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[bool]:
+        return self.inner.turn(meanwhile)
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         return self.inner.in_parallel(work, items)

@@ -85,8 +85,8 @@ class PrefixStore(Store):
         )
         return map(self._relative, found)
 
-    def turn(self) -> AbstractContextManager[bool]:
-        return self.inner.turn()
+    def turn(self, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[bool]:
+        return self.inner.turn(meanwhile)
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         return self.inner.in_parallel(work, items)

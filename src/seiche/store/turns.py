@@ -6,7 +6,7 @@ any more those who wait go on without, so that one that is stopped inside cannot
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Final
@@ -42,11 +42,14 @@ class Turns:
         self._runtime = runtime
         self._patience = patience
 
-    def one(self) -> "Turn":
-        """Wait for a turn and have it for the length of the block; gives whether somebody else was there first."""
-        return Turn(self)
+    def one(self, meanwhile: Callable[[], object] | None = None) -> "Turn":
+        """Wait for a turn and have it for the length of the block; gives whether somebody else was there first.
 
-    def take(self) -> tuple[int | None, bool]:
+        `meanwhile` is called after each look that was in vain.
+        """
+        return Turn(self, meanwhile)
+
+    def take(self, meanwhile: Callable[[], object] | None) -> tuple[int | None, bool]:
         """The descriptor that holds the turn, if there is one to be had, and whether somebody else was there first."""
         try:
             fd = os.open(self._directory, _DIRECTORY)
@@ -54,10 +57,14 @@ class Turns:
             return None, False  # no directory yet, or not ours to open
         if _free(fd):
             return fd, False
-        self._wait(fd)
+        try:
+            self._wait(fd, meanwhile)
+        except BaseException:
+            os.close(fd)
+            raise
         return fd, True
 
-    def _wait(self, fd: int) -> None:
+    def _wait(self, fd: int, meanwhile: Callable[[], object] | None) -> None:
         clock = self._runtime.clock
         seen, until = _changed(fd), clock.monotonic() + self._patience
         for pause in self._pauses():
@@ -65,6 +72,8 @@ class Turns:
             if _free(fd):
                 _mark(fd)
                 return
+            if meanwhile is not None:
+                meanwhile()
             if clock.monotonic() >= until:
                 before, seen = seen, _changed(fd)
                 if seen == before:
@@ -83,14 +92,15 @@ class Turns:
 class Turn:
     """One turn, as a context manager."""
 
-    __slots__ = ("_fd", "_turns")
+    __slots__ = ("_fd", "_meanwhile", "_turns")
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, meanwhile: Callable[[], object] | None) -> None:
         self._turns = turns
+        self._meanwhile = meanwhile
         self._fd: int | None = None
 
     def __enter__(self) -> bool:
-        self._fd, waited = self._turns.take()
+        self._fd, waited = self._turns.take(self._meanwhile)
         return waited
 
     def __exit__(

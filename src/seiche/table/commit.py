@@ -58,8 +58,9 @@ class Committer:
         written = ""
         attempt = 0
         for attempt in self.patience.tries(self.runtime):
-            # One by one, where writers can arrange that: in a crowd most attempts would be for nothing.
-            with self.versions.store.turn():
+            # One by one, where writers can arrange that: in a crowd most attempts would be for nothing. There, to
+            # check what the others did takes longer than the commit, so it is done while one waits.
+            with self.versions.store.turn(meanwhile=pending.catch_up):
                 newest = self.versions.presumed(max(pending.checked, base.version))
                 if earlier := pending.check_against(newest):
                     return Commit(earlier.load(), earlier.transaction, attempt)

@@ -57,15 +57,24 @@ class Pending:
         """
         if newest < self.checked:
             raise self._from_the_future(newest)
+        return self._check(newest, built_upon=newest)
+
+    def catch_up(self) -> None:
+        """Check what is committed by now, without the intention to build upon it. Only saves time later."""
+        newest = self._versions.newest(max(self.checked, self._base.version))
+        if newest > self.checked:
+            self._check(newest, built_upon=0)
+
+    def _check(self, newest: int, *, built_upon: int) -> Committed | None:
         ours = type(self.transaction.operation)
-        for version, message in self._newer(newest):
+        for version, message in self._newer(newest, built_upon):
             if message.uuid == self.transaction.uuid:
                 return self._committed(version, message)
             # In a crowd nearly all are: what they hold is then not looked at.
             theirs = plain_operation(message)
             if theirs is None or not always_compatible(ours, theirs):
                 self._rebase = self._rebase.against(self._committed(version, message))
-        self.checked = newest
+            self.checked = version
         return None
 
     def build(self, latest: Manifest | None = None, *, managed: bool = False) -> tuple[Transaction, Manifest]:
@@ -85,15 +94,15 @@ class Pending:
     def _committed(self, version: int, message: pb.Transaction) -> Committed:
         return Committed(version, Transaction.from_proto(message), partial(self._load, version))
 
-    def _newer(self, newest: int) -> Iterator[tuple[int, pb.Transaction]]:
-        versions, read = range(self.checked + 1, newest + 1), partial(self._message, newest=newest)
+    def _newer(self, newest: int, built_upon: int) -> Iterator[tuple[int, pb.Transaction]]:
+        versions, read = range(self.checked + 1, newest + 1), partial(self._message, built_upon=built_upon)
         if self._versions.store.lists_in_one_request:
             return zip(versions, map(read, versions), strict=True)
         return zip(versions, self._versions.store.in_parallel(read, versions), strict=True)
 
-    def _message(self, version: int, newest: int) -> pb.Transaction:
+    def _message(self, version: int, built_upon: int) -> pb.Transaction:
         try:
-            return self._newest(version) if version == newest else self._versions.message(version)
+            return self._read_whole(version) if version == built_upon else self._versions.message(version)
         except NotFound as error:
             raise Corrupt(
                 f"{self._table}: version {version} is missing although a later one exists.",
@@ -102,8 +111,8 @@ class Pending:
                 version=version,
             ) from error
 
-    def _newest(self, version: int) -> pb.Transaction:
-        """What made the newest version, which is read whole: it is the one to build on."""
+    def _read_whole(self, version: int) -> pb.Transaction:
+        """What made the version that is built upon: all of it is needed, so all of it is read at once."""
         if version in self._manifests:
             return self._versions.message(version)
         read = self._versions.read(version)

@@ -120,8 +120,8 @@ class WrappingStore(Store):
             Call("list", prefix), lambda: self._inner.list(prefix, start_after=start_after, recursive=recursive)
         )
 
-    def turn(self) -> AbstractContextManager[bool]:
-        return self._inner.turn()
+    def turn(self, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[bool]:
+        return self._inner.turn(meanwhile)
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         # One after the other, so that a run is the same each time.

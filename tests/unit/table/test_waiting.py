@@ -1,0 +1,109 @@
+"""A commit that waits for its turn checks what others commit meanwhile: nothing is lost by that, or done twice."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from seiche.errors import IncompatibleConflict
+from seiche.store.local import LocalStore
+from seiche.table.operations import Append, UpdateConfig, UpdateMap
+from seiche.table.pending import Pending
+from seiche.table.table import Table
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+class Busy(LocalStore):
+    """A store where one has to wait for a turn, and others do something each time before one may look again."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, durability="os")
+        self.others: list[Callable[[], object]] = []
+
+    @contextmanager
+    def turn(self, meanwhile: Callable[[], object] | None = None) -> Iterator[bool]:
+        while self.others:
+            self.others.pop(0)()
+            if meanwhile is not None:
+                meanwhile()
+        yield True
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": ids}, schema=SCHEMA)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Table:
+    made = Table.create(str(tmp_path / "t"), SCHEMA, durability="os")
+    made.append(rows(1))
+    return made
+
+
+@pytest.fixture
+def store(tmp_path: Path, other: Table) -> Busy:
+    return Busy(tmp_path / "t")
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """When which version was found to be checked: while waiting, or in the turn."""
+    seen: list[tuple[str, int]] = []
+    catch_up, check_against = Pending.catch_up, Pending.check_against
+
+    def waiting(pending: Pending) -> None:
+        catch_up(pending)
+        seen.append(("waiting", pending.checked))
+
+    def inside(pending: Pending, newest: int) -> object:
+        seen.append(("inside", pending.checked))
+        return check_against(pending, newest)
+
+    monkeypatch.setattr(Pending, "catch_up", waiting)
+    monkeypatch.setattr(Pending, "check_against", inside)
+    return seen
+
+
+def test_what_others_commit_is_checked_before_the_turn(
+    store: Busy, other: Table, checks: list[tuple[str, int]]
+) -> None:
+    table = Table.open(store)
+    store.others = [lambda: other.append(rows(2)), lambda: other.append(rows(3)), lambda: None]
+    table.append(rows(4))
+    others = [("inside", 2), ("inside", 3)]
+    assert [one for one in checks if one not in others] == [
+        ("waiting", 3),
+        ("waiting", 4),
+        ("waiting", 4),
+        ("inside", 4),
+    ]
+    assert table.version == 5
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+
+
+def test_a_conflict_is_told_while_one_still_waits(store: Busy, other: Table) -> None:
+    table = Table.open(store)
+    change = Append(tuple(other.manifest.fragments))
+    later: list[str] = []
+    store.others = [lambda: other.overwrite(rows(7)), lambda: later.append("turn")]
+    with pytest.raises(IncompatibleConflict):
+        table.commit(change)
+    assert not later
+    assert other.version == 3
+
+
+def test_a_commit_that_another_process_finishes_while_one_waits_is_found(store: Busy, other: Table) -> None:
+    table = Table.open(store)
+    packed = table.pack(UpdateConfig(config_updates=UpdateMap({"owner": "us"})))
+    store.others = [
+        lambda: other.append(rows(2)),
+        lambda: other.commit(packed),
+        lambda: other.append(rows(3)),
+        lambda: None,
+    ]
+    table.commit(packed)
+    assert [one.operation for one in other.versions()][-3:] == ["Append", "UpdateConfig", "Append"]
+    assert other.version == 5
