@@ -1,6 +1,6 @@
 """A driver of its own, run by the test of the cluster: writes, merges, compacts and reads, with an executor that dies.
 
-python -m tests.spark.cluster_job MASTER LAKE FOLDER
+python -m tests.spark.cluster_job MASTER LAKE FOLDER ROWS
 """
 
 import json
@@ -18,8 +18,6 @@ import pyarrow as pa
 import seiche
 from seiche.spark import session
 
-ROWS = 40_000
-
 
 def dying(folder: str, batches: Any) -> Iterator[Any]:
     """The first to come here kills the executor that it works for, when it has given its rows on."""
@@ -33,9 +31,10 @@ def dying(folder: str, batches: Any) -> Iterator[Any]:
     time.sleep(60)
 
 
-def run(master: str, uri: str, folder: str) -> dict[str, Any]:
+def run(master: str, uri: str, folder: str, rows_text: str) -> dict[str, Any]:
+    count = int(rows_text)
     settings = {
-        "spark.driver.maxResultSize": "1m",
+        "spark.driver.maxResultSize": "16m",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
         "spark.sql.shuffle.partitions": "4",
@@ -47,22 +46,26 @@ def run(master: str, uri: str, folder: str) -> dict[str, Any]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
     }
-    spark = session("cluster", master=master, memory="512m", settings=settings)
+    spark = session("cluster", master=master, memory="1g", settings=settings)
     spark.sparkContext.setLogLevel("ERROR")
     lake = seiche.create(uri, durability="os")
     lake.create_namespace("shop")
     lake.create_table("shop.t", pa.schema([("id", pa.int64()), ("n", pa.int64()), ("s", pa.string())]))
     seen: dict[str, Any] = {}
-    rows = spark.range(0, ROWS, 1, 8).selectExpr("id", "id % 10 as n", "cast(id as string) as s")
+    rows = spark.range(0, count, 1, 8).selectExpr("id", "id % 10 as n", "cast(id as string) as s")
     with lake.transaction(spark=spark) as tx:
         seen["append"] = dict(tx.append("shop.t", rows).notes)
-    data = spark.range(0, ROWS + 1000, 2, 4).selectExpr("id", "-1L as n", "'new' as s")
+    data = spark.range(0, count + 1000, 2, 4).selectExpr("id", "-1L as n", "'new' as s")
     with lake.transaction(spark=spark) as tx:
         merge = tx.merge("shop.t", data, on="id").when_matched_update_all().when_not_matched_insert_all()
         seen["merge"] = dict(merge.execute().notes)
-    seen["compact"] = dict(lake.spark(spark).compact("shop.t", target_rows_per_fragment=ROWS // 4).notes)
+    data = spark.range(0, count, 20, 4).selectExpr("id")
+    with lake.transaction(spark=spark) as tx:
+        join = tx.merge("shop.t", data, on="id").when_matched_update({"s": "concat(target.s, '!')"})
+        seen["join"] = dict(join.execute().notes)
+    seen["compact"] = dict(lake.spark(spark).compact("shop.t", target_rows_per_fragment=count // 4).notes)
     seen["index"] = lake.spark(spark).create_index("shop.t", "id").rows
-    more = spark.range(ROWS * 2, ROWS * 2 + 100, 1, 4).selectExpr("id", "7L as n", "'late' as s")
+    more = spark.range(2 * count, 2 * count + 100, 1, 4).selectExpr("id", "7L as n", "'late' as s")
     with lake.transaction(spark=spark) as tx:
         tx.append("shop.t", more.mapInArrow(partial(dying, folder), more.schema))
     seen["killed"] = Path(folder, "killed").exists()

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before it is looked at which worker a test goes to
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With workers that keep groups together, all tests of this folder go to one: they share a Spark."""
     for item in items:
@@ -35,10 +37,20 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def one_spark(server_folder: Path) -> Iterator[None]:
-    """Held by whoever has a Spark: several at once would only take turns on the processors, and need the memory."""
+    """Held by whoever has a Spark: several at once would only take turns on the processors, and need the memory.
+
+    A courtesy: where the tests of this folder are spread over workers (without `--dist loadgroup`), one that waited for
+    another to end would wait for ever.
+    """
     server_folder.mkdir(parents=True, exist_ok=True)
     with (server_folder / "spark.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.5)
         yield
 
 

@@ -5,13 +5,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyspark
 import pytest
-
-from tests.spark.cluster_job import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,15 +81,23 @@ def master(java: None, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_two_workers_share_the_work_and_one_dies(master: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.spark.cluster_job", master, f"file://{tmp_path}/lake", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_two_workers_share_the_work_and_one_dies(
+    master: str, tmp_path: Path, effort: Callable[[int, int], int]
+) -> None:
+    """In the long form it merges two and a half million rows into five, with a driver of 1 GB that takes 16 MB."""
+    rows = effort(40_000, 5_000_000)
+    job = [sys.executable, "-m", "tests.spark.cluster_job"]
+    command = [*job, master, f"file://{tmp_path}/lake", str(tmp_path), str(rows)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=effort(270, 1700), check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["append"]["executors"] == 2
-    assert seen["merge"] == {"inserted": 500, "updated": ROWS // 2, "deleted": 0, "executors": 2}
+    assert seen["merge"] == {"inserted": 500, "updated": rows // 2, "deleted": 0, "executors": 2}
+    assert seen["join"] == {"inserted": 0, "updated": rows // 20, "deleted": 0, "executors": 2}
     assert seen["compact"]["executors"] == 2
-    assert seen["index"] == ROWS + 500
+    assert seen["index"] == rows + 500
     assert seen["killed"]
-    assert seen["read"] == [ROWS + 600, ROWS // 2 + 500, ROWS + 600]
+    assert seen["read"] == [rows + 600, rows // 2 + 500, rows + 600]
     assert seen["source"] == 5

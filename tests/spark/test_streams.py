@@ -1,5 +1,6 @@
 """Streams into a lake and out of it: every row once, whatever stops the query and when."""
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,3 +219,15 @@ def test_a_table_made_anew_is_another_one(spark: "SparkSession", tables: Any, tm
     append(tables, 7)
     with pytest.raises(Exception, match="another table"):
         follower.drain()
+
+
+def test_the_example(spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    streaming = importlib.import_module("examples.streaming")
+    streaming.main(spark, tmp_path)
+    assert capsys.readouterr().out.splitlines() == [
+        "the query failed: True",
+        "p0: 68",
+        "p1: 66",
+        "p2: 66",
+        "200 orders seen by the stream that follows the table",
+    ]

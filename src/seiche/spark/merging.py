@@ -222,7 +222,7 @@ class FrameMerging:
 
     def _inserting_tasks(self) -> int:
         inserts = any(clause.action == "insert" for clause in self._clauses)
-        return max(1, (self._parts or 4) // 2) if inserts else 0
+        return max(1, self._parts or 4) if inserts else 0
 
 
 def _check_key(given: "pa.Schema", table: "pa.Schema", on: Sequence[str]) -> None:

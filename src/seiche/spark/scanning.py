@@ -27,6 +27,8 @@ GROUP = "_seiche_group"
 
 # A task reads about so many rows, if there are enough for every worker to have some.
 _ROWS = 1 << 20
+# Never more: what a task did is lost with it.
+_MOST_ROWS = 1 << 23
 _BATCH_ROWS = 1 << 15
 _WHAT = "the filter"
 
@@ -114,9 +116,11 @@ def _marked(batch: pa.RecordBatch, scan: Scan, number: int) -> pa.RecordBatch:
 
 
 def grouped(fragments: Sequence[DataFragment], parts: int | None = None) -> list[tuple[DataFragment, ...]]:
-    """Neighbouring fragments together, with about the same number of rows in each group; no more groups than that."""
+    """Neighbouring fragments together, with about the same number of rows in each group; about `parts` groups, or more
+    if each would be very large.
+    """
     total = sum(map(_live, fragments))
-    target = max(1, -(-total // parts)) if parts else _ROWS
+    target = min(max(1, -(-total // parts)), _MOST_ROWS) if parts else _ROWS
     groups: list[tuple[DataFragment, ...]] = []
     run: list[DataFragment] = []
     rows = 0

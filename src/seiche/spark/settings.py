@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import warnings
 from typing import TYPE_CHECKING
 
 from seiche.errors import InvalidInput
@@ -61,7 +62,10 @@ def session(
         builder = SparkSession.builder.appName(name).master(chosen).config("spark.driver.memory", memory)
         for key, value in {**DEFAULTS, **local, **(settings or {})}.items():
             builder = builder.config(key, value)
-        running = builder.getOrCreate()
+        with warnings.catch_warnings():
+            # Spark's launcher is forked and replaced by Java at once: nothing of this process is used in it.
+            warnings.filterwarnings("ignore", message="lance is not fork-safe")
+            running = builder.getOrCreate()
     register(running)
     return running
 

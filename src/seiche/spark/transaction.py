@@ -179,8 +179,8 @@ class SparkTransaction(Transaction):
         return write_frame(self, cast(IcebergTransactionTable, handle), data, overwrite=overwrite)
 
     def _parts(self) -> int:
-        """Into how many tasks work is divided: a few for each worker, so that none waits long for another."""
+        """Into how many tasks work is divided: one for each worker, since tasks have a price."""
         try:
-            return max(2, 2 * self.session.sparkContext.defaultParallelism)
+            return max(2, self.session.sparkContext.defaultParallelism)
         except Exception:  # noqa: BLE001 - through Spark Connect there is no context, and no type for saying so
             return 16

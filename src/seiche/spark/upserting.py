@@ -130,7 +130,8 @@ def _change(
         "inserted": written.rows - matches,
         "updated": matches,
         "deleted": 0,
-        "executors": max(written.executors, len({one.executor for one in found})),
+        # How many took part in each of both steps.
+        "executors": min(written.executors, len({one.executor for one in found}) or written.executors),
     }
     return Change(
         operation,
