@@ -6,6 +6,8 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +18,8 @@ from seiche.cli.output import print_line
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from seiche.service.server import Server
+    from seiche.service.host import Host
+    from seiche.service.server import Ports, Server
 
 __all__ = ["serve"]
 
@@ -48,6 +51,8 @@ def serve(
         int | None, typer.Option(min=1, help="The most changes that one transaction may have.")
     ] = None,
     metrics_port: Annotated[int | None, typer.Option(help="Where to answer GET /metrics.")] = None,
+    iceberg_port: Annotated[int | None, typer.Option(help="Where to be an Iceberg REST catalog; 0 for any.")] = None,
+    lance_port: Annotated[int | None, typer.Option(help="Where to be a Lance Namespace; 0 for any.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The server's certificate (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
     client_ca: Annotated[Path | None, typer.Option(help="Clients need a certificate of this authority (PEM).")] = None,
@@ -80,12 +85,45 @@ def serve(
         authenticator=None if no_auth else found.authenticator,
         settings=Settings(catalog=catalog, max_operations=max_operations),
     )
-    asyncio.run(_until_stopped(Server(running, ports)))
+    with _gateways(running, ports, catalog, iceberg_port, lance_port) as addresses:
+        asyncio.run(_until_stopped(Server(running, ports), addresses))
 
 
-async def _until_stopped(server: "Server") -> None:
+@contextmanager
+def _gateways(
+    running: "Host", ports: "Ports", catalog: str, iceberg_port: int | None, lance_port: int | None
+) -> Iterator[Mapping[str, str]]:
+    """The catalogs over HTTP that were asked for, on the same lake, for the same callers."""
+    if iceberg_port is None and lance_port is None:
+        yield {}
+        return
+    from seiche.gateway.http.auth import ServiceAuth
+    from seiche.gateway.serving import Tls, serving
+
+    if len(running.services) != 1:
+        raise InvalidInput("catalogs over HTTP serve one lake", remedy="Start one server for each account.")
+    ((account, service),) = running.services.items()
+    tls = None
+    if ports.certificate is not None and ports.key is not None:
+        tls = Tls(ports.certificate, ports.key, ports.client_ca)
+    auth = ServiceAuth(running.authenticator, account)
+    with serving(
+        service.lake,
+        auth,
+        iceberg_port=iceberg_port,
+        lance_port=lance_port,
+        host=ports.host,
+        catalog=catalog,
+        tls=tls,
+    ) as addresses:
+        yield addresses
+
+
+async def _until_stopped(server: "Server", catalogs: Mapping[str, str]) -> None:
     await server.start()
     print_line(f"listening at grpc://{server.ports.host}:{server.port}")
+    for name, address in catalogs.items():
+        print_line(f"listening at {address} ({name})")
     sys.stdout.flush()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,31 +1,64 @@
 """Running ASGI applications beside the rest of a process: in a thread of their own, on a port of their own."""
 
 import asyncio
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seiche.errors import InvalidInput, Unavailable
+from seiche.gateway import apps
 
-__all__ = ["Running", "running"]
+if TYPE_CHECKING:
+    from seiche.gateway.http.auth import Auth
+    from seiche.lake.lake import Lake
+
+__all__ = ["Running", "Tls", "running", "serving"]
 
 _STARTING = 30.0
 _STOPPING = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files of a certificate and its key, and of the authority that clients need a certificate of, if they do."""
+
+    certificate: Path
+    key: Path
+    client_authority: Path | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"ssl_certfile": str(self.certificate), "ssl_keyfile": str(self.key)}
+        if self.client_authority is not None:
+            found |= {"ssl_ca_certs": str(self.client_authority), "ssl_cert_reqs": ssl.CERT_REQUIRED}
+        return found
+
+
 class Running:
     """An application that takes requests until `stop`. `port` is the one it got, if 0 was asked for."""
 
-    def __init__(self, app: Any, port: int = 0, host: str = "127.0.0.1") -> None:
+    def __init__(self, app: Any, port: int = 0, host: str = "127.0.0.1", tls: Tls | None = None) -> None:
         try:
             import uvicorn
         except ImportError as error:
             raise InvalidInput("serving needs uvicorn", remedy="pip install 'seiche[server]'") from error
         config = uvicorn.Config(
-            app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=5, lifespan="on"
+            app,
+            host=host,
+            port=port,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=5,
+            lifespan="on",
+            **({} if tls is None else tls.settings),
         )
         self.host = host
+        self._scheme = "http" if tls is None else "https"
         self._server = uvicorn.Server(config)
         self._up = Event()
         self._failed = False
@@ -40,7 +73,7 @@ class Running:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return f"{self._scheme}://{self.host}:{self.port}"
 
     def stop(self) -> None:
         """Take no more requests, answer those under way, and end."""
@@ -76,3 +109,27 @@ def running(app: Any, port: int = 0, host: str = "127.0.0.1") -> Iterator[Runnin
         yield server
     finally:
         server.stop()
+
+
+@contextmanager
+def serving(
+    lake: "Lake",
+    auth: "Auth | None" = None,
+    *,
+    iceberg_port: int | None = None,
+    lance_port: int | None = None,
+    host: str = "127.0.0.1",
+    catalog: str = "lake",
+    tls: Tls | None = None,
+) -> Iterator[dict[str, str]]:
+    """The gateways of a lake that have a port, inside the block; their addresses by the names of the protocols."""
+    made = apps(lake, auth, catalog=catalog)
+    wanted = {"iceberg": (made.iceberg, iceberg_port), "lance": (made.lance, lance_port)}
+    with ExitStack() as stack:
+        found: dict[str, str] = {}
+        for name, (app, port) in wanted.items():
+            if port is not None:
+                server = Running(app, port, host, tls)
+                stack.callback(server.stop)
+                found[name] = server.url
+        yield found

@@ -70,6 +70,10 @@ class Sessions:
             return "Running"
         return "Succeeded" if outcome == "committed" else "Canceled"
 
+    def is_committed(self, name: str) -> bool:
+        """Whether a transaction of this name has been committed."""
+        return self._lake.status(self._id(name)).outcome == "committed"
+
     def commit(self, name: str) -> None:
         """Make everything visible at once. Told again after a lost answer, it is done once.
 

@@ -92,7 +92,7 @@ def application(routes: Sequence[Route], server: Server) -> "Starlette":
 
     async def elsewhere(request: "Request", error: Exception) -> "Response":
         allowed = (getattr(error, "headers", None) or {}).get("Allow", "")
-        methods = [one.strip() for one in allowed.split(",") if one.strip()]
+        methods = sorted(one.strip() for one in allowed.split(",") if one.strip())
         answer = server.protocol.no_route(request.method, request.url.path, methods)
         return _response(answer, _request_id(request, server.runtime), request.method)
 
@@ -128,6 +128,8 @@ class _Gate:
         try:
             headers = {name.lower(): value for name, value in request.headers.items()}
             caller = Caller() if route.public else self._server.auth.admit(bearer(headers))
+            if route.commits:
+                caller.check_writes()
             body = await _body(request, limits.body_bytes)
             call = Call(
                 path=dict(request.path_params),

@@ -14,8 +14,9 @@ from typing import Any, NoReturn, Protocol
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import PermissionDenied
+from seiche.service.auth import READ, WRITE, Authenticator
 
-__all__ = ["Auth", "Caller", "Grant", "Open", "Tokens", "bearer", "is_expired", "is_unknown"]
+__all__ = ["Auth", "Caller", "Grant", "Open", "ServiceAuth", "Tokens", "bearer", "is_expired", "is_unknown"]
 
 # What PyIceberg sends when it has no token.
 _NONE = "none"
@@ -24,10 +25,16 @@ _LIFETIME = 3600
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and on behalf of which account."""
+    """Who asks, on behalf of which account, and whether he may change anything."""
 
     subject: str = "anonymous"
     account: str = ""
+    writes: bool = True
+
+    def check_writes(self) -> None:
+        """`PermissionDenied` for one who may only read."""
+        if not self.writes:
+            raise PermissionDenied(f"{self.subject} may only read", remedy="Ask whoever runs the server for more.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,33 @@ class Tokens:
 
     def _now(self) -> int:
         return int(self.runtime.clock.now().timestamp())
+
+
+class ServiceAuth:
+    """Whoever the transaction service lets in, for one account of it: one server, one idea of who may call."""
+
+    def __init__(self, authenticator: Authenticator, account: str) -> None:
+        self._authenticator = authenticator
+        self._account = account
+
+    def admit(self, token: str | None) -> Caller:
+        try:
+            principal = self._authenticator.principal(None if token is None else f"Bearer {token}")
+        except PermissionDenied as error:
+            if error.details.get("reason") == "unauthenticated":
+                _unknown(error.message)
+            raise
+        if principal.account != self._account:
+            raise PermissionDenied(
+                f"account {principal.account!r} has no lake here", remedy="Ask a server that has the account's lake."
+            )
+        principal.require(READ)
+        return Caller(principal.name or principal.account, principal.account, WRITE in principal.permissions)
+
+    def grant(self, client: str, secret: str, scope: str) -> Grant:
+        """Tokens come from elsewhere. A client that has one may send it as its secret, and gets it back."""
+        self.admit(secret)
+        return Grant(secret, _LIFETIME, scope)
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:

@@ -1,5 +1,6 @@
 """Routes about tables, and the commit to several of them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from seiche.gateway.iceberg_rest.catalog import Catalog, missing_table, page, re
 from seiche.gateway.iceberg_rest.loading import Loading, Snapshots
 from seiche.gateway.iceberg_rest.names import identifier, namespace_in, table_in
 from seiche.gateway.iceberg_rest.problems import Refusal
-from seiche.gateway.iceberg_rest.requests import TableChange, checked, one_change, several_changes
+from seiche.gateway.iceberg_rest.requests import checked, one_change, several_changes
 from seiche.gateway.iceberg_rest.routing import route
 from seiche.gateway.iceberg_rest.schemas import PAGES
 from seiche.gateway.sessions import HEADER
@@ -134,14 +135,19 @@ class _Tables:
         """Inside a transaction that the call names, this commits it, with these changes and all before."""
         self._catalog.check_prefix(call)
         if HEADER in call.headers:
-            body = call.document()
-            changes: list[TableChange] = several_changes(body) if body.get("table-changes") else []
-            with self._catalog.sessions.using(call.headers[HEADER], changes=True) as session:
-                self._catalog.commits.plan(session.transaction, changes)
-            self._catalog.sessions.commit(call.headers[HEADER])
+            self._commit_session(call.headers[HEADER], call.document())
             return Answer(204)
         self._catalog.commits.commit(several_changes(call.document()), self._key(call))
         return Answer(204)
+
+    def _commit_session(self, name: str, body: Mapping[str, Any]) -> None:
+        changes = several_changes(body) if body.get("table-changes") else []
+        sessions = self._catalog.sessions
+        if sessions.is_committed(name):
+            return  # asked again, after an answer that was lost
+        with sessions.using(name, changes=True) as session:
+            self._catalog.commits.plan(session.transaction, changes)
+        sessions.commit(name)
 
     def drop(self, call: Call) -> Answer:
         name = table_in(call.path)

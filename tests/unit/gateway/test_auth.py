@@ -1,0 +1,154 @@
+"""Who may come in: on every route of both gateways."""
+
+import base64
+import dataclasses
+from pathlib import Path
+
+import pytest
+from starlette.routing import Route
+
+import seiche
+from seiche import Lake
+from seiche.core.clock import SimulatedClock
+from seiche.core.runtime import Runtime
+from seiche.gateway.http.auth import Caller, ServiceAuth, Tokens
+from seiche.service.auth import READ
+from seiche.service.auth import Tokens as ServiceTokens
+from seiche.store import open_store
+from tests.gateway_server import Direct, direct
+
+ACCOUNT = "acme"
+KEY = b"sign with this"
+OPEN = {"/openapi.json", "/v1/oauth/tokens"}
+
+
+@pytest.fixture(scope="module")
+def clock() -> SimulatedClock:
+    return SimulatedClock()
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    made = seiche.create(open_store(str(tmp_path_factory.mktemp("auth") / "lake"), durability="os"))
+    made.create_namespace("a")
+    made.create_namespace("kept")
+    return made
+
+
+@pytest.fixture(scope="module")
+def auth(clock: SimulatedClock) -> Tokens:
+    return Tokens(
+        account=ACCOUNT,
+        fixed={"good": Caller("me", ACCOUNT), "foreign": Caller("you", "other")},
+        clients={"client": ("secret/1", Caller("client", ACCOUNT)), "stranger": ("x", Caller("stranger", "other"))},
+        key=KEY,
+        runtime=dataclasses.replace(Runtime.seeded(1), clock=clock),
+    )
+
+
+@pytest.fixture(scope="module")
+def servers(lake: Lake, auth: Tokens) -> Direct:
+    return direct(lake, auth)
+
+
+def routes(servers: Direct) -> list[tuple[bool, str, str]]:
+    """Every operation of both applications, with its places filled in."""
+    found = []
+    for lance, app in ((False, servers.apps.iceberg), (True, servers.apps.lance)):
+        for route in app.routes:
+            assert isinstance(route, Route)
+            path = route.path.replace("{prefix}", "lake")
+            for place in ("namespace", "table", "view", "id", "plan", "index_name"):
+                path = path.replace(f"{{{place}}}", "a")
+            found += [(lance, method, path) for method in sorted(route.methods or ())]
+    return found
+
+
+def ask(servers: Direct, lance: bool, method: str, path: str, token: str | None) -> tuple[int, str]:
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    said = servers.ask(method, path, None, lance=lance, headers=headers)
+    if method == "HEAD":
+        return said.status, ""
+    return said.status, str(said.json["code"]) if lance else said.json["error"]["type"]
+
+
+def test_every_route_asks_who_is_calling(servers: Direct, auth: Tokens, clock: SimulatedClock) -> None:
+    expired = auth.grant("client", "secret/1", "").token
+    clock.advance(3600)
+    forged = expired.partition(".")[0] + "." + base64.urlsafe_b64encode(b"0" * 32).decode()
+    strange = auth.grant("stranger", "x", "").token
+    asked = [one for one in routes(servers) if one[2] not in OPEN]
+    assert len(asked) > 80
+    for lance, method, path in asked:
+        wanted = {
+            None: (401, "16" if lance else "UnauthorizedException"),
+            "None": (401, "16" if lance else "UnauthorizedException"),
+            "wrong": (401, "16" if lance else "UnauthorizedException"),
+            forged: (401, "16" if lance else "UnauthorizedException"),
+            expired: (401 if lance else 419, "16" if lance else "AuthenticationTimeoutException"),
+            "foreign": (403, "15" if lance else "ForbiddenException"),
+            strange: (403, "15" if lance else "ForbiddenException"),
+        }
+        for token, (status, kind) in wanted.items():
+            told = ask(servers, lance, method, path, token)
+            assert told == (status, "" if method == "HEAD" else kind), f"{method} {path} with {token}"
+
+
+def test_a_token_opens_every_route(servers: Direct, auth: Tokens) -> None:
+    token = auth.grant("client", "secret/1", "").token
+    for lance, method, path in routes(servers):
+        said = servers.ask(method, path, None, lance=lance, headers={"authorization": f"Bearer {token}"})
+        assert said.status not in (401, 403, 419), f"{method} {path}"
+    assert servers.ask("GET", "/v1/namespace/kept/table/list", lance=True, headers={"x-api-key": "good"}).status == 200
+
+
+@pytest.mark.parametrize("style", ["form", "basic"])
+def test_a_client_gets_a_token_for_its_secret(servers: Direct, style: str) -> None:
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    body = b"grant_type=client_credentials&scope=catalog"
+    if style == "form":
+        body += b"&client_id=client&client_secret=secret%2F1"
+    else:
+        form["authorization"] = "Basic " + base64.b64encode(b"client:secret%2F1").decode()
+    said = servers.ask("POST", "/v1/oauth/tokens", body, headers=form)
+    assert said.status == 200
+    assert (said.json["token_type"], said.json["expires_in"]) == ("bearer", 3600)
+    headers = {"authorization": f"Bearer {said.json['access_token']}"}
+    assert servers.ask("GET", "/v1/lake/namespaces", headers=headers).status == 200
+
+
+def test_no_token_without_the_secret(servers: Direct) -> None:
+    def asked(body: bytes, **headers: str) -> tuple[int, str]:
+        said = servers.ask("POST", "/v1/oauth/tokens", body, headers=headers)
+        return said.status, said.json["error"]
+
+    wrong = b"grant_type=client_credentials&client_id=client&client_secret=x"
+    assert asked(wrong) == (401, "invalid_client")
+    assert asked(b"grant_type=client_credentials") == (401, "invalid_client")
+    assert asked(b"grant_type=client_credentials", authorization="Basic ???") == (401, "invalid_client")
+    assert asked(b"grant_type=password") == (400, "unsupported_grant_type")
+    assert asked(b"\xff") == (400, "unsupported_grant_type")
+
+
+def test_the_tokens_of_the_service_are_those_of_the_gateways(lake: Lake, tmp_path: Path) -> None:
+    known = ServiceTokens(
+        [
+            {"token": "w", "account": "default"},
+            {"token": "r", "account": "default", "permissions": [READ]},
+            {"token": "o", "account": "other"},
+        ]
+    )
+    servers = direct(lake, ServiceAuth(known, "default"))
+
+    def asked(method: str, path: str, token: str | None, lance: bool = False) -> int:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        return servers.ask(method, path, None, lance=lance, headers=headers).status
+
+    assert asked("GET", "/v1/lake/namespaces", "r") == 200
+    assert asked("POST", "/v1/namespace/kept/describe", "r", lance=True) == 200
+    assert asked("DELETE", "/v1/lake/namespaces/zz", "r") == 403
+    assert asked("POST", "/v1/namespace/zz/drop", "r", lance=True) == 403
+    assert asked("DELETE", "/v1/lake/namespaces/zz", "w") == 404
+    assert asked("GET", "/v1/lake/namespaces", "o") == 403
+    assert asked("GET", "/v1/lake/namespaces", "x") == 401
+    assert asked("GET", "/v1/lake/namespaces", None) == 401

@@ -1,0 +1,163 @@
+"""What both gateways share: ids of requests, limits, and problems in each protocol's own shape."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import seiche
+from seiche import Lake
+from seiche.gateway.http.calls import Call, flag, integer
+from seiche.gateway.http.limits import Limits
+from seiche.gateway.iceberg_rest.catalog import Catalog
+from seiche.store import open_store
+from tests.gateway_server import direct, gateways
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
+    made.create_namespace("a")
+    return made
+
+
+def test_every_answer_has_the_id_of_its_request(lake: Lake) -> None:
+    servers = direct(lake)
+    for lance, path in ((False, "/v1/config"), (True, "/v1/table"), (False, "/nowhere"), (True, "/nowhere")):
+        given = servers.ask("GET", path, lance=lance, headers={"X-Request-Id": "mine-1"})
+        assert given.headers["x-request-id"] == "mine-1"
+        bad = [{"X-Request-Id": text} for text in ("", "a b", "x" * 200)]
+        made = {servers.ask("GET", path, lance=lance, headers=one).headers["x-request-id"] for one in bad}
+        assert len(made) == 3
+        assert all(len(one) == 36 for one in made)
+
+
+def test_problems_have_the_shape_of_their_protocol(lake: Lake) -> None:
+    servers = direct(lake)
+    assert servers.ask("GET", "/nowhere").error == (404, "NoSuchEndpointException")
+    wrong = servers.ask("PATCH", "/v1/lake/namespaces")
+    assert wrong.error == (405, "UnsupportedOperationException")
+    assert wrong.headers["allow"] == "GET, POST"
+    lance = servers.ask("GET", "/nowhere", lance=True)
+    assert (lance.status, lance.json["code"]) == (404, 0)
+    assert servers.ask("GET", "/v1/other/namespaces").error == (404, "NoSuchWarehouseException")
+    assert servers.ask("GET", "/v1/config?warehouse=other").error == (404, "NoSuchWarehouseException")
+    for path in ("plan", "tasks"):
+        told = servers.ask("POST", f"/v1/lake/namespaces/a/tables/t/{path}", {})
+        assert told.error == (406, "UnsupportedOperationException")
+    mismatch = servers.ask("POST", "/v1/namespace/a/describe", {"id": ["b"]}, lance=True)
+    assert (mismatch.status, mismatch.json["code"]) == (400, 13)
+
+
+def test_a_body_that_is_too_large_is_not_read(lake: Lake) -> None:
+    servers = direct(lake, limits=Limits(body_bytes=100))
+    body = {"namespace": ["b"], "properties": {"x": "y" * 100}}
+    assert servers.ask("POST", "/v1/lake/namespaces", body).error == (413, "ValidationException")
+    said = servers.ask("POST", "/v1/namespace/b/create", body, lance=True)
+    assert (said.status, said.json["code"]) == (413, 13)
+    assert lake.namespaces() == [("a",)]
+
+
+def test_reads_are_turned_away_when_too_many_wait_and_commits_are_not(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, go, plain = threading.Event(), threading.Event(), Catalog.check_prefix
+
+    def slow(self: Catalog, call: Call) -> None:
+        if call.query.get("parent") == "a":
+            entered.set()
+            assert go.wait(60)
+        plain(self, call)
+
+    monkeypatch.setattr(Catalog, "check_prefix", slow)
+    servers = direct(lake, limits=Limits(at_once=2, waiting=-1))
+    told: list[Any] = []
+    thread = threading.Thread(target=lambda: told.append(servers.ask("GET", "/v1/lake/namespaces?parent=a")))
+    thread.start()
+    assert entered.wait(60)
+    busy = servers.ask("GET", "/v1/lake/namespaces")
+    assert busy.error == (503, "ServiceUnavailableException")
+    assert busy.headers["retry-after"] == "1"
+    assert servers.ask("POST", "/v1/lake/namespaces", {"namespace": ["b"]}).status == 200
+    go.set()
+    thread.join(60)
+    assert told[0].status == 200
+    assert servers.ask("GET", "/v1/lake/namespaces").status == 200
+
+
+def test_a_table_that_the_caller_has_is_not_sent_again(lake: Lake) -> None:
+    import pyarrow as pa
+
+    lake.create_table("a.t", pa.schema([("id", pa.int64())]), format="iceberg").append(pa.table({"id": [1]}))
+    lake.table("a.t").append(pa.table({"id": [2]}))
+    servers, path = direct(lake), "/v1/lake/namespaces/a/tables/t"
+    everything, heads = servers.ask("GET", path), servers.ask("GET", f"{path}?snapshots=refs")
+    assert [len(one.json["metadata"]["snapshots"]) for one in (everything, heads)] == [2, 1]
+    assert everything.headers["etag"] != heads.headers["etag"]
+    again = servers.ask("GET", path, headers={"If-None-Match": everything.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+    assert servers.ask("GET", path, headers={"If-None-Match": heads.headers["etag"]}).status == 200
+    lake.table("a.t").append(pa.table({"id": [3]}))
+    assert servers.ask("GET", path, headers={"If-None-Match": everything.headers["etag"]}).status == 200
+    assert servers.ask("GET", f"{path}?snapshots=some").error == (400, "ValidationException")
+    assert servers.ask("POST", f"{path}/metrics", {"report-type": "scan-report"}).status == 204
+
+
+def test_a_repeated_request_with_a_key_is_done_once(lake: Lake) -> None:
+    servers = direct(lake)
+    headers = {"Idempotency-Key": "0199-7"}
+    schema = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+    asked = [
+        ("POST", "/v1/lake/namespaces", {"namespace": ["b"]}, 200, 409),
+        ("POST", "/v1/lake/namespaces/b/tables", {"name": "t", "schema": schema}, 200, 409),
+        (
+            "POST",
+            "/v1/lake/tables/rename",
+            {"source": {"namespace": ["b"], "name": "t"}, "destination": {"namespace": ["b"], "name": "u"}},
+            204,
+            404,
+        ),
+        ("DELETE", "/v1/lake/namespaces/b/tables/u", None, 204, 404),
+        ("DELETE", "/v1/lake/namespaces/b", None, 204, 404),
+    ]
+    for number, (method, path, body, done, repeated) in enumerate(asked):
+        headers = {"Idempotency-Key": f"0199-{number}"}
+        assert servers.ask(method, path, body, headers=headers).status == done
+        before = lake.version
+        assert servers.ask(method, path, body, headers=headers).status == done
+        assert lake.version == before
+        assert servers.ask(method, path, body).status == repeated
+
+
+def test_pages(lake: Lake) -> None:
+    servers = direct(lake)
+    for name in ("b", "c", "d"):
+        lake.create_namespace(name)
+    found, token = [], ""
+    while True:
+        said = servers.ask("GET", f"/v1/lake/namespaces?pageSize=2&pageToken={token}").json
+        found += said["namespaces"]
+        token = said.get("next-page-token", "")
+        if not token:
+            break
+    assert found == [["a"], ["b"], ["c"], ["d"]]
+    assert "next-page-token" not in servers.ask("GET", "/v1/lake/namespaces").json
+    assert servers.ask("GET", "/v1/lake/namespaces?pageSize=0").error == (400, "ValidationException")
+    assert servers.ask("GET", "/v1/lake/namespaces?pageToken=x").error == (400, "ValidationException")
+
+
+def test_parts_of_a_query() -> None:
+    assert [flag(text) for text in ("true", "True", "FALSE", None)] == [True, True, False, False]
+    with pytest.raises(seiche.InvalidInput):
+        flag("yes")
+    assert integer("3", "n") == 3
+    with pytest.raises(seiche.InvalidInput):
+        integer("x", "n")
+
+
+def test_a_server_stops_and_leaves_its_port(lake: Lake) -> None:
+    with gateways(lake) as first:
+        assert first.ask("GET", "/v1/config").status == 200
+    with pytest.raises(OSError, match="refused"):
+        first.ask("GET", "/v1/config")
