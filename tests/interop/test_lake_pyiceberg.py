@@ -128,6 +128,25 @@ def test_a_plain_reader_finds_the_rows_by_the_metadata_file(tmp_path: Path) -> N
     assert plain.metadata.table_uuid == table.metadata.table_uuid
 
 
+def test_a_plain_reader_finds_the_rows_on_s3(seaweedfs: S3Server) -> None:
+    lake = seiche.create(seaweedfs.uri(), **seaweedfs.options)
+    lake.create_namespace("shop")
+    lake.create_table("shop.t", ARROW, format="iceberg").append(rows(1, 2))
+    with lake.transaction() as one, lake.transaction() as other:
+        one.append("shop.t", rows(3))
+        other.append("shop.t", rows(4))
+    plain = StaticTable.from_metadata(
+        lake.table("shop.t").to_iceberg().metadata_location,
+        {
+            "s3.endpoint": seaweedfs.endpoint,
+            "s3.access-key-id": ACCESS_KEY,
+            "s3.secret-access-key": SECRET_KEY,
+            "s3.region": REGION,
+        },
+    )
+    assert ids(plain) == [1, 2, 3, 4]
+
+
 def test_namespaces(opened: Open) -> None:
     _, catalog = opened()
     catalog.create_namespace(("a",), {"x": "1", "y": "2"})
