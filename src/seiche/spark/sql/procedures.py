@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake
-from seiche.lake.objects.names import parts
+from seiche.lake.objects.names import Name, parts
+from seiche.spark.maintenance import compact
 from seiche.spark.sql.listing import Listing
 from seiche.spark.sql.relations import qualified, table
 from seiche.spark.sql.statements import Call
 from seiche.spark.transaction import SparkTransaction
 
-__all__ = ["PROCEDURES", "Procedure", "arguments_of", "clean_up", "procedure_of", "table_named"]
+__all__ = ["PROCEDURES", "Procedure", "arguments_of", "clean_up", "compacted", "procedure_of", "table_named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,14 @@ def _fsck(lake: Lake, given: dict[str, Any]) -> Listing:
     return Listing(columns, tuple(rows))
 
 
-def _compact(tx: SparkTransaction, given: dict[str, Any]) -> Listing:
-    done = table(tx, given.pop("table")).compact(**given)
+def compacted(tx: SparkTransaction, name: Name, **options: Any) -> Listing:
+    """Put small fragments together: a task of Spark for each group, as part of the transaction."""
+    done = compact(tx.session, table(tx, name), **options)
     return Listing("changed boolean, files bigint", ((done.changed, done.files),))
+
+
+def _compact(tx: SparkTransaction, given: dict[str, Any]) -> Listing:
+    return compacted(tx, given.pop("table"), **given)
 
 
 def _create_index(tx: SparkTransaction, given: dict[str, Any]) -> Listing:

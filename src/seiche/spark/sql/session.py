@@ -12,7 +12,7 @@ from seiche.spark.sql.dml import Changed, execute
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.grammar import parse
 from seiche.spark.sql.listing import Listing, describe, listing_frame, show
-from seiche.spark.sql.procedures import arguments_of, clean_up, procedure_of, table_named
+from seiche.spark.sql.procedures import arguments_of, clean_up, compacted, procedure_of, table_named
 from seiche.spark.sql.reading import Reader
 from seiche.spark.sql.relations import kept_on_error, qualified, table
 from seiche.spark.sql.statements import Statement
@@ -175,8 +175,7 @@ def _exists(reader: Reader, name: Name) -> Listing:
 
 
 def _optimized(reader: Reader, name: Name) -> Listing:
-    done = table(reader.tx, qualified(name, reader.namespace)).compact()
-    return Listing("changed boolean, files bigint", ((done.changed, done.files),))
+    return compacted(reader.tx, qualified(name, reader.namespace))
 
 
 _VERBS: dict[type[Statement], Any] = {
