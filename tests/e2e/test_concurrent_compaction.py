@@ -22,13 +22,13 @@ LIMIT_SECONDS = 300
 LONG: dict[str, Any] = {"attempts": 1000, "timeout": 120}
 
 
-# Each kind of worker has done its work at least so often before the race may end.
+# Each worker has done its work, a writer each kind of it, at least so often before the race may end.
 ENOUGH = 3
-KINDS = ("writing", "rewriting", "indexing", "looking")
+KINDS = (*(f"writing {number}" for number in range(WRITERS)), "rewriting", "indexing", "looking")
 
 
 class Gates:
-    """When the workers begin, how far each kind has come, and when they stop."""
+    """When the workers begin, how far each has come, and when they stop."""
 
     def __init__(self, workers: int) -> None:
         self.start, self.stop = CONTEXT.Barrier(workers), CONTEXT.Event()
@@ -75,7 +75,7 @@ def write(path: str, seed: int, gates: Gates, results: Any) -> None:
             for one in chosen:
                 del expected[one]
         done[step] += 1
-        gates.count("writing", min(done.values()))
+        gates.count(f"writing {seed % WRITERS}", min(done.values()))
     results.put(("writer", expected, done))
 
 
