@@ -112,6 +112,8 @@ class Decider:
                 answers[ticket.id] = key_mismatch("ExecuteTransaction", ticket.id)
             elif record.final:
                 answers[ticket.id] = Decided(record)
+            elif ticket.record is not None and record.changes_hash:
+                answers[ticket.id] = refused("the transaction was prepared with other changes", "prepare.mismatch")
             elif record.state is State.OPEN:
                 answers[ticket.id] = not_prepared(ticket.id, record.state)
             else:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -75,8 +76,10 @@ class Handlers:
         self._loop = loop
         self._answers = Answers(loop)
         self._threads = ThreadPoolExecutor(threads, "seiche-call")
+        self._closing = asyncio.Event()
 
     def close(self) -> None:
+        self._closing.set()
         self._threads.shutdown(wait=False)
 
     def generic(self) -> tuple[grpc.GenericRpcHandler, ...]:
@@ -155,13 +158,14 @@ class Handlers:
     async def watch(self, service: Service, tx: str) -> AsyncIterator[Record]:
         """The states as they come. Those of other servers are seen by looking now and then."""
         seen: Record | None = None
-        while seen is None or not seen.final:
+        while (seen is None or not seen.final) and not self._closing.is_set():
             record = await self._run(partial(service.get, tx))
             if seen is None or record.state is not seen.state:
                 yield record
                 seen = record
             elif not record.final:
-                await self._run(partial(self._host.pause, _LOOK_SECONDS))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._closing.wait(), _LOOK_SECONDS)
 
     async def _watch(self, data: bytes, context: Context) -> AsyncIterator[pb.WatchTransactionResponse]:
         with self._metrics.call("watch") as call:

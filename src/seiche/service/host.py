@@ -113,10 +113,6 @@ class Host:
             )
         return found
 
-    def pause(self, seconds: float) -> None:
-        """Wait so long, or until the server stops."""
-        self._stop.wait(seconds)
-
     def close(self) -> None:
         """Decide what waits, then stop. What is not decided can be decided by any other server."""
         self._stop.set()

@@ -227,3 +227,16 @@ def test_work_that_an_expired_version_was_built_on_is_refused(service: Service, 
     done = service.execute([change], base_version=base)
     assert done.record.state is State.APPLY_FAILED_CONFLICT
     assert numbers_in(lake) == []
+
+
+def test_what_was_prepared_is_not_executed_as_something_else(service: Service, lake: Lake) -> None:
+    tx = service.begin().id
+    with pytest.raises(SeicheError) as caught:
+        service.execute([appending(lake, "shop.orders")], tx=tx)
+    assert caught.value.reason == "transaction.not-prepared"
+    service.prepare(tx, [appending(lake, "shop.orders", numbers=[1])])
+    with pytest.raises(SeicheError) as caught:
+        service.execute([appending(lake, "shop.orders", numbers=[2])], tx=tx)
+    assert caught.value.reason == "prepare.mismatch"
+    assert service.commit(tx).state is State.APPLIED
+    assert numbers_in(lake) == [1]

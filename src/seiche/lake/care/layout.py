@@ -135,6 +135,7 @@ def place(path: str, locations: Collection[str] = ()) -> Place:
 
 _FOLDERS: Final = {
     SAVED: Sort.SAVED,
+    PAYLOADS: Sort.PAYLOAD,
     LEASES: Sort.LEASE,
     NOTED: Sort.NOTE,
     TRASH: Sort.TRASH,

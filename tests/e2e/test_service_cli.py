@@ -1,0 +1,88 @@
+"""`seiche serve` on the command line, and the throughput that many clients share."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import seiche
+from seiche.cli import main
+from tests.service_lake import SCHEMA, make_lake, numbers_in
+from tests.service_process import serving
+
+CLIENTS, EACH = 16, 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--no-auth", "--host", "0.0.0.0"], "loopback"),
+        ([], "nobody could call"),
+        (["--no-auth", "--state", "mysql://x"], "state store"),
+        (["--no-auth", "--tls-cert", "missing.pem"], "TLS"),
+        (["--config", "missing.toml"], "cannot be read"),
+    ],
+)
+def test_mistakes_are_one_line(
+    tmp_path: Path, arguments: list[str], what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    lake = make_lake(tmp_path)
+    assert main(["serve", lake.uri, "--port", "0", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert what in error
+    assert "Traceback" not in error
+
+
+def test_no_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--no-auth"]) == 2
+    assert "no lake" in capsys.readouterr().err
+
+
+def test_many_clients_share_roots(tmp_path: Path) -> None:
+    """With 16 clients, a root carries more than four transactions on average."""
+    lake = make_lake(tmp_path)
+    before = lake.version
+    barrier = threading.Barrier(CLIENTS)
+    failures: list[BaseException] = []
+
+    def work(number: int, address: str) -> None:
+        try:
+            client = seiche.connect(address, durability="os")
+            prepared = []
+            for one in range(EACH):
+                tx = client.transaction()
+                tx.append("shop.orders", [{"writer": number, "number": one}])
+                prepared.append(tx)
+            barrier.wait(60)
+            for tx in prepared:
+                tx.commit()
+        except BaseException as error:
+            failures.append(error)
+
+    with serving(tmp_path) as server:
+        threads = [threading.Thread(target=work, args=(number, server.address)) for number in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert numbers_in(lake) == sorted(list(range(EACH)) * CLIENTS)
+    roots = lake.version - before
+    assert CLIENTS * EACH / roots > 4, f"{CLIENTS * EACH} transactions in {roots} roots"
+
+
+def test_the_catalog_has_a_name(tmp_path: Path) -> None:
+    from seiche.service import transactions_pb2 as pb
+
+    lake = make_lake(tmp_path)
+    assert lake.table("shop.orders").schema == SCHEMA
+    with serving(tmp_path, "--catalog", "warehouse", "--max-operations", "1") as server:
+        client = seiche.connect(server.address)
+        described = client.channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse)
+        assert described.catalog == "warehouse"
+        tx = client.transaction()
+        tx.append("shop.orders", [{"writer": 1, "number": 1}])
+        tx.append("shop.stock", [{"writer": 1, "number": 1}])
+        with pytest.raises(seiche.InvalidInput, match="more than 1"):
+            tx.commit()
