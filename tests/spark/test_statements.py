@@ -162,6 +162,22 @@ def test_plain_upsert(spark: "SparkSession", lake: Any, stable: bool) -> None:
     check()
 
 
+def test_an_upsert_of_a_key_that_the_table_has_twice(spark: "SparkSession", lake: Any) -> None:
+    """Both rows are replaced, wherever they are: in one fragment, or in two that two tasks look through."""
+    parts: list[list[Row]] = [
+        [(1, 1, "a"), (1, 2, "a"), (2, 0, "a")],
+        [(k, 0, "a") for k in range(3, 9)],
+        [(2, 1, "b")],
+    ]
+    name = table_with(lake, parts, "shop.t", stable=False)
+    data = spark.createDataFrame([(1, 9, "x"), (2, 9, "x"), (50, 9, "x")], "id long, n int, s string")
+    with lake.transaction(spark=spark) as tx:
+        merge = tx.merge(name, data, on="id").when_matched_update_all().when_not_matched_insert_all()
+        assert merge.execute().notes["updated"] == 4
+    kept: list[Row] = [(k, 0, "a") for k in range(3, 9)]
+    assert held(lake.table(name).to_arrow()) == ordered([*kept, *([(1, 9, "x"), (2, 9, "x")] * 2), (50, 9, "x")])
+
+
 def test_delete_and_update_like_plain_frames(spark: "SparkSession", lake: Any) -> None:
     names = Names()
 
@@ -234,16 +250,19 @@ def test_a_condition_beside_the_key_and_without_one(spark: "SparkSession", lake:
             .when_not_matched_insert_all()
             .execute()
         )
-        tx.merge(name, data.limit(1), condition="target.n < source.n").when_matched_delete().execute()
+        gone = tx.merge(name, data.limit(1), condition="target.n < source.n").when_matched_delete().execute()
+        assert gone.notes["deleted"] == 1
     assert held(lake.table(name).to_arrow()) == [(1, 10, "a"), (2, 20, "z")]
 
 
-def test_two_merges_cannot_both_insert_a_key(spark: "SparkSession", lake: Any) -> None:
+@pytest.mark.parametrize("condition", [None, "true"])
+def test_two_merges_cannot_both_insert_a_key(spark: "SparkSession", lake: Any, condition: str | None) -> None:
+    """Neither as a plain upsert nor, with a condition, by a join."""
     name = table_with(lake, [[(1, 1, "a")]], "shop.t", stable=False)
     first, second, third = (lake.transaction(spark=spark) for _ in range(3))
     for tx, key in ((first, 7), (second, 7), (third, 8)):
         data = spark.createDataFrame([(key, 0, "x")], "id long, n int, s string")
-        tx.merge(name, data, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+        tx.merge(name, data, on="id").when_matched_update_all(condition).when_not_matched_insert_all().execute()
     first.commit()
     with pytest.raises(RetryableConflict):
         second.commit()

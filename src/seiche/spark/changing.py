@@ -193,7 +193,7 @@ def _keys(editing: Editing, parts: Sequence[Edited]) -> KeyExistenceFilter | Non
 
 
 def _notes(editing: Editing, counts: Sequence[int]) -> dict[str, object]:
-    if not editing.key and len(editing.actions) == 1 and not editing.actions[0].insert:
+    if not editing.merge:
         return {"mode": "rows"}
     totals = {"inserted": 0, "updated": 0, "deleted": 0}
     for action, count in zip(editing.actions, counts, strict=True):

@@ -33,6 +33,8 @@ class Editing:
     actions: tuple[Action, ...]
     # The key by which rows were matched, with the ids of its fields; of inserted ones its hashes are reported.
     key: tuple[tuple[int, str], ...] = ()
+    # Whether it is reported how many rows were inserted, updated and deleted.
+    merge: bool = False
 
     @property
     def deletes_only(self) -> bool:

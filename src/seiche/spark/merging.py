@@ -97,7 +97,8 @@ class FrameMerging:
             Action(taken[number], insert=clause.action == "insert") for number, clause in enumerate(self._clauses)
         )
         key = tuple(sorted((ids[name], name) for name in self._on))
-        editing = Editing(target_of(snapshot, self._limits), tuple(task.portion for task in rows.tasks), actions, key)
+        portions = tuple(task.portion for task in rows.tasks)
+        editing = Editing(target_of(snapshot, self._limits), portions, actions, key, merge=True)
         return changed(snapshot, editing, placed, assigned=sorted(self._assigned(taken)))
 
     def _check(self, snapshot: Snapshot, given: "pa.Schema") -> None:
