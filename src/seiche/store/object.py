@@ -16,6 +16,7 @@ from seiche.store.base import Chunks, Data, ObjectInfo, Store
 from seiche.store.files import joined
 from seiche.store.object_errors import FAILURES, Purpose, no_bucket, status_of, translate
 from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, join, parent, valid
+from seiche.store.read_ahead import read_ahead
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -158,8 +159,8 @@ class ObjectStore(Store):
 
     def put_stream(self, path: str, chunks: Chunks) -> None:
         key = self._key(path)
-        with self._asking(path, "write"):
-            self._client.put(key, chunks(), mode="overwrite", use_multipart=True)
+        with read_ahead(chunks) as pieces, self._asking(path, "write"):
+            self._client.put(key, pieces, mode="overwrite", use_multipart=True)
 
     def copy_if_absent(self, source: str, target: str) -> None:
         # Through this process, because the conditional put is the only request that every server decides correctly. The
