@@ -31,7 +31,7 @@ def read_ahead(chunks: Chunks) -> Iterator[Iterator[Buffer]]:
                 pieces.put(chunk)
                 if left.is_set():
                     return
-        except BaseException as error:  # it belongs to whoever waits
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
             failure.append(error)
         pieces.put(None)
 
