@@ -15,7 +15,7 @@ READY_BENCH ?= $(VENV)/.ready-bench-$(KEY)
 WITH_SPARK = JAVA_HOME="$$($(PYTHON) -m tools.java_home)" PYSPARK_PYTHON="$(abspath $(PYTHON))"
 
 PYTEST = $(PYTHON) -m pytest
-CHECKED = src tests tools bench
+CHECKED = src tests tools bench examples
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint format-check types layers proto-check format proto bench soak java interop-jvm clean

@@ -1,83 +1,23 @@
 """A real cluster: a master and two workers with one core each, from the installed pyspark."""
 
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
+from examples.cluster.cluster import cluster
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-class Cluster:
-    """Processes that are ended together."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._running: list[subprocess.Popen[bytes]] = []
-        self._environment = {
-            **os.environ,
-            "SPARK_HOME": str(Path(pyspark.__file__).parent),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
-            "PYSPARK_PYTHON": sys.executable,
-        }
-
-    def start(self, name: str, *arguments: str) -> Path:
-        """Start a process of Spark; returns where its log is."""
-        log = self._folder / f"{name}.log"
-        command = [str(Path(self._environment["SPARK_HOME"], "bin", "spark-class")), *arguments]
-        with log.open("wb") as file:
-            self._running.append(
-                subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=self._environment)
-            )
-        return log
-
-    def stop(self) -> None:
-        for one in reversed(self._running):
-            one.terminate()
-        for one in self._running:
-            try:
-                one.wait(20)
-            except subprocess.TimeoutExpired:
-                one.kill()
-                one.wait()
-
-
-def line_with(log: Path, text: str) -> str:
-    """The first line of a log that has the text, as soon as there is one."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        for line in log.read_text(errors="replace").splitlines():
-            if text in line:
-                return line
-        time.sleep(0.2)
-    raise AssertionError(f"{log} never said {text!r}:\n{log.read_text(errors='replace')}")
 
 
 @pytest.fixture
 def master(java: None, tmp_path: Path) -> Iterator[str]:
     """The address of the master, when both workers are there."""
-    cluster = Cluster(tmp_path)
-    deploy = "org.apache.spark.deploy"
-    try:
-        log = cluster.start(
-            "master", f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
-        )
-        address = "spark://" + line_with(log, "Starting Spark master at spark://").rpartition("spark://")[2].strip()
-        for number in (1, 2):
-            folder = tmp_path / f"work{number}"
-            options = ("-c", "1", "-m", "700m", "--host", "127.0.0.1", "--webui-port", "0", "-d", str(folder))
-            worker = cluster.start(f"worker{number}", f"{deploy}.worker.Worker", *options, address)
-            line_with(worker, "Successfully registered with master")
+    with cluster(tmp_path) as address:
         yield address
-    finally:
-        cluster.stop()
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import seiche
 from seiche.cli.arguments import AsOf, AtVersion, Uri, open_at
 from seiche.cli.failures import describe
 from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.cli.quiet import quiet_start
 from seiche.errors import SeicheError
 
 if TYPE_CHECKING:
@@ -75,11 +76,10 @@ def _session(lake: seiche.Lake, master: str) -> "Iterator[SqlSession]":
 
     # What goes wrong is said once, by us, in a line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    os.environ.setdefault("PYTHONWARNINGS", "ignore")
     with as_errors(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         running = SparkSession.getActiveSession()
-        with _quiet():
+        with quiet_start():
             spark = running or session("seiche sql", master=master)
         try:
             yield SqlSession(lake.spark(spark))
@@ -87,20 +87,6 @@ def _session(lake: seiche.Lake, master: str) -> "Iterator[SqlSession]":
             # One that somebody else has started is theirs to stop.
             if running is None:
                 spark.stop()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """What is started here, Spark's Java, has nowhere to write its log to; this process goes on as before."""
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _prompt(session: "SqlSession", *, as_json: bool) -> None:
