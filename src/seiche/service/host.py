@@ -96,6 +96,7 @@ class Host:
             )
             for account, lake in lakes.items()
         }
+        _warm_up()
         self._stop = Event()
         self._sweeper = Thread(target=self._sweep, args=(sweep_seconds,), name="seiche-sweep", daemon=True)
         self._sweeper.start()
@@ -131,3 +132,10 @@ class Host:
                 store.collect(millis(self._runtime.clock.now()) - _GRACE_MILLIS)
             except SeicheError as error:
                 log.warning("could not clear away old records: %s", error.message)
+
+
+def _warm_up() -> None:
+    """Load what the first commit would load: Arrow looks for pandas when it makes its first array, for a second."""
+    import pyarrow as pa
+
+    pa.array([b""], pa.binary())
