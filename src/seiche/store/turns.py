@@ -21,7 +21,7 @@ __all__ = ["Turn", "Turns"]
 # get in before new ones. Waiting in the kernel would be fairer, but then one that is not running at the moment gets the
 # turn, and all others wait for the scheduler with it: half the throughput.
 _FIRST_LOOK: Final = 0.0005
-_RARE_LOOK: Final = 0.016
+_RARE_LOOK: Final = 0.008
 # After so many seconds of waiting the pauses begin to shrink, with the square of the time.
 _OLD: Final = 0.15
 # How long nothing may move. A commit takes some milliseconds.
