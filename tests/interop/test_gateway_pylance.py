@@ -261,6 +261,8 @@ def test_new_versions_of_several_tables_are_one_commit(
     if stale:
         lake.table("shop.u").append(rows(3))
     before = lake.version
+    twice = servers.ask("POST", "/v1/table/version/batch-create", {"entries": [entries[0]] * 2}, lance=True)
+    assert (twice.status, twice.json["code"], lake.version) == (400, 13, before)
     commits = {"operations": [{"create_table_version": one} for one in entries]}
     answer = servers.ask("POST", route, commits if "commit" in route else {"entries": entries}, lance=True)
     if stale:

@@ -82,7 +82,9 @@ class Running:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            # A quicker loop than Python's own, where there is one.
+            with asyncio.Runner(loop_factory=self._server.config.get_loop_factory()) as runner:
+                runner.run(self._serve())
         except SystemExit:  # how uvicorn says that it could not start
             self._failed = True
         finally:

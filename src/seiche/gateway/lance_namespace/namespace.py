@@ -20,7 +20,7 @@ from seiche.lake.engines.native_commit import NativeVersion, before_first, commi
 from seiche.lake.engines.native_manifest import NativeManifest, new_files
 from seiche.lake.engines.object_paths import object_path, path_inside
 from seiche.lake.engines.table_namespace import found
-from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions
 from seiche.table.versions.naming import Naming
@@ -90,8 +90,11 @@ class DeskNamespace(LakeNamespace):
         return found(desk.store, row.table_version if version is None else version, path, size)
 
     def _create(self, entries: Sequence[Any]) -> list[lance.TableVersion]:
-        for entry in entries:
-            self._adopt(id_of(entry))
+        names = [parts(id_of(entry), what="table") for entry in entries]
+        if len(set(names)) < len(names):
+            raise InvalidInput("a table is there twice", remedy="Send one version of each table.")
+        for name in names:
+            self._adopt(name)
         return self._make(entries)
 
     def _make(self, entries: Sequence[Any]) -> list[lance.TableVersion]:

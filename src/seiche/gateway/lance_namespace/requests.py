@@ -31,8 +31,11 @@ def object_id(call: Call, body: dict[str, Any]) -> list[str]:
     return parts
 
 
-def request(call: Call, model: type[BaseModel]) -> Any:
-    """The request as the namespace interface takes it; parts of the query count where the body has none."""
+def request(call: Call, model: type[BaseModel], *, named: bool = False) -> Any:
+    """The request as the namespace interface takes it; parts of the query count where the body has none.
+
+    With `named` it cannot be about the root.
+    """
     body = call.document()
     asked: dict[str, Any] = {name: flag(call.query[name]) for name in _FLAGS if name in call.query}
     asked |= {name: call.query[name] for name in _TEXTS if name in call.query}
@@ -42,6 +45,8 @@ def request(call: Call, model: type[BaseModel]) -> Any:
     asked |= body
     if "id" in call.path:
         asked["id"] = object_id(call, body)
+        if named and not asked["id"]:
+            raise InvalidInput("the root is not a table", remedy="Name a table: its namespace, and its own name.")
     asked.pop("identity", None)  # who asks is said by the headers
     try:
         return model.model_validate(asked)

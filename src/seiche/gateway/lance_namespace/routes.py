@@ -149,8 +149,10 @@ class Operations:
         return made
 
     def _route(self, one: _Operation) -> Route:
+        named = one.path.startswith("/v1/table/{id}")
+
         def handle(call: Call) -> Answer:
-            asked = request(call, one.takes)
+            asked = request(call, one.takes, named=named)
             return _answer(self._do(call, lambda namespace: getattr(namespace, one.name)(asked), changes=one.commits))
 
         return Route(one.method, one.path, handle, _about(one.name, one.takes, one.gives, one), commits=one.commits)
@@ -190,7 +192,7 @@ class Operations:
             return work(session.transaction.namespace())
 
     def _describe_table(self, call: Call) -> Any:
-        asked = request(call, lance.DescribeTableRequest)
+        asked = request(call, lance.DescribeTableRequest, named=True)
         described = self._do(call, lambda namespace: namespace.describe_table(asked), changes=False)
         if asked.load_detailed_metadata and not described.is_only_declared:
             schema = self._lake.table(tuple(id_of(asked))).schema
@@ -199,7 +201,7 @@ class Operations:
 
     def _create_table(self, call: Call) -> Answer:
         without_body = Call(call.path, call.query, call.headers, b"", call.caller, call.request_id)
-        asked = request(without_body, lance.CreateTableRequest)
+        asked = request(without_body, lance.CreateTableRequest, named=True)
         return _answer(self._do(call, lambda namespace: namespace.create_table(asked, call.body), changes=True))
 
     def _batch_commit(self, call: Call) -> Any:

@@ -1,0 +1,168 @@
+"""Commits through the Iceberg REST catalog, by PyIceberg, against PyIceberg's own catalog in SQLite doing the same.
+
+A commit sets a property of a table: what is measured is the catalog, not the writing of rows. Each client is a process
+of its own. With tables of their own clients do not conflict; on one table PyIceberg's catalog refuses whoever is not
+first, and the client tries again. Bars: as many as the SQLite catalog with 1 client, 5 times as many with 16.
+
+The SQLite catalog flushes its database at each commit, and does not flush files of metadata. "with fsync" flushes both.
+"""
+
+import multiprocessing
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import pyarrow as pa
+
+from bench._folders import folder
+from bench.report import Table
+from seiche.store.local import Durability
+
+SCHEMA = pa.schema([("id", pa.int64())])
+CLIENTS = (1, 16)
+COMMITS = {1: 100, 16: 20}
+MOST_TRIES = 200
+
+_CONTEXT = multiprocessing.get_context("spawn")
+_SERVER = """
+import sys, threading
+import seiche
+from seiche.gateway.serving import serving
+with serving(seiche.open(sys.argv[1], durability=sys.argv[2]), iceberg_port=0) as found:
+    print(found["iceberg"], flush=True)
+    threading.Event().wait()
+"""
+
+
+@dataclass
+class Measured:
+    """How long each commit took, from its first try to its success; how many tries were refused, how many gave up."""
+
+    seconds: list[float] = field(default_factory=list)
+    refused: int = 0
+    failed: int = 0
+
+
+def run() -> Iterable[Table]:
+    for shared in (False, True):
+        yield compared(shared)
+
+
+def compared(shared: bool) -> Table:
+    """Both catalogs, with 1 and with 16 clients."""
+    rows: list[tuple[object, ...]] = []
+    for clients in CLIENTS:
+        found = {"PyIceberg on SQLite": sqlite(clients, shared)}
+        found["Seiche"] = ours(clients, shared, "os")
+        found["Seiche with fsync"] = ours(clients, shared, "fsync")
+        base = found["PyIceberg on SQLite"][0]
+        for name, (rate, measured) in found.items():
+            p99 = quantiles(measured.seconds, n=100)[-1] * 1000 if len(measured.seconds) > 1 else 0.0
+            rows.append((name, clients, rate, rate / base, p99, measured.refused, measured.failed))
+    where = "one table" if shared else "tables of their own"
+    columns = ("catalog", "clients", "commits/s", "ratio", "p99 ms", "refused", "failed")
+    return Table(f"Commits through a catalog, to {where}", columns, rows, "Bars: 1 client 1.0, 16 clients 5.0.")
+
+
+def sqlite(clients: int, shared: bool) -> tuple[float, Measured]:
+    with folder() as path:
+        settings = {"uri": f"sqlite:///{path}/catalog.db", "warehouse": f"file://{path}/warehouse"}
+        return together("pyiceberg.catalog.sql.SqlCatalog", settings, clients, shared)
+
+
+def ours(clients: int, shared: bool, durability: Durability) -> tuple[float, Measured]:
+    import seiche
+
+    with folder() as path:
+        seiche.create(str(path / "lake"))
+        with server(path / "lake", durability) as url:
+            settings = {"uri": url, "warehouse": "lake"}
+            return together("pyiceberg.catalog.rest.RestCatalog", settings, clients, shared)
+
+
+@contextmanager
+def server(path: Path, durability: Durability) -> Iterator[str]:
+    """The gateway in a process of its own, as in real life."""
+    running = subprocess.Popen(
+        [sys.executable, "-c", _SERVER, str(path), durability], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        if running.stdout is None:
+            raise RuntimeError("no output")
+        yield running.stdout.readline().strip()
+    finally:
+        running.kill()
+        running.wait()
+        if running.stdout is not None:
+            running.stdout.close()
+
+
+def catalog(kind: str, settings: dict[str, str]) -> Any:
+    import importlib
+
+    module, _, name = kind.rpartition(".")
+    return getattr(importlib.import_module(module), name)("bench", **settings)
+
+
+def together(kind: str, settings: dict[str, str], clients: int, shared: bool) -> tuple[float, Measured]:
+    """Commits per second of all clients, who begin at the same moment."""
+    made = catalog(kind, settings)
+    made.create_namespace("bench")
+    for number in range(1 if shared else clients):
+        made.create_table(f"bench.t{number}", SCHEMA)
+    barrier, told = _CONTEXT.Barrier(clients + 1), _CONTEXT.Queue()
+    processes = [
+        _CONTEXT.Process(
+            target=work, args=(kind, settings, 0 if shared else number, number, COMMITS[clients], barrier, told)
+        )
+        for number in range(clients)
+    ]
+    for process in processes:
+        process.start()
+    barrier.wait()
+    began = time.perf_counter()
+    answers: list[Measured] = [told.get() for _ in processes]
+    took = time.perf_counter() - began
+    for process in processes:
+        process.join()
+    total = Measured(
+        [one for answer in answers for one in answer.seconds],
+        sum(answer.refused for answer in answers),
+        sum(answer.failed for answer in answers),
+    )
+    return len(total.seconds) / took, total
+
+
+def work(kind: str, settings: dict[str, str], table: int, client: int, commits: int, barrier: Any, told: Any) -> None:
+    """One client. A warm-up first: opening the catalog is not what is measured."""
+    opened = catalog(kind, settings).load_table(f"bench.t{table}")
+    measured = Measured()
+    barrier.wait()
+    for number in range(commits):
+        attempt(opened, {f"k{client}": str(number)}, measured)
+    told.put(measured)
+
+
+def attempt(table: Any, properties: dict[str, str], measured: Measured) -> None:
+    """One commit, again until it is there."""
+    began = time.perf_counter()
+    for _ in range(MOST_TRIES):
+        try:
+            with table.transaction() as transaction:
+                transaction.set_properties(properties)
+        except Exception:
+            measured.refused += 1
+            try:
+                table.refresh()
+            except Exception:
+                measured.refused += 1
+        else:
+            measured.seconds.append(time.perf_counter() - began)
+            return
+    measured.failed += 1
