@@ -29,7 +29,11 @@ GROUP = "_seiche_group"
 _ROWS = 1 << 20
 # Never more: what a task did is lost with it.
 _MOST_ROWS = 1 << 23
-_BATCH_ROWS = 1 << 15
+# Rows that go to Spark at a time: about so many bytes, since each batch has a price, and each is held in memory.
+_BATCH_BYTES = 8 << 20
+_FEWEST, _MOST = 1 << 12, 1 << 17
+# What a value counts for whose size is not known.
+_SOME_BYTES = 64
 _WHAT = "the filter"
 
 
@@ -101,11 +105,17 @@ def _read(scan: Scan, number: int) -> Iterator[pa.RecordBatch]:
         what=_WHAT,
         # A scan of no columns at all still has to say how many rows there are.
         with_row_address=scan.addresses or not scan.columns.names,
-        batch_size=_BATCH_ROWS,
+        batch_size=_batch_rows(scan.columns),
         blob_handling="all_binary",
     )
     for batch in batches(plan, what=_WHAT):
         yield _marked(batch, scan, number)
+
+
+def _batch_rows(columns: pa.Schema) -> int:
+    """How many rows of these columns make a batch."""
+    width = sum(kind.bit_width // 8 if pa.types.is_primitive(kind) else _SOME_BYTES for kind in columns.types)
+    return max(_FEWEST, min(_MOST, _BATCH_BYTES // max(1, width)))
 
 
 def _marked(batch: pa.RecordBatch, scan: Scan, number: int) -> pa.RecordBatch:

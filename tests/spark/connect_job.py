@@ -1,0 +1,41 @@
+"""A client of Spark Connect, run by a test in a process of its own: it has no Java, only a connection.
+
+python -m tests.spark.connect_job LAKE
+"""
+
+import json
+import sys
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import seiche
+
+
+def run(uri: str) -> dict[str, Any]:
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    lake = seiche.create(uri, durability="os")
+    lake.create_namespace("shop")
+    lake.create_table("shop.t", pa.schema([("id", pa.int64()), ("s", pa.string())]))
+    rows = spark.range(100).selectExpr("id", "cast(id as string) as s")
+    data = spark.range(95, 105).selectExpr("id", "'m' as s")
+    seen: dict[str, Any] = {}
+    with lake.spark(spark).transaction() as tx:
+        seen["append"] = tx.append("shop.t", rows).rows
+        seen["delete"] = tx.delete("shop.t", "id < 10").rows
+        seen["update"] = tx.update("shop.t", {"s": "'x'"}, "id > 90").rows
+        upsert = tx.merge("shop.t", data, on="id").when_matched_update_all().when_not_matched_insert_all()
+        seen["upsert"] = dict(upsert.execute().notes)
+        seen["join"] = tx.merge("shop.t", data, on="id").when_matched_delete("source.id > 100").execute().rows
+        seen["read"] = tx.read("shop.t").count()
+    options = {"lake": uri, "table": "shop.t"}
+    seen["source"] = spark.read.format("seiche").options(**options).load().where("id > 50").count()
+    rows.write.format("seiche").options(**options).mode("append").save()
+    seen["rows"] = lake.table("shop.t").to_arrow().num_rows
+    spark.stop()
+    return seen
+
+
+if __name__ == "__main__":
+    print("\n" + json.dumps(run(sys.argv[1])))
