@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,7 @@ from seiche.cli.quiet import quiet_start
 from seiche.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from seiche.spark.pipeline.lineage import Made
     from seiche.spark.pipeline.plan import Plan
     from seiche.spark.pipeline.progress import Progress
     from seiche.spark.pipeline.records import CheckRecord, RunRecord
@@ -125,6 +127,7 @@ def show(
     json: AsJson = False,
 ) -> None:
     """What one run read, made and found: which version of which table made which."""
+    from seiche.spark.pipeline.lineage import lineage
     from seiche.spark.pipeline.records import runs as kept
 
     opened = seiche.open(lake or context.obj)
@@ -132,10 +135,11 @@ def show(
     if not found:
         raise NotFound(f"there is no run {run_id} in {opened.uri}", remedy="`seiche runs` shows those that are kept.")
     version = opened.status(found[0].transaction_id).version
+    made = lineage(opened, found[0])
     if json:
-        print_json({**asdict(found[0]), "version": version})
+        print_json({**asdict(found[0]), "version": version, "lineage": [asdict(one) for one in made]})
         return
-    _explain(found[0], version)
+    _explain(found[0], version, made)
 
 
 _STYLES = {"published": "green", "rejected": "red", "passed": "green", "failed": "red"}
@@ -240,11 +244,17 @@ def _line(one: "RunRecord") -> tuple[object, ...]:
     return one.run_id, one.pipeline, one.status, started, one.seconds, len(one.steps), sum(s.rows for s in one.steps)
 
 
-def _explain(one: "RunRecord", version: int | None) -> None:
+def _explain(one: "RunRecord", version: int | None, lineage: "list[Made]") -> None:
     made = "" if version is None else f" as version {version} of the lake"
     print_line(f"{one.pipeline}, run {one.run_id}: {one.status}{made}, from version {one.read_version}", style="bold")
     _show_steps(one)
     _show_checks(one.checks)
-    if one.read:
-        print_line()
-        print_table(("table that was read", "its version"), sorted(one.read.items()))
+    print_line()
+    print_table(
+        ("made", "from"),
+        [(_at(made.table, made.version), ", ".join(starmap(_at, made.inputs.items()))) for made in lineage],
+    )
+
+
+def _at(name: str, version: int | None) -> str:
+    return name if version is None else f"{name}@{version}"

@@ -1,8 +1,15 @@
 """Runs of pipelines: all tables at once or none, each source row once, nobody's work overwritten unseen."""
 
+import errno
+import os
+import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +18,7 @@ import pytest
 import seiche
 from seiche.errors import InvalidInput, NotFound
 from seiche.spark.pipeline.definition import Definition
+from seiche.spark.pipeline.lineage import Made, lineage
 from seiche.spark.pipeline.records import RUNS, runs
 from seiche.spark.pipeline.run import Run, run
 from seiche.spark.pipeline.yaml_file import load
@@ -292,6 +300,100 @@ def test_runs_do_not_fail_each_other_by_their_records(shop: Shop) -> None:
     done = shop.run(progress=meddling(lambda: _ran(run(other, shop.spark))))
     assert done.attempts == 1
     assert shop.lake.table(RUNS).to_arrow().num_rows == 3
+
+
+def test_which_version_made_which(shop: Shop) -> None:
+    shop.run(run_id="one")
+    shop.run(
+        """\
+lake: lake
+name: later
+steps: [{table: shop.rich, sql: SELECT customer FROM shop.customers WHERE spent > 5}]
+""",
+        run_id="two",
+    )
+    lake = shop.lake
+    two, one = (lineage(lake, run) for run in runs(lake))
+    assert {made.table: dict(made.inputs) for made in one} == {
+        "shop.orders": {"raw": None},
+        "shop.seen": {"raw": None},
+        "shop.customers": {"shop.orders": lake.table("shop.orders").version},
+    }
+    assert two == [Made("shop.rich", lake.table("shop.rich").version, {"shop.customers": one[2].version})]
+
+
+@pytest.mark.parametrize(("at", "fresh"), [("TIMESTAMP '2001-01-01'", False), ("current_timestamp()", True)])
+def test_freshness(shop: Shop, at: str, fresh: bool) -> None:
+    text = SHOP.replace("SELECT id, amount FROM raw", f"SELECT id, {at} AS at FROM raw")
+    assert shop.run(text + "  - fresh: {table: shop.seen, column: at, within: 1h}\n").published is fresh
+
+
+def test_values_that_do_not_fit(shop: Shop) -> None:
+    shop.run()
+    before = shop.lake.version
+    with pytest.raises(InvalidInput, match=r"shop\.yaml:9: step shop\.seen: .*amount"):
+        shop.run(SHOP.replace("SELECT id, amount FROM raw", "SELECT id, 'much' AS amount FROM raw"))
+    assert shop.lake.version == before
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(errno.ENOSPC, seiche.Unavailable), (errno.EACCES, seiche.PermissionDenied)]
+)
+def test_storage_that_takes_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, number: int, error: type[Exception]
+) -> None:
+    """A full disk, or no permission, when everything is built: the error says so, and nothing is published."""
+    shop.run()
+    before = shop.lake.version
+    shop.order("second", "4,cid,1.0")
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("seiche.store.local.write_all", refuse)
+        with pytest.raises(error):
+            shop.run()
+    assert shop.lake.version == before
+    assert shop.run().published
+    assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+def test_two_pipelines_and_a_compaction(shop: Shop, effort: Callable[[int, int], int]) -> None:
+    """Both go on, and the checks hold in every version that they make together."""
+    shop.run()
+    both = replace(shop.definition(SHOP.replace("shop.seen", "shop.seen_too")), name="both")
+    until = time.monotonic() + effort(10, 120)
+    done: Counter[str] = Counter()
+    stop = Event()
+
+    def publish(definition: Definition) -> None:
+        while time.monotonic() < until:
+            done[definition.name] += run(definition, shop.spark, attempts=100).published
+
+    def compact() -> None:
+        while not stop.wait(0.5):
+            with suppress(seiche.ConflictError):
+                shop.lake.table("shop.orders").compact()
+                done["compactions"] += 1
+
+    first = shop.lake.version
+    with ThreadPoolExecutor(3) as pool:
+        compacting = pool.submit(compact)
+        runs_ = [pool.submit(publish, one) for one in (shop.definition(), both)]
+        for one in runs_:
+            one.result()
+        stop.set()
+        compacting.result()
+    assert min(done["shop"], done["both"], done["compactions"]) >= 1
+    for version in range(first, shop.lake.version + 1):
+        then = seiche.open(shop.lake.store, version=version)
+        orders = then.table("shop.orders").to_arrow()
+        counts = {row["customer"]: row["orders"] for row in then.table("shop.customers").to_arrow().to_pylist()}
+        assert Counter(orders["customer"].to_pylist()) == counts
+        assert len(set(orders["id"].to_pylist())) == orders.num_rows
 
 
 def _ran(done: Run) -> None:
