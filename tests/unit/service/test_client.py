@@ -4,14 +4,15 @@ import multiprocessing
 import os
 import pickle
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-import seiche
 from seiche import ConflictError, InvalidInput, Lake, NotFound, RetryableConflict, Unavailable
 from seiche.core.retry import Patience
+from seiche.lake.transaction import Transaction
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client import RemoteLake, connect
 from seiche.service.client.channel import Address, Channel
@@ -94,7 +95,7 @@ def test_run_tries_again(client: RemoteLake, lake: Lake) -> None:
     client.table("shop.orders").append(data(1))
     calls = []
 
-    def act(tx: seiche.lake.transaction.Transaction) -> None:  # type: ignore[name-defined]
+    def act(tx: Transaction) -> None:
         calls.append(1)
         tx.update("shop.orders", {"number": "number + 1"})
         if len(calls) == 1:
@@ -175,12 +176,9 @@ def test_another_lake_is_refused(server: Running, tmp_path: Path) -> None:
 
 
 def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    from seiche.service.client import channel
+    from seiche.service.client import remote
 
-    monkeypatch.setattr(channel, "_PATIENCE", Patience(attempts=1))
-    monkeypatch.setattr(
-        Channel.__init__, "__kwdefaults__", {**Channel.__init__.__kwdefaults__, "patience": Patience(attempts=1)}
-    )
+    monkeypatch.setattr(remote, "Channel", partial(Channel, patience=Patience(attempts=1)))
     with pytest.raises(Unavailable):
         connect("grpc://127.0.0.1:1")
 
