@@ -9,10 +9,10 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
-from seiche.errors import RetryableConflict
+from seiche.errors import NotFound, RetryableConflict
 from seiche.spark import source
 from seiche.spark.options import Options
-from seiche.spark.source import TableWriter
+from seiche.spark.source import TableReader, TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -222,6 +222,24 @@ def test_what_a_clean_up_may_have_taken_is_not_committed(lake: Any, writer: Tabl
         writer.commit([message])
     assert lake.table("shop.t").to_arrow().num_rows == 30
     assert lake.fsck().problems == ()
+
+
+@pytest.mark.parametrize("lease", [None, "1h"])
+def test_a_lease_holds_the_version_that_is_read(lake: Any, options: dict[str, str], lease: str | None) -> None:
+    """From when the read is planned, in a process that ends at once, for as long as was said."""
+    version = lake.version
+    given = options if lease is None else {**options, "lease": lease}
+    reader = TableReader(Options.of(given), StructType([StructField("id", LongType())]))
+    tasks = reader.partitions()
+    lake.table("shop.t").delete("id >= 0")
+    lake.table("shop.t").append([{"id": 99}])
+    lake.expire(older_than=0, keep=1)
+    assert sum(batch.num_rows for task in tasks for batch in reader.read(task)) == 30
+    if lease is None:
+        with pytest.raises(NotFound):
+            lake.states.at(version)
+    else:
+        assert lake.states.at(version).version == version
 
 
 def test_spark_finds_the_format_by_itself() -> None:
