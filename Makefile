@@ -18,7 +18,7 @@ PYTEST = $(PYTHON) -m pytest
 CHECKED = src tests tools bench examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint format-check types layers proto-check format proto bench soak java interop-jvm clean
+.PHONY: help setup demo test check lint format-check types layers proto-check format proto docs bench soak java interop-jvm clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ format: $(READY) ## format the code and fix what can be fixed
 
 proto: $(READY) ## generate code from proto/
 	$(PYTHON) -m tools.protoc
+
+docs: $(READY) ## build the documentation in build/docs; a warning is an error
+	$(PYTHON) -m mkdocs build --strict
 
 bench: $(READY) $(READY_BENCH) ## measure, side by side (ARGS="store" for one)
 	@$(PYTHON) -m bench $(ARGS)

@@ -1,58 +1,25 @@
 """Every command and every example in the README works, and prints what the README says."""
 
-import doctest
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-@dataclass(frozen=True)
-class Block:
-    language: str
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    found = re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    return [Block(language, text) for language, text in found]
-
-
-def run(command: list[str], folder: Path) -> str:
-    environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{shlex.join(command)}:\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def assert_output(expected: str, printed: str) -> None:
-    """Compare as doctest does: `...` stands for anything, and one space for many."""
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    assert doctest.OutputChecker().check_output(expected, printed, flags), printed
+from tests.documents import PAGES, ROOT, assert_output, blocks, commands, run
 
 
 def test_examples_run_in_order_and_print_what_is_shown(tmp_path: Path) -> None:
     """In one folder, as a reader would: a command may use what an example before it made."""
-    readme = blocks(ROOT / "README.md")
     ran = 0
-    for position, block in enumerate(readme):
+    for block in blocks(ROOT / "README.md"):
         if block.language == "python":
-            following = readme[position + 1 : position + 2]
-            shown = following[0].text if following and following[0].language == "text" else ""
-            assert_output(shown, run([sys.executable, "-W", "error", "-c", block.text], tmp_path))
+            assert_output(block.shown, run([sys.executable, "-W", "error", "-c", block.text], tmp_path))
             ran += 1
         elif block.language == "console":
-            for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE):
+            for command, shown in commands(block):
                 assert_output(shown, run(shlex.split(command), tmp_path))
                 ran += 1
     assert ran >= 2
