@@ -137,6 +137,15 @@ def test_pylance_rebases_on_what_others_committed_by_any_way(servers: Gateways) 
     assert ids(servers.lake) == [*range(2, 10), 100, 200]
 
 
+def test_pylance_sees_every_one_of_several_commits(servers: Gateways) -> None:
+    """The one that stands in its way is not the last: if it were missing, an update would be lost."""
+    dataset = opened(servers.lance)
+    servers.lake.table("shop.t").update({"n": "5"}, where="id = 3")
+    servers.lake.table("shop.t").append(rows(100))
+    assert dataset.update({"n": "n + 1"}, where="id = 3") == {"num_rows_updated": 1}
+    assert servers.lake.table("shop.t").to_arrow(filter="id = 3")["n"].to_pylist() == [6]
+
+
 def test_an_old_handle_finds_every_version_since(servers: Gateways) -> None:
     """pylance skips a version that it does not find, and would bring back what that one deleted."""
     old = lance.dataset(namespace_client=client(servers.lance), table_id=TABLE, version=1)

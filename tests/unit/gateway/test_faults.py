@@ -104,6 +104,23 @@ def test_no_answer_lies_whatever_storage_does() -> None:
     assert sum(seen.values()) >= 30
 
 
+def test_no_answer_lies_when_storage_is_silent_for_long_and_everything_arrives_later() -> None:
+    """Nothing that is written gets an answer, and all of it takes effect after the client was told something."""
+    seen: dict[tuple[int, bool], int] = {}
+    rehearsal = SimulatedStore(prepared())
+    scenario(rehearsal)
+    for start in range(1, len(rehearsal.calls) + 1):
+        store = SimulatedStore(prepared(), plan=dict.fromkeys(range(start, start + 100_000), "late"))
+        status = scenario(store).status
+        store.deliver()
+        there = applied(store._inner)
+        seen[status, there] = seen.get((status, there), 0) + 1
+        assert not (there and status in DELETING), f"from call {start} on: {status}"
+        assert there or status != 204, f"from call {start} on: {status}"
+    print(seen)
+    assert sum(seen.values()) >= 10
+
+
 @pytest.mark.parametrize("when", ["stop_before", "stop_after"])
 def test_a_server_that_dies_at_any_call_leaves_all_or_nothing(when: Fault) -> None:
     outcomes = set()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import CommitUnknown, Lake, Unavailable
+from seiche import CommitUnknown, Lake, RetryableConflict, Unavailable
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.iceberg_rest.commits import Commits
@@ -210,6 +210,26 @@ def test_what_was_not_applied_is_settled_and_then_said(
 
 
 @pytest.mark.parametrize("route", ROUTES)
+def test_what_was_said_not_to_be_applied_is_not_applied_later(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch, route: str
+) -> None:
+    """The request to storage is still under way when the client hears no, and arrives when it has deleted its files."""
+    plain = Grouping.commit
+    under_way: list[Any] = []
+
+    def delayed(self: Grouping, transaction: Any) -> int:
+        under_way.append((self, transaction))
+        raise CommitUnknown("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Grouping, "commit", delayed)
+        assert post(servers, route, change("t", [setting("a", "1")])).error == (503, "CommitStateUnknownException")
+    with pytest.raises(RetryableConflict, match="aborted"):
+        plain(*under_way[0])
+    assert "a" not in properties(servers.lake)
+
+
+@pytest.mark.parametrize("route", ROUTES)
 def test_what_cannot_be_found_out_is_unknown(servers: Gateways, monkeypatch: pytest.MonkeyPatch, route: str) -> None:
     failing(monkeypatch, CommitUnknown("no answer"), after=True)
 
@@ -322,6 +342,26 @@ def test_a_table_that_is_only_required_is_watched_until_the_commit(
     assert servers.ask("POST", "/v1/lake/transactions/commit", body).error == (409, "CommitFailedException")
     assert raced
     assert "a" not in properties(lake)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_who_asserts_a_snapshot_is_not_put_behind_another(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch, route: str
+) -> None:
+    """The lake could move an append; but the client has said what it must be on top of."""
+    lake, plain, body = servers.lake, Grouping.commit, appended(servers, "t")
+    raced: list[str] = []
+
+    def late(self: Grouping, transaction: Any) -> int:
+        if not raced:
+            raced.append(transaction.id)
+            lake.table("db.t").append(ROWS)
+        return plain(self, transaction)
+
+    monkeypatch.setattr(Grouping, "commit", late)
+    assert post(servers, route, body).error == (409, "CommitFailedException")
+    assert raced
+    assert lake.table("db.t").to_arrow().num_rows == 3
 
 
 def test_a_table_is_made_inside_a_commit_to_several(servers: Gateways) -> None:
