@@ -116,4 +116,3 @@ def definition(
 def numbers_in(lake: Lake, table: str = "shop.orders", writer: int | None = None) -> list[int]:
     found = lake.table(table).to_arrow(filter=None if writer is None else f"writer = {writer}")
     return sorted(found["number"].to_pylist())
-

@@ -3,10 +3,12 @@
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from seiche.errors import InvalidInput
 from seiche.service.state.database import Database
 from seiche.service.state.keys import LEASE_MILLIS, TTL_MILLIS, Claim, KeyStore, Verdict
 from seiche.service.state.opening import open_database
@@ -301,3 +303,16 @@ def test_keys_do_not_last_for_ever(keys: KeyStore, account: str) -> None:
     keys.claim(claim(account), NOW)
     keys.done(claim(account), NOW)
     assert keys.claim(claim(account, "b", request="other"), NOW + TTL_MILLIS + 1) is Verdict.RUN
+
+
+def test_texts_that_a_database_cannot_hold(connect: Callable[[], Database], account: str) -> None:
+    """PostgreSQL has no NUL in texts: that is the caller's mistake, and says nothing about the database."""
+    database = connect()
+    keys, store = KeyStore(database), TransactionStore(database)
+    for act in (
+        lambda: keys.claim(claim(account, key="a\x00b"), NOW),
+        lambda: store.get(account, "a\x00b"),
+    ):
+        with suppress(InvalidInput):
+            act()
+    assert keys.claim(claim(account), NOW) is Verdict.RUN

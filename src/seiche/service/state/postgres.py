@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import InvalidInput, PermissionDenied, Unavailable
+from seiche.errors import Corrupt, InvalidInput, PermissionDenied, Unavailable
 from seiche.service.state.database import SCHEMA, Database, Session
 
 if TYPE_CHECKING:
@@ -74,8 +74,11 @@ class PostgresDatabase(Database):
                 state = error.sqlstate or ""
                 if state.startswith(_DENIED):
                     raise PermissionDenied(f"{self.uri}: {error}", remedy="Check its user and password.") from error
+                if isinstance(error, psycopg.DataError):
+                    # A text with a NUL, for one, which PostgreSQL has no room for.
+                    raise InvalidInput(f"the database cannot hold this: {error}", reason="text.invalid") from error
                 if not _passing(error):
-                    raise
+                    raise Corrupt(f"{self.uri}: {error}", remedy="Look at the tables named seiche_*.") from error
                 if not state.startswith("40"):
                     self._forget()
         raise Unavailable(f"{self.uri}: {failure}", uri=self.uri) from failure
