@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -15,6 +16,7 @@ from seiche.service.state.opening import open_database
 from seiche.service.state.records import ApplyError, IntentRecord, Record
 from seiche.service.state.transactions import Ending, Held, TransactionStore
 from seiche.service.states import State
+from tests.cutting_proxy import cutting_proxy
 
 NOW = 1_000_000
 
@@ -316,3 +318,25 @@ def test_texts_that_a_database_cannot_hold(connect: Callable[[], Database], acco
         with suppress(InvalidInput):
             act()
     assert keys.claim(claim(account), NOW) is Verdict.RUN
+
+
+@pytest.mark.parametrize("cuts", [1, 2, 3])
+def test_connections_that_are_lost(postgres: str, account: str, cuts: int) -> None:
+    """As when PostgreSQL is started again: what was under way is done again, and done twice it is the same."""
+    (folder,) = parse_qs(urlsplit(postgres).query)["host"]
+    with cutting_proxy(f"{folder}/.s.PGSQL.5432") as proxy:
+        database = open_database(f"postgresql://postgres:secret@127.0.0.1:{proxy.port}/postgres")
+        store = TransactionStore(database)
+        made = store.insert(record(account))
+        proxy.cuts = cuts
+        assert isinstance(store.prepare(made, [intent(made)], NOW), Record)
+        proxy.cuts = cuts
+        assert store.start(account, [], [made.id], NOW)[made.id].attempts >= 1
+        proxy.cuts = cuts
+        store.finish(account, [Ending(made.id, State.APPLIED, 5)], NOW)
+        found = store.get(account, made.id)
+        assert found is not None
+        assert (found.state, found.lake_version) == (State.APPLIED, 5)
+        assert store.intents(account, [made.id]) == {}
+        assert proxy.cut >= 3
+        database.close()
