@@ -63,11 +63,11 @@ def run_in_session(page: Path, changed: Callable[[str], str] = lambda text: text
     for number, block in enumerate(blocks(page)):
         if block.language == "python":
             code = compile(changed(block.text), f"{page.name}, block {number}", "exec")
-            assert_output(block.shown, _printed(lambda code=code: exec(code, names)))
+            assert_output(block.shown, _printed(exec, code, names))
             yield block.text
         elif block.language == "console":
             for command, shown in commands(block):
-                assert_output(shown, _printed(lambda command=command: _command(changed(command))))
+                assert_output(shown, _printed(_command, changed(command)))
                 yield command
 
 
@@ -79,7 +79,7 @@ def _command(line: str) -> None:
     assert main(words[1:]) == 0, line
 
 
-def _printed(do: Callable[[], Any]) -> str:
+def _printed(do: Callable[..., Any], *arguments: Any) -> str:
     with redirect_stdout(io.StringIO()) as printed:
-        do()
+        do(*arguments)
     return printed.getvalue()

@@ -140,4 +140,4 @@ def _taken(said: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if kind == "object":
         return f"by name: {_taken(said['additionalProperties'], schema)}"
     words = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
-    return " or ".join(words[one] for one in ([kind] if isinstance(kind, str) else kind))
+    return " or ".join(words[one] for one in (kind if isinstance(kind, list) else [str(kind)]))
