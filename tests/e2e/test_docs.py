@@ -1,5 +1,6 @@
 """The documentation is built without a warning, and everything it shows exists and does what it says."""
 
+import importlib
 import re
 import shlex
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import seiche
@@ -56,6 +58,21 @@ def test_examples_with_a_server_print_what_is_shown(
     catalogs = ("--iceberg-port", str(ports["8181"]), "--lance-port", str(ports["8182"]))
     with serving(tmp_path, *catalogs, port=ports["7447"]):
         assert list(session)
+        for block in blocks(page):
+            if block.language == "sql":
+                assert in_duckdb(changed(block.text), "FROM ice.shop.orders") == [(2,), (2,)]
+
+
+def in_duckdb(statements: str, question: str) -> list[Any]:
+    """Execute statements in DuckDB, then ask."""
+    connection = duckdb.connect()
+    for name in ("httpfs", "avro", "iceberg"):
+        module = importlib.import_module(f"duckdb_extension_{name}")
+        (found,) = Path(str(module.__file__)).parent.rglob("*.duckdb_extension")
+        connection.execute(f"LOAD '{found}'")
+    connection.execute(statements)
+    answer: list[Any] = connection.execute(question).fetchall()
+    return answer
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
