@@ -1,6 +1,7 @@
 """Running ASGI applications beside the rest of a process: in a thread of their own, on a port of their own."""
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,7 +10,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from seiche.errors import InvalidInput, Unavailable
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import InvalidInput, SeicheError, Unavailable
 from seiche.gateway import apps
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ __all__ = ["Running", "Tls", "running", "serving"]
 
 _STARTING = 30.0
 _STOPPING = 10.0
+_TIDYING = 6 * 3600.0
+
+log = logging.getLogger("seiche.gateway")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +128,10 @@ def serving(
     host: str = "127.0.0.1",
     catalog: str = "lake",
     tls: Tls | None = None,
+    runtime: Runtime = SYSTEM,
 ) -> Iterator[dict[str, str]]:
     """The gateways of a lake that have a port, inside the block; their addresses by the names of the protocols."""
-    made = apps(lake, auth, catalog=catalog)
+    made = apps(lake, auth, catalog=catalog, runtime=runtime)
     wanted = {"iceberg": (made.iceberg, iceberg_port), "lance": (made.lance, lance_port)}
     with ExitStack() as stack:
         found: dict[str, str] = {}
@@ -134,4 +140,31 @@ def serving(
                 server = Running(app, port, host, tls)
                 stack.callback(server.stop)
                 found[name] = server.url
+        if "lance" in found:
+            stack.enter_context(_tidying(lake, runtime))
         yield found
+
+
+@contextmanager
+def _tidying(lake: "Lake", runtime: Runtime) -> Iterator[None]:
+    """Desks are cleared of what is old, now and then, inside the block."""
+    from seiche.gateway.lance_namespace.desk import Desks
+
+    stop = Event()
+
+    def tidy() -> None:
+        while True:
+            try:
+                Desks(lake.store).tidy(runtime.clock.now())
+            except SeicheError as error:
+                log.warning("desks could not be cleared: %s", error.message)
+            if stop.wait(_TIDYING):
+                return
+
+    thread = Thread(target=tidy, name="seiche-desks", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(_STOPPING)

@@ -101,7 +101,7 @@ def test_no_answer_lies_whatever_storage_does() -> None:
         assert set(versions.values()) == {2}, f"{fault}: {versions}"
     print(seen)
     assert seen[204, True] >= 10
-    assert sum(seen.values()) >= 30
+    assert sum(seen.values()) >= 25
 
 
 def test_no_answer_lies_when_storage_is_silent_for_long_and_everything_arrives_later() -> None:

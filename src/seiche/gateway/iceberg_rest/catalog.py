@@ -15,14 +15,13 @@ from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.gateway.settling import commit_surely
 from seiche.lake.objects.names import Name, text
-from seiche.lake.objects.rows import TableRow, ViewRow
 from seiche.lake.state import State
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
     from seiche.lake.transaction import Transaction
 
-__all__ = ["IDEMPOTENCY", "Catalog", "page"]
+__all__ = ["IDEMPOTENCY", "Catalog", "missing_table", "missing_view", "page", "require_namespace"]
 
 IDEMPOTENCY = "idempotency-key"
 
@@ -90,11 +89,6 @@ class Catalog:
         transaction = self.lake.transaction(key=f"idempotency:{self.name}:{call.caller.account}:{given}")
         decided = transaction.state.outcome(transaction.id)
         return transaction.state if decided is not None and decided.outcome == "committed" else None
-
-
-def relation_kind(state_row: TableRow | ViewRow | None) -> str:
-    """What stands behind a name."""
-    return "view" if isinstance(state_row, ViewRow) else "nothing" if state_row is None else state_row.format
 
 
 def require_namespace(transaction: "Transaction", name: Name) -> None:

@@ -6,7 +6,8 @@ A hash is a weaker sign: the same request can also be meant again, later. It cou
 wrote is still there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
@@ -63,7 +64,7 @@ class Commits:
             transaction = self._begin(name, wanted)
             decided = transaction.state.outcome(transaction.id)
             if decided is None:
-                return self._apply(changes, name, wanted)
+                return self._apply(changes, transaction, partial(self._begin, name, wanted))
             if decided.outcome == "aborted":
                 continue
             if key is not None:
@@ -85,11 +86,14 @@ class Commits:
     def _begin(self, key: str, wanted: str) -> "Transaction":
         return self._lake.transaction(key=key, properties={HASH: wanted})
 
-    def _apply(self, changes: Sequence[TableChange], key: str, wanted: str) -> State:
+    def _apply(
+        self, changes: Sequence[TableChange], transaction: "Transaction", again: "Callable[[], Transaction]"
+    ) -> State:
         """Plan and commit, again if others were faster with something else: a requirement that fails ends it."""
         conflict: ConflictError | None = None
-        for _ in _PLANNING.tries(self._runtime):
-            transaction = self._begin(key, wanted)
+        for attempt in _PLANNING.tries(self._runtime):
+            if attempt > 1:
+                transaction = again()
             self.plan(transaction, changes)
             try:
                 version = commit_surely(self._lake, transaction, self._runtime, self._grouping)

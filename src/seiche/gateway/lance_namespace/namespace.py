@@ -46,6 +46,7 @@ class DeskNamespace(LakeNamespace):
         self._declared = declared
 
     def describe_table(self, request: Any) -> lance.DescribeTableResponse:
+        """Where the desk of a table is."""
         name = id_of(request)
         self._adopt(name)
         described = super().describe_table(request)
@@ -57,6 +58,7 @@ class DeskNamespace(LakeNamespace):
         return described
 
     def declare_table(self, request: Any) -> lance.DeclareTableResponse:
+        """Find a place for a table, and a desk to write its first version on."""
         declared = super().declare_table(request)
         declared.location = self._desks.of(self._declared[id_of(request)]).store.native_uri()
         return declared
