@@ -142,6 +142,8 @@ def together(kind: str, settings: dict[str, str], clients: int, shared: bool) ->
 def work(kind: str, settings: dict[str, str], table: int, client: int, commits: int, barrier: Any, told: Any) -> None:
     """One client. A warm-up first: opening the catalog is not what is measured."""
     opened = catalog(kind, settings).load_table(f"bench.t{table}")
+    for number in range(3):
+        attempt(opened, {f"w{client}": str(number)}, Measured())
     measured = Measured()
     barrier.wait()
     for number in range(commits):
