@@ -11,7 +11,7 @@ from seiche.lake.versions import LakeVersions
 from seiche.lake.work import Work
 from seiche.store.prefix import LateFlush, below
 from seiche.table.build import build
-from seiche.table.change import Change, Prepare, Result
+from seiche.table.change import Change, Prepare, Result, forget
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import Append, Overwrite
 from seiche.table.snapshot import Snapshot
@@ -196,11 +196,17 @@ class LakeTable(TableVerbs):
         return self._lake.transaction().table(self._name)
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
-        tries = 0
+        tries, since = 0, -1
 
         def once(transaction: "Transaction") -> Result:
-            nonlocal tries
+            nonlocal tries, since
             tries += 1
+            # Files of an earlier attempt are as old as that attempt, whatever this one begins from: if a clean-up came
+            # between, it may have taken them for garbage.
+            if since < transaction.state.root.min_base or tries == 1:
+                forget(prepare)
+                since = transaction.base
+            transaction.oldest = min(transaction.oldest, since)
             return transaction.table(self._name)._run(verb, prepare)
 
         result, version = self._lake.run_versioned(once, attempts=attempts or 10, timeout=timeout)

@@ -121,6 +121,10 @@ class FrameAppending:
         self._limits = limits
         self._written: tuple[Header, FrameWritten] | None = None
 
+    def forget(self) -> None:
+        """Write the rows anew."""
+        self._written = None
+
     def __call__(self, snapshot: Snapshot) -> Change | None:
         if self._written is None or not still_fits(self._written[1], self._written[0], snapshot):
             written = write_frame(self._frame, target_of(snapshot, self._limits))
@@ -145,6 +149,10 @@ class FrameOverwriting:
         self._config = dict(config or {})
         self._limits = limits
         self._written: tuple[Target, Written] | None = None
+
+    def forget(self) -> None:
+        """Write the rows anew."""
+        self._written = None
 
     def __call__(self, snapshot: Snapshot) -> Change:
         target = target_of(snapshot, self._limits, snapshot.schema if self._schema is None else self._schema)

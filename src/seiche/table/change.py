@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from pyroaring import BitMap
 
 from seiche.table.operations import Operation
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["Change", "Prepare", "Result"]
+__all__ = ["Change", "Prepare", "Result", "forget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,20 @@ class Change:
 # Prepares a change of the given version, or finds that there is nothing to do. Called again, on a newer version, after
 # a conflict that may be retried: what did not depend on the table's content is not written a second time.
 Prepare: TypeAlias = Callable[[Snapshot], Change | None]
+
+
+def forget(prepare: Prepare) -> None:
+    """Whatever was written so far must not be offered again: a clean-up may have taken it for garbage."""
+    if isinstance(prepare, Forgetful):
+        prepare.forget()
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """What prepares a change, and keeps files that it wrote from one attempt to the next."""
+
+    def forget(self) -> None:
+        """Write them anew when asked the next time."""
 
 
 @dataclass(frozen=True, slots=True)

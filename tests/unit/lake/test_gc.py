@@ -12,6 +12,8 @@ from seiche import Lake, NotFound
 from seiche.lake.care.gc import CleanUp
 from seiche.lake.care.layout import Sort, place
 from seiche.lake.care.path_set import PathSet
+from seiche.lake.commit import Answer, Committer
+from seiche.lake.intent import Intent
 from seiche.lake.objects.keys import TRASH, table_key
 from seiche.lake.objects.rows import TableRow
 from seiche.table.change import Change
@@ -508,3 +510,31 @@ def test_reading_stays_possible_for_pinned_versions_in_a_column_of_types(lake: L
     at_once(lake, window=0)
     assert lake.table("shop.wide").to_arrow().num_rows == 6
     assert lake.fsck(deep=True).problems == ()
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["rows in memory", "a stream"])
+def test_a_verb_does_not_offer_files_from_before_a_clean_up_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """The first attempt of an append meets the fence of a clean-up that has taken its files for garbage."""
+    commit = Committer.commit
+    table = lake.table("shop.a")
+    before = files(lake)
+    taken: set[str] = set()
+
+    def cleaned(self: Committer, intent: Intent) -> Answer:
+        monkeypatch.setattr(Committer, "commit", commit)
+        taken.update(path for path in files(lake) - before if "/data/" in path)
+        at_once(seiche.open(lake.store))
+        return commit(self, intent)
+
+    monkeypatch.setattr(Committer, "commit", cleaned)
+    new = rows(7)
+    if again:
+        table.append(new)
+        assert ids(lake, "shop.a") == [7]
+    else:
+        with pytest.raises(seiche.RetryableConflict, match="stream"):
+            table.append(iter(new.to_batches()))
+    assert taken
+    assert not taken & {path for path in files(lake) if not path.startswith("_trash")}

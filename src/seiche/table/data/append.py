@@ -39,6 +39,10 @@ class Appending:
             return None
         return Change(Append(written.fragments), rows=written.rows, files=written.files, bytes=written.bytes)
 
+    def forget(self) -> None:
+        """Write the rows anew, if they can be read again."""
+        self._written = None
+
     def _write(self, snapshot: Snapshot) -> Written:
         opened = self._source.open(snapshot.schema)
         if not opened.schema.names:
@@ -69,6 +73,10 @@ class Overwriting:
             written.fragments, tuple(fields), metadata_from_arrow(schema), config_upsert_values=self._config
         )
         return Change(operation, rows=written.rows, files=written.files, bytes=written.bytes)
+
+    def forget(self) -> None:
+        """Write the rows anew, if they can be read again."""
+        self._written = None
 
     def _write(self, snapshot: Snapshot, version: str) -> tuple[Written, Sequence[Field], pa.Schema]:
         opened = self._source.open(self._schema)

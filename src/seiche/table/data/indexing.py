@@ -78,6 +78,11 @@ class Indexing:
             if segment.index.name != plan.name:
                 raise InvalidInput(f"{segment!r} is not one of index {plan.name!r}", index=plan.name)
 
+    def forget(self) -> None:
+        """Build all segments anew, unless they were built elsewhere."""
+        if not self._complete:
+            self._segments = []
+
     def __call__(self, snapshot: Snapshot) -> Change:
         before = self._plan.check(snapshot.manifest)
         if not self._complete:
