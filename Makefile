@@ -32,7 +32,7 @@ demo: $(READY) ## see what Seiche does
 	@$(WITH_SPARK) $(VENV)/bin/seiche demo $(ARGS)
 
 test: $(READY) ## run all tests (ARGS="-k name" for some)
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not jvm" --junitxml=build/test-report.xml $(ARGS)
+	$(PYTEST) -n $(WORKERS) -m "not jvm" --junitxml=build/test-report.xml $(ARGS)
 
 check: lint format-check types layers proto-check ## everything that is not a test run: the next five
 
@@ -65,7 +65,7 @@ bench: $(READY) $(READY_BENCH) ## measure, side by side (ARGS="store" for one)
 	@$(PYTHON) -m bench $(ARGS)
 
 soak: $(READY) ## the long forms of the proofs in the test suite
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "soak and not jvm" --soak $(ARGS)
+	$(PYTEST) -n $(WORKERS) -m "soak and not jvm" --soak $(ARGS)
 
 java: $(READY) ## print a JAVA_HOME for Spark, taking a Java from PyPI if there is none
 	@$(PYTHON) -m tools.java_home

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,18 @@ from tests import databases, servers
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run proofs in their long form (make soak)")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests with Spark go to one worker, which starts one and keeps it; all others go to whoever is free."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+    return OneSpark(config, log)
 
 
 @pytest.fixture(scope="session")

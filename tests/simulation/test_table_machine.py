@@ -465,7 +465,7 @@ def test_random_operations_of_three_writers_follow_the_model(effort: Callable[[i
         "rebased": 1,
         "conflict.retryable": 0.4,
         "conflict.incompatible": 0.3,
-        "commit_unknown": 0.2,
+        "commit_unknown": 0.1,
         "died": 0.5,
         "faults": 10,
     }

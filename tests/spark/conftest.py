@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)  # before it is looked at which worker a test goes to
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With workers that keep groups together, all tests of this folder go to one: they share a Spark."""
-    for item in items:
-        if FOLDER in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            # Spark and what it imports warn of things that are theirs to mend.
-            item.add_marker(pytest.mark.filterwarnings("default"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Spark and what it imports warn of things that are theirs to mend."""
+    if FOLDER in item.path.parents:
+        item.add_marker(pytest.mark.filterwarnings("default"))
 
 
 @pytest.fixture(scope="session")
@@ -39,8 +35,8 @@ def java() -> None:
 def one_spark(server_folder: Path) -> Iterator[None]:
     """Held by whoever has a Spark: several at once would only take turns on the processors, and need the memory.
 
-    A courtesy: where the tests of this folder are spread over workers (without `--dist loadgroup`), one that waited for
-    another to end would wait for ever.
+    A courtesy: if the tests of this folder were spread over workers, one that waited for another to end would wait for
+    ever.
     """
     server_folder.mkdir(parents=True, exist_ok=True)
     with (server_folder / "spark.lock").open("w") as lock:

@@ -35,7 +35,7 @@ class Change:
 Prepare: TypeAlias = Callable[[Snapshot], Change | None]
 
 
-def forget(prepare: Prepare) -> None:
+def forget(prepare: object) -> None:
     """Whatever was written so far must not be offered again: a clean-up may have taken it for garbage."""
     if isinstance(prepare, Forgetful):
         prepare.forget()

@@ -43,7 +43,9 @@ class VersionFiles:
         self._tables = {base.id for base in manifest.header.base_paths if base.is_dataset_root}
         known = {} if listed is None else listed._listings
         # Base paths have other numbers in other versions.
-        self._listings = {key: listing for key, listing in known.items() if key[0] is None}
+        self._listings: dict[tuple[int | None, str], _Listing] = {
+            key: listing for key, listing in known.items() if key[0] is None
+        }
 
     def all(self) -> list[StoredFile]:
         """Every file, once. `NotFound` if one is missing, `Corrupt` if one is not as large as the manifest says.

@@ -80,7 +80,7 @@ def killed(folder: Path, moment: str, wait: float) -> bool:
 @pytest.mark.slow
 @pytest.mark.soak
 def test_killed_drivers(tmp_path: Path, java: None, one_spark: None, effort: Callable[[int, int], int]) -> None:
-    rounds, chance = effort(2, 50), random.Random(11)
+    rounds, chance = effort(1, 50), random.Random(11)
     (tmp_path / "shop.yaml").write_text(PIPELINE)
     (tmp_path / "in").mkdir()
     reader = Reader(tmp_path / "lake")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
