@@ -154,7 +154,7 @@ def test_whatever_is_accepted_stays_inside(text: str) -> None:
     if valid(text):
         assert not os.path.isabs(text)
         assert os.path.normpath(text) == text
-        assert os.path.abspath(os.path.join("/root/dir", text)).startswith("/root/dir/")
+        assert os.path.abspath(os.path.join("/base/dir", text)).startswith("/base/dir/")
         assert not set(text) & {"\\", "\x00", "\n"}
         text.encode()
         assert "#" not in as_uri_path(text)

@@ -97,13 +97,12 @@ class Story:
 
         self._heading("The till was broken on the second day. The checks find it, and nothing of the day is published:")
         files.bad_day(self._folder, 2)
-        before = self._lake.version
         done = self._run()
         for check in done.failed_checks:
             print_line(f"  {check.name}: {check.found}, expected {check.expected}", style="red")
             for row in check.rows:
                 print_line(f"    {row_text(row)}")
-        print_line(f"The lake is still at version {self._lake.version}." if self._lake.version == before else "?")
+        print_line(f"The lake is still at version {self._lake.version}.")
         self._state(self._lake)
 
     def _meanwhile(self) -> None:

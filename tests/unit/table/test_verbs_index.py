@@ -416,15 +416,16 @@ MEDDLING: dict[str, Callable[[Table], object]] = {
 }
 
 
-@pytest.mark.parametrize("meddle", list(MEDDLING), ids=list(MEDDLING))
-@pytest.mark.parametrize("verb", ["create", "optimize"])
+# An index of the same name cannot be made where there is one, which is told at once.
+_PAIRS = [("create", one) for one in MEDDLING] + [("optimize", one) for one in MEDDLING if one != "same index"]
+
+
+@pytest.mark.parametrize(("verb", "meddle"), _PAIRS)
 def test_an_index_is_right_whatever_others_do_meanwhile(tmp_path: Path, stable: bool, verb: str, meddle: str) -> None:
     table = indexed_table(tmp_path / "t", stable_row_ids=stable)
     if verb == "optimize":
         create(table, BY_NAME["BITMAP"])
         table.append(indexed_rows(2000, 2010))
-        if meddle == "same index":
-            pytest.skip("the name is taken, which is told at once")
     meddle_before_commit(table, MEDDLING[meddle])
     if verb == "optimize":
         table.optimize_indices()
