@@ -4,9 +4,9 @@ A schedule is the list of those decisions. The same schedule gives the same run,
 Small programs are run under every schedule with few switches, larger ones under many random schedules.
 """
 
+from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from threading import Semaphore, Thread
 from typing import Generic, TypeAlias, TypeVar
 
 from seiche.core.runtime import Runtime
@@ -33,49 +33,95 @@ class Run(Generic[T]):
 
 
 class _Task(Generic[T]):
-    """One process as a thread that runs only between `resume` and its next storage call."""
+    """One process, in a thread that is begun with its first turn and runs only while it has the turn."""
 
-    def __init__(self, process: Process[T], name: str) -> None:
-        self._go = Semaphore(0)
-        self._paused = Semaphore(0)
+    def __init__(self, process: Process[T], stage: "_Stage[T]") -> None:
         self._process = process
+        self._stage = stage
+        self._turn = allocate_lock()  # as a signal: whoever gives the turn releases it
+        self._turn.acquire()
+        self._begun = False
         self.result: T | None = None
         self.error: BaseException | None = None
         self.ended = False
-        Thread(target=self._run, name=name, daemon=True).start()
 
-    def resume(self) -> None:
-        """Let it run to its next storage call, or to its end."""
-        self._go.release()
-        self._paused.acquire()
+    def go_on(self) -> None:
+        """Give it the turn. Whoever had it must do nothing more but wait, or end."""
+        if self._begun:
+            self._turn.release()
+        else:
+            # Not a `Thread`, whose start waits for the new thread: that alone took half the time of short runs.
+            self._begun = True
+            start_new_thread(self._run, ())
 
     def _run(self) -> None:
-        self._go.acquire()
         try:
             self.result = self._process(self._pause)
         except BaseException as error:  # noqa: BLE001 - a simulated crash is one, and whoever looks at the run wants it
             self.error = error
         self.ended = True
-        self._paused.release()
+        self._stage.give_turn()
 
     def _pause(self, _: Call) -> None:
-        self._paused.release()
-        self._go.acquire()
+        # Most decisions are to go on as before, and those cost no switch of threads.
+        if self._stage.give_turn(self) is not self:
+            self._turn.acquire()
+
+
+class _Stage(Generic[T]):
+    """The processes of one run and who had the turn. Whoever has it decides, at its next call, who is given it then."""
+
+    def __init__(self, processes: Sequence[Process[T]], choose: Chooser) -> None:
+        self.tasks = [_Task(process, self) for process in processes]
+        self.schedule: list[int] = []
+        self.options: list[tuple[int, ...]] = []
+        self._choose = choose
+        self._last = -1
+        self._over = allocate_lock()
+        self._over.acquire()
+        self._failure: BaseException | None = None
+
+    def play(self) -> None:
+        """Let all of them run to their ends; raises what `choose` raised."""
+        self.give_turn()
+        self._over.acquire()
+        if self._failure is not None:
+            raise self._failure
+
+    def give_turn(self, asking: _Task[T] | None = None) -> _Task[T] | None:
+        """Decide who goes on; unless that is the one who asks, it is running when this returns."""
+        try:
+            chosen = self._chosen()
+        except BaseException as error:  # noqa: BLE001 - raised again where the run was begun
+            self._failure, chosen = error, None
+        if chosen is None:
+            self._over.release()
+        elif chosen is not asking:
+            chosen.go_on()
+        return chosen
+
+    def _chosen(self) -> _Task[T] | None:
+        ready = tuple(number for number, task in enumerate(self.tasks) if not task.ended)
+        if not ready:
+            return None
+        self._last = self._choose(self._last, ready)
+        self.schedule.append(self._last)
+        self.options.append(ready)
+        return self.tasks[self._last]
 
 
 def interleave(processes: Sequence[Process[T]], choose: Chooser) -> Run[T]:
-    """Run the processes to their ends, asking `choose` who goes on before each storage call."""
-    tasks = [_Task(process, f"process-{number}") for number, process in enumerate(processes)]
-    schedule: list[int] = []
-    options: list[tuple[int, ...]] = []
-    last = -1
-    while ready := tuple(number for number, task in enumerate(tasks) if not task.ended):
-        last = choose(last, ready)
-        schedule.append(last)
-        options.append(ready)
-        tasks[last].resume()
+    """Run the processes to their ends, asking `choose` who goes on before each storage call.
+
+    What `choose` raises ends the run there, as it does when a check between two steps fails.
+    """
+    stage = _Stage(processes, choose)
+    stage.play()
     return Run(
-        tuple(schedule), tuple(task.result for task in tasks), tuple(task.error for task in tasks), tuple(options)
+        tuple(stage.schedule),
+        tuple(task.result for task in stage.tasks),
+        tuple(task.error for task in stage.tasks),
+        tuple(stage.options),
     )
 
 
