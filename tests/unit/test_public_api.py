@@ -64,6 +64,13 @@ def test_import_loads_nothing_heavy() -> None:
     assert [name for name in loaded if name.startswith("seiche.") and name != "seiche.errors"] == []
 
 
+def test_the_command_loads_what_a_command_needs_when_it_is_run() -> None:
+    """So that `seiche --help` and a mistake in the usage are answered at once."""
+    loaded = run_fresh("import sys, seiche.cli; print(*sys.modules)").split()
+    assert [name for name in HEAVY if name in loaded] == ["rich", "typer"]
+    assert [name for name in loaded if name.startswith(("seiche.lake", "seiche.table", "seiche.service"))] == []
+
+
 def test_types_are_shipped() -> None:
     assert (Path(seiche.__file__).parent / "py.typed").exists()
 

@@ -26,7 +26,7 @@ Properties: TypeAlias = Annotated[
 ]
 
 
-def open_at(uri: str, version: str | None, as_of: str | None) -> seiche.Lake:
+def open_at(uri: str, version: str | None, as_of: str | None) -> "seiche.Lake":
     """The lake, at a version or time if one was given."""
     return seiche.open(uri, version, as_of=None if as_of is None else time_of(as_of))
 

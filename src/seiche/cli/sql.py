@@ -66,7 +66,7 @@ def sql(
 
 
 @contextmanager
-def _session(lake: seiche.Lake, master: str) -> "Iterator[SqlSession]":
+def _session(lake: "seiche.Lake", master: str) -> "Iterator[SqlSession]":
     from seiche.spark.settings import require_pyspark, session
     from seiche.spark.sql.failures import as_errors
     from seiche.spark.sql.session import SqlSession
