@@ -49,14 +49,25 @@ def register(
     location: str,
     type: ForeignType = "external",  # noqa: A002 - the word for it
     *,
+    format: str = "lance",
+    catalog: str | Mapping[str, str] | None = None,
     version: int | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> TableRow:
-    """Give a Lance table that lies elsewhere a name in the lake; see `tx.register_table`."""
+    """Give a table that lies elsewhere a name in the lake; see `tx.register_table`."""
     if type not in ("external", "federated"):
         raise InvalidInput(f"the type {type!r} is unknown", remedy='Use "external" or "federated".')
     if type == "federated" and version is not None:
         raise InvalidInput("a federated table is always at its newest version", remedy="Leave `version=` out.")
+    if format == "iceberg":
+        from seiche.lake.iceberg import foreign
+
+        return foreign.register(tx, name, location, type, catalog=catalog, version=version, properties=properties)
+    if format != "lance" or catalog is not None:
+        raise InvalidInput(
+            f"a table of format {format!r} cannot be registered" + (" by a catalog" if catalog is not None else ""),
+            remedy='Use format="lance" or "iceberg"; catalogs are for Iceberg.',
+        )
     full = parts(name, what="table")
     tx.check_free(full)
     store = open_beside(tx.state.store, location, runtime=tx.runtime)

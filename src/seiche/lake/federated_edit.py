@@ -43,9 +43,10 @@ def place_of(lake: Store, row: TableRow, runtime: Runtime) -> Store:
 
 @dataclass(slots=True)
 class Done:
-    """The version of the table that this transaction has made there, 0 if none yet."""
+    """What this transaction has made there, in words and as a version of the table; nothing yet if it is empty."""
 
     version: int = 0
+    what: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class FederatedEdit(TableEdit):
             return Made(now)
         if not self.done.version:
             self.done.version = self._commit(state, now, uuid, runtime)
+            self.done.what = f"version {self.done.version}"
         content = bool(self.work.content)
         return Made(replace(now, table_version=self.done.version, logical_version=now.logical_version + content))
 
@@ -114,10 +116,12 @@ def _made_before(versions: Versions, base: int, uuid: str) -> int | None:
 
 def explained(error: ConflictError, edits: Iterable[TableEdit], transaction_id: str) -> ConflictError:
     """The conflict that ended a transaction, as one that must not be tried again blindly if a part of it is visible."""
-    seen = {one.name: one.done.version for one in edits if isinstance(one, FederatedEdit) and one.done.version}
-    if not seen:
+    told = ((one.name, getattr(one, "done", None)) for one in edits)
+    made = {name: done for name, done in told if isinstance(done, Done) and done.what}
+    if not made:
         return error
-    said = ", ".join(f"version {version} of {name}" for name, version in seen.items())
+    seen = {name: done.version for name, done in made.items()}
+    said = ", ".join(f"{done.what} of {name}" for name, done in made.items())
     return IncompatibleConflict(
         f"{error.message} The lake was not changed, but {said} had been made before, which the lake does not decide.",
         remedy="Run it again with the same `key=`: what is done there is not done twice. Without a key, undo it there.",

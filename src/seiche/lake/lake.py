@@ -208,9 +208,10 @@ class Lake(HistoryVerbs, CareVerbs):
         with self.reading():
             row = self.state().table(full)
         if row.format == "iceberg":
+            from seiche.lake.iceberg.foreign import ForeignIcebergTable
             from seiche.lake.iceberg.handles import IcebergLakeTable
 
-            return IcebergLakeTable(self, full)
+            return (IcebergLakeTable if row.type == "managed" else ForeignIcebergTable)(self, full)
         if row.type != "managed":
             from seiche.lake.federated import ForeignLakeTable
 

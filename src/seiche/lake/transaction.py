@@ -19,7 +19,7 @@ from seiche.errors import (
 )
 from seiche.lake.commit import Committer
 from seiche.lake.edits import TableEdit
-from seiche.lake.federated_edit import FederatedEdit, explained
+from seiche.lake.federated_edit import explained
 from seiche.lake.intent import Intent, RowEdit
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import children_of, name_of, namespace_key, table_key, tables_of
@@ -208,21 +208,27 @@ class Transaction(Statements):
         location: str,
         type: "ForeignType" = "external",  # noqa: A002 - the word for it
         *,
+        format: str = "lance",
+        catalog: str | Mapping[str, str] | None = None,
         version: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> "TransactionTable":
-        """Give a Lance table that lies elsewhere a name in the lake.
+        """Give a table that lies elsewhere a name in the lake.
 
         An `external` one can be read, at its newest version or always at `version`; a `federated` one written too. The
         lake promises less about these: a change of a federated table is committed to it just before the lake's root,
         once for each transaction, and can be seen before the rest; if the root is refused then, an
         `IncompatibleConflict` says so. What others commit there is no part of the lake's versions.
+
+        An Iceberg table (`format="iceberg"`) is named by its metadata file, by its folder if its metadata files are
+        numbered, or, with `catalog`, by its name in that catalog: one that PyIceberg's configuration knows by name, or
+        the properties of one. `version` is a snapshot of it.
         """
-        from seiche.lake.federated import ForeignTable, register
+        from seiche.lake.federated import register
 
         self.check_running()
-        row = register(self, name, location, type, version=version, properties=properties)
-        return ForeignTable(self, row.id)
+        register(self, name, location, type, format=format, catalog=catalog, version=version, properties=properties)
+        return self.table(name)
 
     def iceberg(self, name: str | Sequence[str]) -> "IcebergTable":
         """An Iceberg table as this transaction sees it: its metadata, and where the file is that it began from."""
@@ -400,7 +406,7 @@ class Transaction(Statements):
 
         self.check_running()
         for edit in self.edits.values():
-            if isinstance(edit, FederatedEdit) and edit.worked:
+            if edit.is_planned_last and edit.worked:
                 raise InvalidInput(
                     f"the transaction changes {edit.name}, a federated table, and cannot be saved",
                     remedy="Commit it in the process that began it.",
@@ -437,6 +443,7 @@ class Transaction(Statements):
             stream=self.stream,
             properties=self.properties,
             unflushed=tuple(self.unflushed),
+            seen=self.base,
         )
 
     def __enter__(self) -> Self:

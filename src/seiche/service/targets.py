@@ -123,7 +123,7 @@ class Resolver:
 
     def _content(self, change: Change, target: str, found: Found, data: bytes) -> Wanted:
         row = found.row
-        if row.format == "iceberg":
+        if row.format == "iceberg" and row.type == "managed":
             return Wanted(target, row.id, "metadata", data, True, row.pointer_version)
         operation = operations.decode(data, ".".join(found.name))
         if operation.transaction.read_version > row.table_version:

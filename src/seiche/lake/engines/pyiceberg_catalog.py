@@ -122,7 +122,8 @@ class SeicheCatalog(MetastoreCatalog):
         name = _name(identifier)
         with answering("table"):
             found = self._found(name)
-        table = EngineTable(name, found.metadata, found.metadata_location, self._io(), self)
+        io = self._io() if found.files is None else found.files
+        table = EngineTable(name, found.metadata, found.metadata_location, io, self)
         table.on_read = self._home.reader(found.row.id)
         return table
 

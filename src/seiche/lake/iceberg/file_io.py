@@ -37,17 +37,21 @@ class LakeFileIO(FileIO):
         self._note = note
 
     def new_input(self, location: str) -> InputFile:
-        path = path_of(self._store, location)
+        path = self._path(location)
         return self._elsewhere(location).new_input(location) if path is None else _Input(location, self._store, path)
 
     def new_output(self, location: str) -> OutputFile:
-        path = path_of(self._store, location)
+        path = self._path(location)
         if path is None:
             return self._elsewhere(location).new_output(location)
         return _Output(location, self._store, path, self._note)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Leave the file where it is: `lake.gc` clears away what no kept version needs."""
+
+    def _path(self, location: str) -> str | None:
+        """The path in the store that an address leads to; `None` if it leads elsewhere."""
+        return path_of(self._store, location)
 
     def _elsewhere(self, location: str) -> FileIO:
         return load_file_io(self.properties, location)

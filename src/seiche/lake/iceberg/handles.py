@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from seiche.errors import InvalidInput
 from seiche.lake.handles import LakeTable, TransactionTable
+from seiche.lake.iceberg.foreign_files import refuse_writing
 from seiche.lake.iceberg.merging import IcebergMerge
 from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.sources import as_arrow
@@ -106,6 +107,8 @@ class IcebergTransactionTable(TransactionTable):
 
     def _changed(self, verb: str, rows: int | None, do: Callable[[Any], Any]) -> Result:
         self._transaction.check_running()
+        if self._edit.row.type == "external":
+            refuse_writing(self.name)
         table = self.to_iceberg()
         before = table.metadata
         with warnings.catch_warnings():

@@ -33,6 +33,8 @@ class Rebase:
     now_millis: int
     # Branches that are not what the steps were built on.
     moved: set[str] = field(default_factory=set)
+    # The steps as they were applied.
+    applied: list[Step] = field(default_factory=list)
     _content: bool = False
     _before: dict[int, Any] = field(default_factory=dict)
 
@@ -44,7 +46,7 @@ class Rebase:
         known = [*(() if self.found is None else self.found.snapshots), *self.running.snapshots]
         self._before = {one.snapshot_id: one for one in known}
         for step in steps:
-            self._step(step)
+            self.applied.append(self._step(step))
         return self.running
 
     def follow(self, step: Step) -> Step:

@@ -8,9 +8,11 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemoveProper
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
 from seiche.lake.edits import TableEdit
+from seiche.lake.iceberg import foreign
 from seiche.lake.iceberg.appends import Appends
 from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
 from seiche.lake.iceberg.edit import IcebergEdit
+from seiche.lake.iceberg.foreign_edit import ForeignAppends, ForeignEdit
 from seiche.lake.iceberg.metadata import load
 from seiche.lake.iceberg.new_files import brought_by, check_there
 from seiche.lake.iceberg.places import address, path_of
@@ -34,10 +36,10 @@ NameLike = str | Sequence[str]
 
 
 def check_iceberg(row: TableRow, name: Name) -> TableRow:
-    """The row, if it is that of an Iceberg table which the lake decides on."""
-    if row.format != "iceberg" or row.type != "managed":
+    """The row, if it is that of an Iceberg table."""
+    if row.format != "iceberg":
         raise InvalidInput(
-            f"{text(name)} is a table of format {row.format} and type {row.type}, not an Iceberg table of the lake",
+            f"{text(name)} is a table of format {row.format}, not an Iceberg table",
             remedy="Use `to_lance()` or the table's own verbs." if row.format == "lance" else "Use its own engine.",
             table=text(name),
         )
@@ -76,6 +78,11 @@ def look(transaction: "Transaction", name: NameLike) -> IcebergTable:
     edit = transaction._edit(full)
     check_iceberg(edit.row, full)
     row = edit.row
+    if row.type != "managed":
+        looked = foreign.seen(transaction, edit)
+        metadata, at = _work(transaction, looked).running, looked.seen
+        assert at is not None  # noqa: S101 - it has been looked at
+        return IcebergTable(full, row, metadata, at.metadata_location, transaction.state, at.io)
     where = "" if row.iceberg is None else address(transaction.state.store, row.iceberg.location)
     return IcebergTable(full, row, _work(transaction, edit).running, where, transaction.state)
 
@@ -98,10 +105,12 @@ def commit(
         transaction.check_free(full)
         table_id = _begin(transaction, full, step)
     else:
-        before = edit = transaction._edit(full)
+        before = edit = _looked(transaction, transaction._edit(full))
         check_iceberg(edit.row, full)
         table_id = edit.row.id
         _step(transaction, edit, step, follow=follow)
+        if edit.row.type != "managed":
+            return look(transaction, full)
     try:
         _take_files(transaction, step, written)
     except SeicheError:
@@ -163,12 +172,14 @@ def _begin(transaction: "Transaction", name: Name, step: Step) -> str:
 
 
 def _step(transaction: "Transaction", edit: TableEdit, step: Step, *, follow: bool) -> None:
+    edit = _looked(transaction, edit)
+    foreign.check_writable(edit.row, edit.name)
     work = _work(transaction, edit)
     why = unmet(step.requirements, work.running)
     if not why:
         running = apply(work.running, step.updates, now_millis=_now(transaction))
     elif follow:
-        appends = Appends(transaction.state.store, transaction.runtime)
+        appends = _appends_of(transaction, edit)
         rebase = Rebase(edit.name, work.running, work.running, appends, _now(transaction))
         step = rebase.follow(step)
         running = rebase.running
@@ -178,6 +189,19 @@ def _step(transaction: "Transaction", edit: TableEdit, step: Step, *, follow: bo
     transaction.put_edit(IcebergEdit.of(edit, work.with_step(step, running)))
     if any(isinstance(one, AddSnapshotUpdate) and not _appends(one) for one in step.updates) or step.exclusive:
         transaction.note_read(edit.row.id)
+
+
+def _looked(transaction: "Transaction", edit: TableEdit) -> TableEdit:
+    """The edit; if the table is not the lake's own, with what the transaction sees of it."""
+    is_own = edit.row.type == "managed" or edit.row.format != "iceberg"
+    return edit if is_own else foreign.seen(transaction, edit)
+
+
+def _appends_of(transaction: "Transaction", edit: TableEdit) -> Appends:
+    store, runtime = transaction.state.store, transaction.runtime
+    if isinstance(edit, ForeignEdit) and edit.seen is not None:
+        return ForeignAppends(store, runtime, io=edit.seen.io)
+    return Appends(store, runtime)
 
 
 def _put_back(transaction: "Transaction", name: Name, table_id: str, before: TableEdit | None) -> None:

@@ -28,10 +28,12 @@ class IcebergTable:
     metadata: Metadata
     metadata_location: str
     state: State = field(repr=False)
+    # How its files are reached, if they are not the lake's own.
+    files: FileIO | None = field(default=None, repr=False)
 
     def io(self, note: Callable[[str], None] = lambda _path: None) -> FileIO:
         """Reads and writes the table's files; `note` is told what was written and has to be flushed."""
-        return LakeFileIO(self.state.store, note)
+        return LakeFileIO(self.state.store, note) if self.files is None else self.files
 
 
 def at_state(state: State, name: Name) -> IcebergTable:
@@ -39,5 +41,9 @@ def at_state(state: State, name: Name) -> IcebergTable:
     from seiche.lake.iceberg.statements import check_iceberg
 
     row = check_iceberg(state.table(name), name)
+    if row.type != "managed":
+        from seiche.lake.iceberg.foreign import at_place
+
+        return at_place(state, row, name)
     where = "" if row.iceberg is None else address(state.store, row.iceberg.location)
     return IcebergTable(name, row, load(state, row), where, state)

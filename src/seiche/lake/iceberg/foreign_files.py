@@ -1,0 +1,68 @@
+"""Files of Iceberg tables that are not the lake's own: where they are, and how they are reached.
+
+They are read as others left them. Nothing is ever deleted: what PyIceberg takes for the remains of a failed commit may
+be what the table's owner has just made current.
+"""
+
+from typing import Any, NoReturn
+
+from pyiceberg.io import FileIO, InputFile, OutputFile
+
+from seiche.errors import InvalidInput
+from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.store.base import Store
+from seiche.store.paths import valid
+
+__all__ = ["GuardedFileIO", "PlaceFileIO", "plain_address"]
+
+
+def plain_address(where: str) -> str:
+    """An address as the lake's storage has it, however an engine has written it."""
+    for scheme in ("file://", "file:"):
+        if where.startswith(scheme):
+            return "/" + where.removeprefix(scheme).lstrip("/")
+    scheme, mark, rest = where.partition("://")
+    return f"s3{mark}{rest}" if scheme in ("s3a", "s3n") else where
+
+
+class PlaceFileIO(LakeFileIO):
+    """Files below one place, through a store that is rooted there; what lies elsewhere, as PyIceberg would."""
+
+    def __init__(self, store: Store, place: str) -> None:
+        super().__init__(store)
+        self._place = plain_address(place).rstrip("/") + "/"
+
+    def _path(self, location: str) -> str | None:
+        plain = plain_address(location)
+        inside = plain.removeprefix(self._place)
+        return inside if inside != plain and valid(inside) else None
+
+
+class GuardedFileIO(FileIO):
+    """The files of a table as its own catalog gives them; `read_only` for tables that are only read."""
+
+    def __init__(self, inner: FileIO, table: str, *, read_only: bool) -> None:
+        super().__init__(dict(inner.properties))
+        self._inner = inner
+        self._table = table
+        self._read_only = read_only
+
+    def new_input(self, location: str) -> InputFile:
+        return self._inner.new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        if self._read_only:
+            refuse_writing(self._table)
+        return self._inner.new_output(location)
+
+    def delete(self, location: Any) -> None:
+        """Leave the file where it is."""
+
+
+def refuse_writing(table: str) -> NoReturn:
+    """Says that a table can only be read."""
+    raise InvalidInput(
+        f"{table} is an external table: it can only be read here",
+        remedy='Write it where it is kept, or register it with type="federated".',
+        table=table,
+    )
