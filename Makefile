@@ -70,8 +70,8 @@ soak: $(READY) ## the long forms of the proofs in the test suite
 java: $(READY) ## print a JAVA_HOME for Spark, taking a Java from PyPI if there is none
 	@$(PYTHON) -m tools.java_home
 
-interop-jvm: $(READY) ## tests against JVM engines; needs MAVEN_REPOSITORY, the address of a Maven repository
-	@$(PYTHON) -m tools.interop_jvm $(ARGS)
+interop-jvm: $(READY) ## tests against JVM engines; needs mvn, or a Maven repository in MAVEN_REPOSITORY
+	@JAVA_HOME="$$($(PYTHON) -m tools.java_home)" $(PYTHON) -m tools.interop_jvm $(ARGS)
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) .java build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from seiche import Lake
+from seiche.core.runtime import SYSTEM, Runtime
 from seiche.gateway import Apps, apps
 from seiche.gateway.http.auth import Auth
 from seiche.gateway.http.limits import Limits
@@ -67,9 +68,9 @@ class Direct(Gateways):
         return asyncio.run(_asked(app, method, path, data, {"content-type": "application/json", **(headers or {})}))
 
 
-def direct(lake: Lake, auth: Auth | None = None, limits: Limits | None = None) -> Direct:
+def direct(lake: Lake, auth: Auth | None = None, limits: Limits | None = None, *, runtime: Runtime = SYSTEM) -> Direct:
     made = Direct(lake, "", "")
-    object.__setattr__(made, "apps", apps(lake, auth, limits))
+    object.__setattr__(made, "apps", apps(lake, auth, limits, runtime=runtime))
     return made
 
 

@@ -159,9 +159,21 @@ def test_counts_add_up(tmp_path: Path) -> None:
 
 
 def test_interop_says_why_it_is_skipped() -> None:
-    assert interop_jvm.why_not("") == "MAVEN_REPOSITORY is not set; set it to the address of a Maven repository"
-    assert "cannot be reached" in interop_jvm.why_not("http://127.0.0.1:9/")
-    assert "cannot be reached" in interop_jvm.why_not("no address")
+    assert interop_jvm.why_not("", "mvn") == ""
+    assert "MAVEN_REPOSITORY does not name" in interop_jvm.why_not("", None)
+    assert "cannot be reached" in interop_jvm.why_not("http://127.0.0.1:9/", None)
+    assert "cannot be reached" in interop_jvm.why_not("no address", "mvn")
+
+
+def test_libraries_are_fetched_once(tmp_path: Path) -> None:
+    kept = tmp_path / "repository" / "org" / "x" / "thing" / "1.0" / "thing-1.0.jar"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"classes")
+    repository = (tmp_path / "repository").as_uri()
+    jar = interop_jvm.fetch("org.x", "thing", "1.0", repository, tmp_path / "jars")
+    assert jar.read_bytes() == b"classes"
+    kept.unlink()
+    assert interop_jvm.fetch("org.x", "thing", "1.0", repository, tmp_path / "jars") == jar
 
 
 def test_set_up_happens_once_for_each_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound, RetryableConflict
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.calls import Call, integer
+from seiche.gateway.iceberg_rest.aftercare import Aftercare
 from seiche.gateway.iceberg_rest.commits import Commits
 from seiche.gateway.iceberg_rest.credentials import Credentials
 from seiche.gateway.iceberg_rest.problems import Refusal
@@ -39,6 +40,7 @@ class Catalog:
         self.credentials = credentials
         self.grouping = Grouping(lake)
         self.commits = Commits(lake, name, self.grouping, runtime)
+        self.aftercare = Aftercare(lake, runtime)
         self.runtime = runtime
 
     def check_prefix(self, call: Call) -> None:

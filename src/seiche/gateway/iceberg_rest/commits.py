@@ -8,7 +8,7 @@ wrote is still there.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
 
@@ -19,7 +19,7 @@ from seiche.gateway.grouping import Grouping
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.requests import TableChange, request_hash
 from seiche.gateway.settling import commit_surely
-from seiche.lake.iceberg.metadata import load
+from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.updates import unmet
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import text
@@ -144,7 +144,7 @@ class Commits:
 def check_format(state: State, change: TableChange) -> None:
     """Refuse a table of another format by saying where it can be changed."""
     row = state.relation(change.name)
-    if isinstance(row, TableRow) and row.format != "iceberg":
+    if isinstance(row, TableRow) and (row.format != "iceberg" or row.type != "managed"):
         raise InvalidInput(
             f"{text(change.name)} is a table of format {row.format}: the Iceberg protocol cannot change it",
             remedy="Use the Lance Namespace protocol (`seiche serve --lance-port`).",
@@ -160,5 +160,24 @@ def _carries(change: TableChange, then: State, now: State) -> bool:
         return False
     if row.iceberg == before.iceberg:
         return True
-    added = change.snapshots
-    return bool(added) and added <= {one.snapshot_id for one in load(now, row).snapshots}
+    added, metadata = change.snapshots, load(now, row)
+    if added:
+        return added <= {one.snapshot_id for one in metadata.snapshots}
+    # The server itself may have expired snapshots or made statistics since: neither is what a client writes.
+    return _written(load(then, before)) == _written(metadata)
+
+
+def _written(metadata: Metadata) -> tuple[Any, ...]:
+    """Everything in metadata that a request without snapshots can have been about."""
+    return (
+        metadata.format_version,
+        metadata.current_schema_id,
+        metadata.schemas,
+        metadata.default_spec_id,
+        metadata.partition_specs,
+        metadata.default_sort_order_id,
+        metadata.sort_orders,
+        metadata.properties,
+        metadata.refs,
+        metadata.statistics,
+    )

@@ -8,12 +8,12 @@ from seiche.store.base import Store
 
 __all__ = ["Credentials", "NoCredentials", "StoreCredentials"]
 
-# Names of settings: those of the store, and those of Iceberg.
-_SETTINGS: Final = {"aws_endpoint": "s3.endpoint", "aws_region": "s3.region"}
+# Names of settings: those of the store, and those of Iceberg, whose engines do not all have the same.
+_SETTINGS: Final = {"aws_endpoint": ("s3.endpoint",), "aws_region": ("s3.region", "client.region")}
 _SECRETS: Final = {
-    "aws_access_key_id": "s3.access-key-id",
-    "aws_secret_access_key": "s3.secret-access-key",
-    "aws_session_token": "s3.session-token",
+    "aws_access_key_id": ("s3.access-key-id",),
+    "aws_secret_access_key": ("s3.secret-access-key",),
+    "aws_session_token": ("s3.session-token",),
 }
 
 
@@ -52,5 +52,5 @@ class NoCredentials(StoreCredentials):
         return {}
 
 
-def _translated(options: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
-    return {theirs: options[ours] for ours, theirs in names.items() if options.get(ours)}
+def _translated(options: Mapping[str, str], names: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    return {one: options[ours] for ours, theirs in names.items() if options.get(ours) for one in theirs}

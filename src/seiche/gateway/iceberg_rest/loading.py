@@ -10,7 +10,7 @@ from pyiceberg.typedef import IcebergBaseModel
 
 from seiche.errors import InvalidInput, NotFound
 from seiche.gateway.http.calls import Answer, Call
-from seiche.gateway.iceberg_rest.catalog import Catalog, missing_table, require_namespace
+from seiche.gateway.iceberg_rest.catalog import Catalog, missing_table
 from seiche.gateway.sessions import HEADER
 from seiche.lake.iceberg.table import at_state
 from seiche.lake.objects.names import Name, text
@@ -53,7 +53,8 @@ class Loading:
         try:
             row = transaction._edit(name).row
         except NotFound as error:
-            require_namespace(transaction, name[:-1])
+            # Also if its namespace is missing: Java's client takes `db.t.files` for a table first, and goes on to look
+            # for what it knows of `db.t` only if it hears that there is no such *table*.
             raise missing_table(name) from error
         check_iceberg(row, name)
         return transaction.iceberg(name)

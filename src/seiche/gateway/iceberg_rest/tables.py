@@ -19,6 +19,7 @@ from seiche.gateway.iceberg_rest.schemas import PAGES
 from seiche.gateway.sessions import HEADER
 from seiche.lake.iceberg.creating import new_metadata
 from seiche.lake.iceberg.places import path_of
+from seiche.lake.objects.keys import name_of
 from seiche.lake.objects.names import Name, check_name, text
 from seiche.lake.objects.rows import TableRow
 
@@ -129,7 +130,9 @@ class _Tables:
                 self._catalog.commits.plan(session.transaction, [change])
                 return self._loading.kept(session.transaction.iceberg(name))
         state = self._catalog.commits.commit([change], self._key(call))
-        return self._loading.committed(state, name)
+        answer = self._loading.committed(state, name)
+        self._catalog.aftercare.note(state, [name])
+        return answer
 
     def commit_all(self, call: Call) -> Answer:
         """Inside a transaction that the call names, this commits it, with these changes and all before."""
@@ -137,7 +140,9 @@ class _Tables:
         if HEADER in call.headers:
             self._commit_session(call.headers[HEADER], call.document())
             return Answer(204)
-        self._catalog.commits.commit(several_changes(call.document()), self._key(call))
+        changes = several_changes(call.document())
+        state = self._catalog.commits.commit(changes, self._key(call))
+        self._catalog.aftercare.note(state, [one.name for one in changes])
         return Answer(204)
 
     def _commit_session(self, name: str, body: Mapping[str, Any]) -> None:
@@ -147,7 +152,9 @@ class _Tables:
             return  # asked again, after an answer that was lost
         with sessions.using(name, changes=True) as session:
             self._catalog.commits.plan(session.transaction, changes)
+            touched = [name_of(edit.key) for edit in session.transaction.edits.values() if edit.key is not None]
         sessions.commit(name)
+        self._catalog.aftercare.note(self._catalog.lake.state(), touched)
 
     def drop(self, call: Call) -> Answer:
         name = table_in(call.path)
@@ -270,11 +277,10 @@ def _format(transaction: "Transaction", name: Name) -> str | None:
 
 
 def _require_table(transaction: "Transaction", name: Name) -> TableRow:
-    """A table of any format; `NotFound` tells a missing one from a missing namespace."""
+    """A table of any format."""
     try:
         return transaction._edit(name).row
     except NotFound as error:
-        require_namespace(transaction, name[:-1])
         raise missing_table(name) from error
 
 
