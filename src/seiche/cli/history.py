@@ -201,6 +201,9 @@ def export(
         str, typer.Option(help="full: a copy of everything; minimal: of no table; partial: of the tables given.")
     ] = "full",
     tables: Annotated[list[str] | None, typer.Option("--table", help="Only this table. Can be repeated.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Where the copy will be moved to, for plain readers of its Iceberg tables.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy a version to another place, where it is a lake of its own.
@@ -220,7 +223,7 @@ def export(
     point = version if as_of is None else time_of(as_of)
     kind: Mode = mode  # type: ignore[assignment]  # whatever else it is, is refused with a reason
     with working("exporting") as progress:
-        done = seiche.open(uri).export(name, target, point, kind, tables, progress=progress)
+        done = seiche.open(uri).export(name, target, point, kind, tables, address=address, progress=progress)
     if as_json:
         print_json(done.as_dict())
     else:

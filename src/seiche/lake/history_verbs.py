@@ -118,6 +118,7 @@ class HistoryVerbs(ABC):
         mode: "Mode" = "full",
         tables: Sequence[str | Sequence[str]] | None = None,
         *,
+        address: str | None = None,
         progress: Callable[[str, int], None] = _silent,
         **options: Any,
     ) -> "Export":
@@ -131,12 +132,15 @@ class HistoryVerbs(ABC):
         The copy keeps the numbers of versions. Files are copied in parallel, hashed, and read back; `_export/files` in
         the copy lists them. `AlreadyExists` if the name is taken or the place is not empty. Interrupted anywhere, the
         same call finishes it: until then there is no lake at the target, and what it needs here stays. Plain Lance
-        writers are not kept out of the tables of a copy until a lake commits to them again. `options` are those of the
-        target's storage.
+        writers are not kept out of the tables of a copy until a lake commits to them again. Iceberg tables name their
+        files by address: if the copy is to be moved before plain Iceberg engines read it, `address` says where to. As a
+        lake it is read wherever it is. `options` are those of the target's storage.
         """
         from seiche.lake.export.export import export_lake
 
-        return export_lake(self, name, target, version, mode=mode, tables=tables, progress=progress, **options)
+        return export_lake(
+            self, name, target, version, mode=mode, tables=tables, address=address, progress=progress, **options
+        )
 
     def unexport(self, name: str) -> None:
         """Forget an export; `NotFound` if there is none of this name. What it shares with this lake may go then."""

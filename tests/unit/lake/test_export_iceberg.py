@@ -4,16 +4,21 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.manifest import DataFileContent, ManifestEntry, read_manifest_list
 from pyiceberg.table import StaticTable
 from pyiceberg.transforms import IdentityTransform
 
 import seiche
-from seiche import Corrupt, InvalidInput, Lake
+from seiche import Corrupt, InvalidInput, Lake, NotFound
 from seiche.lake.export import iceberg
 from seiche.lake.export.avro import Record, rewritten
-from seiche.lake.iceberg.places import address
+from seiche.lake.export.iceberg_deletes import rewritten as rewritten_deletes
+from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.places import address, path_of
 from tests.unit.lake.conftest import SCHEMA, ids, rows
+from tests.unit.lake.iceberg_deletes import PATH_ID, Kind, delete_by_position
 
 
 @pytest.fixture
@@ -69,10 +74,6 @@ def test_a_copy_goes_on_and_can_be_moved(ice: Lake, tmp_path: Path) -> None:
 
 
 def test_manifests_say_how_long_they_are(ice: Lake, tmp_path: Path) -> None:
-    from pyiceberg.manifest import read_manifest_list
-
-    from seiche.lake.iceberg.file_io import LakeFileIO
-
     ice.export("x", str(tmp_path / "a-place-with-a-longer-name"))
     copy = seiche.open(str(tmp_path / "a-place-with-a-longer-name"))
     io = LakeFileIO(copy.store)
@@ -87,27 +88,107 @@ def test_manifests_say_how_long_they_are(ice: Lake, tmp_path: Path) -> None:
     assert seen >= 4
 
 
-def test_files_of_deletions_name_others_inside_so_nothing_is_renamed(
+@pytest.mark.parametrize("kind", ["parquet", "puffin"])
+def test_files_of_deletions_get_the_addresses_of_the_copy(ice: Lake, tmp_path: Path, kind: Kind) -> None:
+    """Otherwise deleted rows would come back: their files would not be known by the names in there any more."""
+    ice.table("shop.i").append(rows(4, 5, 6))
+    deleted = delete_by_position(ice, "shop.i", 5, kind)
+    assert ids(ice, "shop.i") == [2, 3, 4, 6]
+    ice.export("x", str(tmp_path / "copy"))
+    copy = seiche.open(str(tmp_path / "copy"))
+    shutil.rmtree(ice.store.native_uri())
+    assert (ids(copy, "shop.i"), sorted(plain(copy, "shop.i")["id"].to_pylist())) == ([2, 3, 4, 6], [2, 3, 4, 6])
+    old = str(ice.store.native_uri()).encode()
+    path = path_of(copy.store, deleted)
+    assert path is not None
+    assert old not in copy.store.get(path)
+    [entry] = [one for one in entries(copy) if one.data_file.content == DataFileContent.POSITION_DELETES]
+    assert entry.data_file.file_size_in_bytes == copy.store.head(path).size
+    home = address(copy.store, "tables/")
+    for bounds in (entry.data_file.lower_bounds, entry.data_file.upper_bounds):
+        assert bounds[PATH_ID].decode().startswith(home)
+    if kind == "parquet":
+        assert entry.data_file.column_sizes[PATH_ID] != 100
+        schema = pq.read_schema(str(copy.store.native_uri(path)))
+        assert schema.field("file_path").metadata[b"PARQUET:field_id"] == str(PATH_ID).encode()
+    assert copy.fsck(deep=True).problems == ()
+
+
+def entries(lake: Lake) -> list[ManifestEntry]:
+    io = LakeFileIO(lake.store)
+    current = lake.table("shop.i").metadata.current_snapshot()  # type: ignore[attr-defined]
+    listed = read_manifest_list(io.new_input(current.manifest_list))
+    return [entry for one in listed for entry in one.fetch_manifest_entry(io)]
+
+
+def test_position_deletes_of_several_files_stay_sorted(tmp_path: Path) -> None:
+    """Names of files outside of the lake stay; where only some change, their order may."""
+    schema = pa.schema([pa.field("file_path", pa.string(), False), pa.field("pos", pa.int64(), False)])
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table([["b", "b", "c"], [1, 5, 0]], schema=schema), path, compression="zstd")
+    done = rewritten_deletes("PARQUET", path.read_bytes(), lambda one: "z" if one == "b" else one, "d")
+    path.write_bytes(done.data)
+    assert pq.read_table(path).to_pydict() == {"file_path": ["c", "z", "z"], "pos": [0, 1, 5]}
+    assert (done.bounds, pq.ParquetFile(path).metadata.row_group(0).column(0).compression) == (("c", "z"), "ZSTD")
+    again = rewritten_deletes("PARQUET", done.data, lambda one: one, "d")
+    assert again.data == done.data, "who goes on with an export makes the same file"
+
+
+@pytest.mark.parametrize("kind", ["PARQUET", "PUFFIN", "AVRO"])
+@pytest.mark.parametrize("data", [b"", b"PFA1", b"nonsense" * 9, b"PFA1" + bytes(40) + b"PFA1"])
+def test_files_of_deletions_that_are_none(kind: str, data: bytes) -> None:
+    with pytest.raises(Corrupt):
+        rewritten_deletes(kind, data, lambda one: one, "d")
+
+
+def test_where_one_cannot_be_written_anew_all_keep_their_addresses(
     ice: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise deleted rows would come back: their files would not be known by the names in there any more."""
-    take = iceberg.IcebergCopy._take_files
-    monkeypatch.setattr(iceberg.IcebergCopy, "_take_files", lambda self, one: take(self, one) or True)
+    """That of a format that is not known here: then the lake still reads the copy, and deleted rows stay deleted."""
+    ice.table("shop.i").append(rows(4, 5))
+    delete_by_position(ice, "shop.i", 5)
+    monkeypatch.setattr(iceberg, "can_rewrite", lambda _kind: False)
     ice.export("x", str(tmp_path / "copy"))
     shutil.rmtree(ice.store.native_uri())
-    copy = seiche.open(str(tmp_path / "copy"))
-    assert ids(copy, "shop.i") == [2, 3], "the lake reads it all the same"
+    assert ids(seiche.open(str(tmp_path / "copy")), "shop.i") == [2, 3, 4]
 
 
-def test_it_cannot_be_referred_to(ice: Lake, tmp_path: Path) -> None:
+def test_minimal_and_partial_exports_read_it_where_it_is(ice: Lake, tmp_path: Path) -> None:
+    ice.table("shop.i").append(rows(4, 5))
+    delete_by_position(ice, "shop.i", 5)
     version = ice.version
-    for mode, tables in (("minimal", None), ("partial", ["shop.a"])):
-        with pytest.raises(InvalidInput, match="cannot be referred to"):
-            ice.export("x", str(tmp_path / "copy"), mode=mode, tables=tables)  # type: ignore[arg-type]
-    assert ice.version == version
-    ice.export("x", str(tmp_path / "copy"), mode="partial", tables=["shop.i"])
-    copy = seiche.open(str(tmp_path / "copy"))
-    assert (ids(copy, "shop.i"), ids(copy, "shop.a")) == ([2, 3], [7])
+    ice.export("min", str(tmp_path / "min"), mode="minimal")
+    ice.export("part", str(tmp_path / "part"), version, mode="partial", tables=["shop.a"])
+    ice.export("ice", str(tmp_path / "ice"), version, mode="partial", tables=["shop.i"])
+    ice.table("shop.i").delete("id = 4")
+    ice.drop_table("shop.i")
+    ice.untag("early")
+    ice.expire(older_than=0, keep=1)
+    ice.gc(dry_run=False, grace=0, window=0)
+    for name, kind in (("min", "external"), ("part", "external"), ("ice", "managed")):
+        copy = seiche.open(str(tmp_path / name))
+        assert (ids(copy, "shop.i"), copy.version) == ([2, 3, 4], version), name
+        assert (copy.table("shop.i").row.type, ids(copy, "shop.a")) == (kind, [7])
+        assert not any(".parquet" in info.path for info in copy.store.list()) or kind == "managed"
+        assert copy.fsck(deep=True).problems == ()
+    copy = seiche.open(str(tmp_path / "min"))
+    with pytest.raises(InvalidInput, match="only be read"):
+        copy.table("shop.i").append(rows(9))
+    for name in ("min", "part", "ice"):
+        ice.unexport(name)
+    ice.expire(older_than=0, keep=1)
+    ice.gc(dry_run=False, grace=0, window=0)
+    with pytest.raises((Corrupt, NotFound, FileNotFoundError)):
+        ids(copy, "shop.i")
+    assert ids(seiche.open(str(tmp_path / "ice")), "shop.i") == [2, 3, 4]
+
+
+def test_a_minimal_export_of_a_lake_that_was_moved(ice: Lake, tmp_path: Path) -> None:
+    """Addresses in its metadata are those of where it stood; its files are known by their places all the same."""
+    delete_by_position(ice, "shop.i", 3)
+    lake = seiche.open(str(shutil.move(str(ice.store.native_uri()), tmp_path / "moved")))
+    lake.export("min", str(tmp_path / "min"), mode="minimal")
+    assert ids(seiche.open(str(tmp_path / "min")), "shop.i") == [2]
 
 
 def test_a_missing_manifest_stops_it(ice: Lake, tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ class _Job:
 
     def run(self, target: Store) -> Contents:
         self._take_tables()
-        for found in self._store.in_parallel(lambda one: one.settle(target), self._tables.values()):
+        home = self._export.address
+        for found in self._store.in_parallel(lambda one: one.settle(target, home), self._tables.values()):
             self._add(*found)
         roots = []
         before: Tree | None = None

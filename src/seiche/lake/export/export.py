@@ -13,6 +13,7 @@ again finishes it.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from seiche.errors import AlreadyExists, SeicheError, Unavailable
 from seiche.lake.export import copying
 from seiche.lake.export.contents import Contents, check_exportable, contents, export_root_id
 from seiche.lake.export.records import Beginning, Export, Finishing, Forgetting, check_mode, find_export
-from seiche.lake.export.target import check_free, claim, is_export_root, open_target, put_root
+from seiche.lake.export.target import check_address, check_free, claim, is_export_root, open_target, put_root
 from seiche.lake.objects.names import text
 from seiche.lake.publish import Publisher
 from seiche.lake.states import States
@@ -45,13 +46,16 @@ def export_lake(
     *,
     mode: str = "full",
     tables: Sequence[str | Sequence[str]] | None = None,
+    address: str | None = None,
     progress: Progress = lambda _what, _done: None,
     **options: Any,
 ) -> Export:
     """Make an export, or finish one that was begun; returns its record. See `lake.export`."""
     states = lake.states
     store = open_target(target, states.store, states.runtime, **options)
-    wanted = _wanted(states, check_tag_name(name), store, version, mode, tables)
+    wanted = replace(
+        _wanted(states, check_tag_name(name), store, version, mode, tables), address=check_address(address)
+    )
     begun = find_export(states.latest(), name)
     if begun is not None:
         _check_same(begun, wanted, by_number=version is not None)
@@ -146,7 +150,7 @@ def _begun(states: States, name: str) -> Export:
 
 def _check_same(begun: Export, wanted: Export, *, by_number: bool) -> None:
     """`AlreadyExists` if the name stands for another export, or for one that was finished some time ago."""
-    same = (begun.location, begun.mode, begun.tables) == (wanted.location, wanted.mode, wanted.tables)
+    same = all(getattr(begun, one) == getattr(wanted, one) for one in ("location", "mode", "tables", "address"))
     if by_number and begun.version != wanted.version:
         same = False
     if same and (not begun.done or by_number):

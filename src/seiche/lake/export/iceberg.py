@@ -1,24 +1,28 @@
 """What an export takes of an Iceberg table: metadata, manifests and data of every snapshot that the metadata names.
 
-Iceberg names files by address. In the copy these are the addresses of the copy, so plain engines read it where it is.
-The lake itself knows files by the table's place, wherever the lake stands, so a copy that is moved is still read by it.
+Iceberg names files by address. In the copy these are the addresses of the copy, in files of deletions too, so plain
+engines read it where it is. The lake itself knows files by the table's place, wherever the lake stands, so a copy that
+is moved is still read by it.
 """
 
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from pyiceberg.manifest import DataFileContent, ManifestFile, read_manifest_list
 
 from seiche.core.runtime import Runtime
-from seiche.errors import Corrupt, InvalidInput, SeicheError
+from seiche.errors import Corrupt, SeicheError
 from seiche.lake.export.avro import Record, rewritten
+from seiche.lake.export.iceberg_deletes import DeleteFile, can_rewrite
+from seiche.lake.export.iceberg_deletes import rewritten as rewritten_deletes
 from seiche.lake.export.items import Item, copied
 from seiche.lake.export.tables import TableCopy
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, read
-from seiche.lake.iceberg.places import address, path_of
+from seiche.lake.iceberg.places import address, path_of, root_address
 from seiche.lake.iceberg.reach import BROKEN, named_beside
 from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Store
@@ -38,28 +42,37 @@ class IcebergCopy(TableCopy):
         self._earlier: dict[str, None] = {}
         self._found: dict[str, Item] = {}
         self._lengths: dict[str, int] = {}
+        # Files of deletions that name others inside, by their paths, and what they are.
+        self._naming: dict[str, str] = {}
+        self._deletes: dict[str, DeleteFile] = {}
         self._moves = True
 
     def add(self, row: TableRow) -> None:
         if row.iceberg is not None:
             self._metadata[row.iceberg.location] = None
 
-    def settle(self, target: Store) -> list[Item]:
+    def settle(self, target: Store, home: str) -> list[Item]:
+        home = home or root_address(target)
         manifests: dict[str, ManifestFile] = {}
         lists: dict[str, None] = {}
         for path in self._metadata:
             for where in self._lists(path):
                 lists[where] = None
                 manifests.update((one.manifest_path, one) for one in self._read_list(where))
-        # A file of deletions names the rows' files inside itself, by address: then all keep the ones they have.
-        self._moves = sum(map(self._take_files, manifests.values())) == 0
-        change = self._changed(target)
+        for one in manifests.values():
+            self._take_files(one)
+        # A file of deletions names the rows' files inside itself, by address. If one cannot be written anew, all keep
+        # the addresses that they have: otherwise deleted rows would come back.
+        self._moves = all(map(can_rewrite, self._naming.values()))
+        if self._moves:
+            self._take_deletes(home)
+        change = self._changed(home)
         for where in manifests:
             self._take(where, lambda data, path: rewritten(data, change, path), measured=True)
         for where in lists:
             self._take(where, lambda data, path: rewritten(data, change, path))
         for path in (*self._metadata, *self._earlier):
-            self._take(path, lambda data, path: self._moved_json(data, path, target))
+            self._take(path, lambda data, path: self._moved_json(data, path, home))
         return list(self._found.values())
 
     def row(self, row: TableRow) -> TableRow:
@@ -70,11 +83,11 @@ class IcebergCopy(TableCopy):
 
     @staticmethod
     def reference(lake: Store, row: TableRow) -> TableRow:
-        raise InvalidInput(
-            f"the Iceberg table {row.id} cannot be referred to from another lake",
-            remedy='Copy it: use mode="full", or name it in `tables=`.',
-            table=row.id,
-        )
+        if row.iceberg is None:
+            raise Corrupt(f"the row of Iceberg table {row.id} names no metadata", table=row.id)
+        path = row.iceberg.location
+        source = {**row.source, "lake": lake.native_uri(), "metadata": path}
+        return replace(row, type="external", location=address(lake, path), iceberg=None, source=source)
 
     def _lists(self, path: str) -> Iterator[str]:
         """The snapshots of a metadata file; what it names beside them is taken if it is there."""
@@ -96,19 +109,28 @@ class IcebergCopy(TableCopy):
         except (*BROKEN, SeicheError) as error:
             raise _unreadable(where, error) from error
 
-    def _take_files(self, manifest: ManifestFile) -> bool:
-        """Take the data files of a manifest; whether there are files among them that name others inside."""
-        names_others = False
+    def _take_files(self, manifest: ManifestFile) -> None:
+        """Take the data files of a manifest, and take down which of them name others inside."""
         try:
             for entry in manifest.fetch_manifest_entry(self._io, discard_deleted=True):
-                inside = path_of(self.lake, entry.data_file.file_path)
-                names_others |= entry.data_file.content == DataFileContent.POSITION_DELETES
+                inside, one = path_of(self.lake, entry.data_file.file_path), entry.data_file
                 if inside is not None:
-                    size = entry.data_file.file_size_in_bytes
-                    self._found.setdefault(inside, copied(self.lake, inside, size=size))
+                    self._found.setdefault(inside, copied(self.lake, inside, size=one.file_size_in_bytes))
+                    if one.content == DataFileContent.POSITION_DELETES:
+                        self._naming[inside] = str(one.file_format.value).upper()
         except (*BROKEN, SeicheError) as error:
             raise _unreadable(manifest.manifest_path, error) from error
-        return names_others
+
+    def _take_deletes(self, home: str) -> None:
+        """Take the files of deletions as they are to be. What is kept of each is what manifests say of it."""
+        for path, kind in self._naming.items():
+
+            def make(path: str = path, kind: str = kind) -> DeleteFile:
+                return rewritten_deletes(kind, self.lake.get(path), lambda one: str(self._moved(one, home)), path)
+
+            done = make()
+            self._deletes[path] = replace(done, data=b"", size=len(done.data))
+            self._found[path] = Item(path, lambda make=make: iter((make().data,)), len(done.data))  # type: ignore[misc]
 
     def _take(self, where: str, make: Callable[[bytes, str], bytes], *, measured: bool = False) -> None:
         """Take a file of metadata, as it is to be."""
@@ -122,40 +144,44 @@ class IcebergCopy(TableCopy):
         if measured:
             self._lengths[path] = len(make(self.lake.get(path), path))
 
-    def _changed(self, target: Store) -> Callable[[Record], Record]:
+    def _changed(self, home: str) -> Callable[[Record], Record]:
         """Changes a record of a manifest, or of a list of manifests."""
 
         def change(record: Record) -> Record:
             if "manifest_path" in record and "manifest_length" in record:
                 path = path_of(self.lake, record["manifest_path"])
                 record["manifest_length"] = self._lengths.get(path or "", record["manifest_length"])
-            for holder in (record, record.get("data_file", {})):
+            entry = record.get("data_file", {})
+            done = self._deletes.get(path_of(self.lake, entry["file_path"]) or "") if entry else None
+            if done is not None:
+                done.tell(entry)
+            for holder in (record, entry):
                 for name in _ADDRESSES:
                     if name in holder:
-                        holder[name] = self._moved(holder[name], target)
+                        holder[name] = self._moved(holder[name], home)
             return record
 
         return change
 
-    def _moved(self, value: Any, target: Store) -> Any:
+    def _moved(self, value: Any, home: str) -> Any:
         """An address as it is in the copy. What lies outside of the lake stays there."""
         if isinstance(value, tuple):
-            return value[0], self._moved(value[1], target)
+            return value[0], self._moved(value[1], home)
         path = path_of(self.lake, value) if isinstance(value, str) and "/" in value else None
-        return value if path is None else address(target, path)
+        return value if path is None else f"{home}/{path}"
 
-    def _moved_json(self, data: bytes, path: str, target: Store) -> bytes:
+    def _moved_json(self, data: bytes, path: str, home: str) -> bytes:
         packed = path.endswith(".gz.metadata.json")
-        found = self._walked(json.loads(gzip.decompress(data) if packed else data), target)
+        found = self._walked(json.loads(gzip.decompress(data) if packed else data), home)
         text = json.dumps(found, separators=(",", ":")).encode()
         return gzip.compress(text, mtime=0) if packed else text
 
-    def _walked(self, value: Any, target: Store) -> Any:
+    def _walked(self, value: Any, home: str) -> Any:
         if isinstance(value, dict):
-            return {name: self._walked(one, target) for name, one in value.items()}
+            return {name: self._walked(one, home) for name, one in value.items()}
         if isinstance(value, list):
-            return [self._walked(one, target) for one in value]
-        return self._moved(value, target)
+            return [self._walked(one, home) for one in value]
+        return self._moved(value, home)
 
 
 def _unreadable(where: str, error: Exception) -> Corrupt:

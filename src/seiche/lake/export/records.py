@@ -36,7 +36,7 @@ class Export:
     """An export as the lake knows it.
 
     `tables` are those that it was restricted to, `None` if it was not; `tags` are carried over, with the versions that
-    they name. `done` says that it is complete.
+    they name. `address` is where it will stand, if it is to be moved. `done` says that it is complete.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Export:
     tags: Mapping[str, int]
     created_at: datetime
     done: bool
+    address: str = ""
 
     @property
     def versions(self) -> list[int]:
@@ -64,6 +65,7 @@ class Export:
             "tags": dict(self.tags),
             "created_at": self.created_at.isoformat(),
             "done": self.done,
+            **({"address": self.address} if self.address else {}),
         }
 
     def row(self) -> ExportRow:
@@ -71,6 +73,8 @@ class Export:
         said: dict[str, str] = {"state": "done" if self.done else "running", "tags": json.dumps(dict(self.tags))}
         if self.tables is not None:
             said["tables"] = json.dumps(self.tables)
+        if self.address:
+            said["address"] = self.address
         return ExportRow(
             version=self.version,
             location=self.location,
@@ -93,6 +97,7 @@ class Export:
             tags=json.loads(row.properties.get("tags", "{}")),
             created_at=_EPOCH + timedelta(milliseconds=row.created_at_millis),
             done=row.properties.get("state", "done") == "done",
+            address=row.properties.get("address", ""),
         )
 
 

@@ -44,8 +44,9 @@ class TableCopy(ABC):
         """The table as a version of the lake has it that is exported. Reads nothing."""
 
     @abstractmethod
-    def settle(self, target: Store) -> list[Item]:
-        """All files of the rows so far, by their paths in the copy, which will stand in `target`.
+    def settle(self, target: Store, home: str) -> list[Item]:
+        """All files of the rows so far, by their paths in the copy, which will stand in `target`, or at the address
+        `home` if that is not empty.
 
         An error if one of them is missing or damaged: an export is whole, or is none.
         """
@@ -78,7 +79,7 @@ class LanceCopy(TableCopy):
         self._refs.update(manifests(row))
         self._newest = max(self._newest, row.table_version)
 
-    def settle(self, target: Store) -> list[Item]:
+    def settle(self, target: Store, home: str) -> list[Item]:
         found: dict[str, Item] = {}
         # Versions that no exported version of the lake names are needed too: a native writer that starts from an old
         # one skips a missing version in silence.

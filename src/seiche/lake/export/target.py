@@ -14,7 +14,7 @@ from seiche.lake.tree.latest import read_root
 from seiche.store import open_store
 from seiche.store.base import Store
 
-__all__ = ["CLAIM", "check_free", "claim", "is_export_root", "open_target", "put_root"]
+__all__ = ["CLAIM", "check_address", "check_free", "claim", "is_export_root", "open_target", "put_root"]
 
 # Whose place it is.
 CLAIM: Final = f"{FOLDER}/of"
@@ -38,6 +38,18 @@ def open_target(uri: str | Store, lake: Store, runtime: Runtime = SYSTEM, **opti
 
         probe(store, quick=True).require()
     return store
+
+
+def check_address(given: str | None) -> str:
+    """The address that a copy will be moved to, as it stands in Iceberg's metadata; empty if it stays where it is."""
+    if given is None:
+        return ""
+    if not given.startswith("/") and "://" not in given:
+        raise InvalidInput(
+            f"{given!r} is no address that other engines understand",
+            remedy="Give a full path, or an address such as s3://bucket/lake.",
+        )
+    return (f"file://{given}" if given.startswith("/") else given).rstrip("/")
 
 
 def check_free(target: Store, export: Export, lake_id: str) -> None:
