@@ -2,9 +2,11 @@
 
     python -m bench              all of them
     python -m bench store ...    only these
+    python -m bench lake --part committers      a part of one that takes long
 
 A benchmark is a module of this folder with a function `run() -> Iterable[bench.report.Table]`; helpers have names that
-begin with an underscore. With `--json` the tables are printed for a program, or for keeping.
+begin with an underscore. One that takes long has `PARTS`, functions like `run` by name. With `--json` the tables are
+printed for a program, or for keeping.
 """
 
 import argparse
@@ -14,7 +16,7 @@ import os
 import pkgutil
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 
 from rich.console import Console
@@ -33,9 +35,13 @@ def find() -> list[str]:
     return sorted(name for name in names if not name.startswith("_"))
 
 
-def tables(name: str) -> Iterable[Table]:
-    """Run one benchmark. Imported only now, so that one measures without the libraries of the others."""
-    found: Iterable[Table] = importlib.import_module(f"bench.{name}").run()
+def tables(name: str, part: str | None) -> Iterable[Table]:
+    """Run one benchmark, or a part. Imported only now, so that one measures without the libraries of the others."""
+    module = importlib.import_module(f"bench.{name}")
+    parts: Mapping[str, Callable[[], Iterable[Table]]] = getattr(module, "PARTS", {})
+    if part is not None and part not in parts:
+        raise SystemExit(f"the benchmark {name!r} has no part {part!r}, but: {', '.join(parts) or 'none'}")
+    found: Iterable[Table] = module.run() if part is None else parts[part]()
     return found
 
 
@@ -60,6 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     names = find()
     parser = argparse.ArgumentParser(prog="python -m bench", description="Run benchmarks and print their tables.")
     parser.add_argument("names", nargs="*", help="which ones (default: all): " + ", ".join(names))
+    parser.add_argument("--part", help="only this part of each")
     parser.add_argument("--json", action="store_true", help="print JSON, one line for each benchmark")
     wanted = parser.parse_args(arguments)
     for name in wanted.names:
@@ -70,10 +77,10 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(machine())
     for name in wanted.names or names:
         if wanted.json:
-            measured = [asdict(table) for table in tables(name)]
+            measured = [asdict(table) for table in tables(name, wanted.part)]
             print(json.dumps({"benchmark": name, "machine": machine(), "tables": measured}, default=str), flush=True)
         else:
-            show(console, tables(name))
+            show(console, tables(name, wanted.part))
     return 0
 
 

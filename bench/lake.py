@@ -47,11 +47,8 @@ T = TypeVar("T")
 
 
 def run() -> Iterable[Table]:
-    yield requests()
-    with peers.database() as postgres:
-        yield ten_tables(postgres)
-        yield appenders(postgres)
-    yield committers()
+    for part in PARTS.values():
+        yield from part()
 
 
 def prepared(path: Path, tables: int) -> Lake:
@@ -83,7 +80,7 @@ class CountedStore(CountingStore):
         return act() if "/data/" in call.path else super()._call(call, act)
 
 
-def requests() -> Table:
+def requests() -> Iterable[Table]:
     """Exact numbers, the same in each run."""
     rows = []
     for tables in (1, TABLES):
@@ -101,11 +98,16 @@ def requests() -> Table:
     note = (
         "Data files aside, on local disk, where a table's hint is written too. The bar: 2 reads and 5 writes for one."
     )
-    return Table("Storage requests of a warm append", ("tables", "reads", "writes", "by verb"), rows, note)
+    yield Table("Storage requests of a warm append", ("tables", "reads", "writes", "by verb"), rows, note)
 
 
-def ten_tables(postgres: str) -> Table:
+def ten_tables() -> Iterable[Table]:
     """One writer, one and ten tables in a transaction."""
+    with peers.database() as postgres:
+        yield _ten_tables(postgres)
+
+
+def _ten_tables(postgres: str) -> Table:
     taken: dict[str, dict[int, list[float]]] = {name: {1: [], TABLES: []} for name in (*OURS, *peers.DUCKLAKES)}
     with folder() as path:
         writers = {name: _one_writer(name, path, postgres, number) for number, name in enumerate(taken)}
@@ -206,8 +208,13 @@ def _work(make: Callable[[int], Callable[[], object]], number: int, times: int, 
     results.put((taken, failed))
 
 
-def appenders(postgres: str) -> Table:
+def appenders() -> Iterable[Table]:
     """Many processes, one table, data included."""
+    with peers.database() as postgres:
+        yield _appenders(postgres)
+
+
+def _appenders(postgres: str) -> Table:
     reports = {}
     for number, name in enumerate((*OURS, *peers.PEERS)):
         with folder() as path:
@@ -243,34 +250,23 @@ def _peer_appender(name: str, path: Path, postgres: str, _: int) -> Callable[[],
     return lambda: transact(1)
 
 
-def committers() -> Table:
+def committers(shared: bool) -> Iterable[Table]:
     """Many processes, commits only: every transaction names the same data file."""
     rows = []
-    for shared in (False, True):
-        for name, durability in OURS.items():
-            with folder() as path:
-                lake = prepared(path, COMMITTERS)
-                store = below(lake.store, lake.table("bench.t0").row.location)
-                header = lake.transaction().table("bench.t0")._work().base.header
-                written = write_rows(store, header, SCHEMA, iter(ROWS.to_batches()), Limits.of())
-                fragment = written.fragments[0].SerializeToString()
-                before = lake.version
-                report = crowd(COMMITTERS, COMMITS, partial(_committer, path, durability, fragment, shared))
-                assert lake.version == before + len(report.taken), "versions were lost"
-                first, last = min(report.ended), max(report.ended)
-                what = "one table" if shared else "a table each"
-                rows.append(
-                    (
-                        f"{name}, {what}",
-                        report.rate,
-                        report.percentile(0.5),
-                        report.percentile(0.99),
-                        first / last,
-                        report.failed,
-                    )
-                )
-    return Table(
-        f"{COMMITTERS} processes, {COMMITS} commits each, no data written",
+    for name, durability in OURS.items():
+        with folder() as path:
+            lake = prepared(path, COMMITTERS)
+            store = below(lake.store, lake.table("bench.t0").row.location)
+            header = lake.transaction().table("bench.t0")._work().base.header
+            written = write_rows(store, header, SCHEMA, iter(ROWS.to_batches()), Limits.of())
+            fragment = written.fragments[0].SerializeToString()
+            before = lake.version
+            report = crowd(COMMITTERS, COMMITS, partial(_committer, path, durability, fragment, shared))
+            assert lake.version == before + len(report.taken), "versions were lost"
+            late = (report.percentile(0.5), report.percentile(0.99))
+            rows.append((name, report.rate, *late, min(report.ended) / max(report.ended), report.failed))
+    yield Table(
+        f"{COMMITTERS} processes, {COMMITS} commits each, {'one table' if shared else 'a table each'}, no data written",
         ("writer", "commits/s", "median ms", "p99 ms", "first done / last done", "failed"),
         rows,
         "Roots of one lake are decided one after the other, so tables of their own spare the rebase, not the wait.",
@@ -287,3 +283,12 @@ def _committer(path: Path, durability: Durability, fragment: bytes, shared: bool
         tx.table(name).apply(change)
 
     return lambda: lake.run(commit)
+
+
+PARTS: Mapping[str, Callable[[], Iterable[Table]]] = {
+    "requests": requests,
+    "ten_tables": ten_tables,
+    "appenders": appenders,
+    "disjoint": partial(committers, False),
+    "shared": partial(committers, True),
+}

@@ -8,29 +8,40 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from uuid import UUID
 
+import seiche
 from bench.report import Table
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.lake.objects import keys, rows
+from seiche.lake.tree.create import create_lake
 from seiche.lake.tree.draft import Shape
+from seiche.lake.tree.latest import latest_root, write_hint
+from seiche.lake.tree.names import HINT
 from seiche.lake.tree.node import EMPTY, Node
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.root import Root
 from seiche.lake.tree.transactions import TransactionRecord
 from seiche.lake.tree.tree import Tree
 from seiche.store import Store, open_store
+from seiche.testing import CountingStore
 
 TABLES = 1_000_000
+ROOTS = 100_000
 COMMITS = 5_000
 IN_A_NAMESPACE = 1_000
 
 
 def run() -> Iterable[Table]:
-    """Build the tree in a process of its own, so that the memory shown is that of using it."""
+    for part in PARTS.values():
+        yield from part()
+
+
+def million() -> Iterable[Table]:
+    """Build the lake in a process of its own, so that the memory shown is that of using it."""
     shape = Shape()
     with tempfile.TemporaryDirectory() as directory:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
@@ -43,11 +54,46 @@ def run() -> Iterable[Table]:
             *look_up(store, tree),
             *commit(store, tree),
             *list_namespace(store, tree),
+            *as_a_user(directory),
             ("memory beyond the interpreter's", f"{memory() - before} MiB", ""),
         ]
     note = "The bar: at most 4 node reads for a look-up, at most 2 node writes for a commit, on average."
     yield Table(f"A lake of {TABLES:,} tables", ("what", "figure", "time"), figures, note)
-    yield Table("Root files", ("keys in the root", "messages", "KiB", "encode us", "decode us"), list(codec(shape)))
+
+
+def root_files() -> Iterable[Table]:
+    """How large roots are, and what it costs to write and to read one."""
+    columns = ("keys in the root", "messages", "KiB", "encode us", "decode us")
+    yield Table("Root files", columns, list(codec(Shape())))
+
+
+def latest() -> Iterable[Table]:
+    """Finding the newest of many roots, with hints of all kinds."""
+    with tempfile.TemporaryDirectory() as directory:
+        inner = open_store(directory, durability="os")
+        store = CountingStore(inner)
+        base, made = create_lake(inner)
+        now = SYSTEM.clock.now()
+        for version in range(1, ROOTS):
+            base = base.successor(EMPTY, root_id=table_id(version), transactions=[], now=now, storage_time=now)
+            inner.put_if_absent(base.name, base.encode(made.order), durable=False)
+        rows = []
+        hints = {
+            "right": ROOTS - 1, "none": None, "ten behind": ROOTS - 11, "of the first": 0, "ahead": 10 * ROOTS,
+            "garbage": -1,
+        }  # fmt: skip
+        for hint, said in hints.items():
+            inner.delete(HINT)
+            if said is not None:
+                inner.note(HINT, b"%d" % said if said >= 0 else b"\x00garbage")
+            store.reset()
+            began = time.perf_counter()
+            assert latest_root(store).version == ROOTS - 1
+            spent = time.perf_counter() - began
+            verbs = ", ".join(f"{count} {verb}" for verb, count in sorted(store.counts.items()))
+            rows.append((hint, store.requests, verbs, f"{spent * 1e3:.2f} ms"))
+    note = "The last of them reads the root. The bar: at most 40, with a hint 2 to find it."
+    yield Table(f"Finding the latest of {ROOTS:,} roots", ("hint", "requests", "by verb", "time"), rows, note)
 
 
 Figure = tuple[str, str, str]
@@ -66,6 +112,11 @@ def build(directory: str, shape: Shape, tables: int) -> tuple[Node, list[Figure]
 
     began = time.perf_counter()
     tree = Tree.build(items(tables), Nodes(store), shape, put=put)
+    first, made = create_lake(store)
+    now = SYSTEM.clock.now()
+    lake = first.successor(tree.root, root_id=table_id(0), transactions=[], now=now, storage_time=now)
+    store.put_if_absent(lake.name, lake.encode(made.order), durable=False)
+    write_hint(store, lake.version)
     levels = tree.root.level + 1
     what = f"{files} nodes on {levels} levels, {size >> 20} MiB"
     return tree.root, [("built", what, f"{time.perf_counter() - began:.0f} s")]
@@ -99,7 +150,11 @@ def row(number: int, version: int = 1) -> bytes:
         size=12_345,
     )
     location = f"0101/1100/0011/10101010-{table_id(number)}.lance"
-    return rows.encode(rows.TableRow(id=table_id(number), location=location, table_version=version, manifest=manifest))
+    # Of another's table nothing is published, and there is nothing here that could be.
+    table = rows.TableRow(
+        id=table_id(number), type="external", location=location, table_version=version, manifest=manifest
+    )
+    return rows.encode(table)
 
 
 def look_up(store: Store, tree: Tree, count: int = 500) -> Iterator[Figure]:
@@ -156,6 +211,27 @@ def list_namespace(store: Store, tree: Tree) -> Iterator[Figure]:
     yield "list a namespace", f"{len(found)} tables, {nodes.reads + 1} node reads", f"{spent * 1e3:.1f} ms"
 
 
+def as_a_user(directory: str, count: int = 500) -> Iterator[Figure]:
+    """The same through the lake itself: opened, looked into, committed to and listed."""
+    store = CountingStore(open_store(directory, durability="os"))
+    began = time.perf_counter()
+    lake = seiche.open(store)
+    yield "open the lake", f"{store.requests} requests", f"{(time.perf_counter() - began) * 1e3:.1f} ms"
+    chance = random.Random(9)
+    named = [name(chance.randrange(TABLES)) for _ in range(count)]
+    nodes, times = lake.states.nodes, []
+    for one in named:
+        began = time.perf_counter()
+        with lake.transaction() as tx:
+            tx.set_properties(one, {"owner": "bench"})
+        times.append(time.perf_counter() - began)
+    what = f"{nodes.reads / count:.2f} node reads each, {store.writes / count:.2f} writes of any kind"
+    yield "commit properties of one", what, percentiles(times)
+    began = time.perf_counter()
+    found = lake.tables(named[0][:1])
+    yield "list a namespace", f"{len(found)} tables", f"{(time.perf_counter() - began) * 1e3:.1f} ms"
+
+
 def codec(shape: Shape) -> Iterator[tuple[int, int, int, str, str]]:
     """Encoding and decoding roots of several sizes."""
     for filled, messages in ((0, 0), (0, 200), (127, 200), (127, 400)):
@@ -199,3 +275,6 @@ def percentiles(times: list[float]) -> str:
 def memory() -> int:
     """The most that this process has used so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+PARTS: Mapping[str, Callable[[], Iterable[Table]]] = {"million": million, "roots": root_files, "latest": latest}

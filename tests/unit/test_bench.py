@@ -11,7 +11,8 @@ from bench import __main__ as runner
 from bench.report import Table
 
 
-def measured(name: str) -> Iterable[Table]:
+def measured(name: str, part: str | None = None) -> Iterable[Table]:
+    name = name if part is None else f"{part} of {name}"
     yield Table(f"about {name}", ("what", "per second", "ratio"), [("put [x]", 1234.5, 2), ("get", 7.0, "-")], "a note")
 
 
@@ -29,6 +30,8 @@ def test_tables_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert runner.main([]) == 0
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("about one", "about two", "put [x]", "1,234.50", "a note", runner.machine()))
+    assert runner.main(["two", "--part", "half"]) == 0
+    assert "about half of two" in capsys.readouterr().out
     assert runner.main(["two", "--json"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["tables"][0]["rows"] == [["put [x]", 1234.5, 2], ["get", 7.0, "-"]]
@@ -38,3 +41,5 @@ def test_an_unknown_benchmark_is_named(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit, match="2"):
         runner.main(["nonsense"])
     assert "there is no benchmark 'nonsense'" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="has no part 'nonsense', but: "):
+        runner.main(["store", "--part", "nonsense"])

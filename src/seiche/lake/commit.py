@@ -1,7 +1,7 @@
 """The lake's commit: one or more transactions become one root, or each learns why not."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from seiche.core.retry import Patience
@@ -78,11 +78,14 @@ class Committer:
             raise answer.error
         return answer
 
-    def commit_group(self, intents: Sequence[Intent]) -> list[Answer]:
+    def commit_group(
+        self, intents: Sequence[Intent], decided: Callable[[list[Answer]], None] | None = None
+    ) -> list[Answer]:
         """Decide several transactions with one root, as if they had come one after the other in this order.
 
         Nobody is told that he lost before the root that he lost against is durable; if that root loses itself, the
-        whole group is planned again.
+        whole group is planned again. `decided` gets the answers as soon as they are for good, before that is published
+        for plain readers, who are one version behind until then.
         """
         # Once for all attempts: what the statements wrote does not depend on what others do.
         self.states.store.flush(path for intent in intents for path in intent.unflushed)
@@ -97,7 +100,11 @@ class Committer:
                 if guessed and any(answer.error is not None for answer in group.answers.values()):
                     continue  # the version that it was tried on may have expired and been cleared away meanwhile
                 if not group.records or self._put(group, staged):
-                    return [group.answers[intent.id] for intent in intents]
+                    answers = [group.answers[intent.id] for intent in intents]
+                    if decided is not None:
+                        decided(answers)
+                    self._follow_up(group)
+                    return answers
         version = self.states.known.version
         outrun = RetryableConflict(
             f"in {self.patience.attempts} attempts other writers were faster each time; the lake is now at version"
@@ -132,6 +139,7 @@ class Committer:
                 group.messages.append((transaction_key(transaction_id), rows.encode(row), transaction_id))
                 group.records.append(TransactionRecord(transaction_id, base.version, outcome="aborted"))
                 if self._put(group, set()):
+                    self._follow_up(group)
                     return
         raise RetryableConflict(
             f"transaction {transaction_id} could not be settled: other writers were faster each time.",
@@ -205,7 +213,7 @@ class Committer:
         return definitions.stow(value, kind, (), self.runtime, most_bytes=state.definition.row_max_size_bytes)
 
     def _put(self, group: _Group, staged: set[str]) -> bool:
-        """Write the files, then the root, then what only speeds others up: `False` if somebody else has the version.
+        """Write the files, then the root: `False` if somebody else has the version.
 
         `staged` are files that an earlier attempt has written.
         """
@@ -242,9 +250,13 @@ class Committer:
         for one in group.planned:
             if one.made is not None:
                 one.made.remember(base.manifests)
-        self._publish_after(group.planned)
-        write_hint(base.store, root.version)
         return True
+
+    def _follow_up(self, group: _Group) -> None:
+        """What only serves plain readers, and speeds others up. The commit is done without it."""
+        if group.records:
+            self._publish_after(group.planned)
+            write_hint(group.base.store, group.base.version + 1)
 
     def _publish_before(self, base: State, planned: Planned) -> None:
         """A version must be published before the next one is decided: plain readers never see a gap."""
@@ -262,7 +274,7 @@ class Committer:
 
     def _publish_one(self, made: Made) -> None:
         try:
-            self.publisher.publish(made.row, made.staged)
+            self.publisher.publish(made.row, made.published())
         except SeicheError as error:
             log.warning("published late: %s", error.message)
 

@@ -88,7 +88,7 @@ class TableEdit:
         target = self.key if self.renamed else standing
         made = self._made(state, self._with_properties(now), uuid, runtime, durable=state.is_durable(standing))
         row = replace(made.row, pointer_version=now.pointer_version + 1)
-        written: dict[bytes, bytes | None] = {target: rows.encode(row)}
+        written: dict[bytes, bytes | None] = {target: rows.encode_table(row)}
         if self.renamed:
             self._check_free(state, target, freed)
             written[standing] = None

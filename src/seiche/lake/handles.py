@@ -78,6 +78,8 @@ class TransactionTable(TableVerbs):
         transaction = self._transaction
         if not isinstance(change.operation, _BLIND):
             transaction.note_read(self.id)
+        if change.since is not None:
+            transaction.oldest = min(transaction.oldest, change.since)
         # Every statement makes the one version after the base: that is what will be committed.
         base = work.running.copy_header()
         base.version = work.base.version
@@ -130,7 +132,11 @@ def table_snapshot(state: "State", row: TableRow, work: Work, transaction: "Tran
     """The table as the statements so far leave it."""
     published = work.base if work.base.version and transaction.publish(row) else None
     store = LateFlush(state.store, row.location, transaction.unflushed)
-    return Snapshot(store, work.running, transaction.runtime, staged=True, published=published)
+    since = min(transaction.base, transaction.oldest)
+    fence = state.root.min_base
+    return Snapshot(
+        store, work.running, transaction.runtime, staged=True, published=published, since=since, fence=fence
+    )
 
 
 def not_iceberg(row: TableRow, name: str) -> InvalidInput:

@@ -38,7 +38,8 @@ class Member:
 class Intent:
     """One transaction, ready to be decided.
 
-    `base` is the oldest version of the lake that anything in it was built on.
+    `base` is the oldest version of the lake that anything in it was built on, and `seen` the one that its statements
+    saw, if that is another.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Intent:
     # The transactions that this is made of, if they are several: decided together or not at all, each recorded under
     # its own id. `base` is then the oldest of theirs, and `id` stands for all of them.
     members: tuple[Member, ...] = ()
+    seen: int | None = None
 
     @property
     def keys(self) -> frozenset[bytes]:

@@ -1,10 +1,11 @@
 """New versions of a table on their way into a root, and what is kept of them between the attempts of a commit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from seiche.lake.manifest_cache import ManifestCache
+from seiche.lake.manifest_cache import Built, ManifestCache
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.publish import closed, fenced
 from seiche.lake.versions import LakeVersions, manifests
 from seiche.table.pending import Pending
 
@@ -20,11 +21,20 @@ class Made:
     row: TableRow
     files: Mapping[str, bytes] = field(default_factory=dict)
     staged: tuple[bytes, ...] = ()
+    # The same as values, if they were built here.
+    built: tuple[Built, ...] = ()
+
+    def published(self) -> list[bytes]:
+        """What readers that know nothing of the lake are given for the staged manifests."""
+        if self.built:
+            return [closed(manifest, transaction) for manifest, transaction in self.built]
+        return [fenced(data, self.row.location) for data in self.staged]
 
     def remember(self, cache: ManifestCache) -> None:
         """Spare the next transaction the reading of what is in memory here."""
-        for (_, ref), data in zip(reversed(manifests(self.row)), reversed(self.staged), strict=False):
-            cache.keep(ref, data)
+        held: Sequence[Built | bytes] = self.built or self.staged
+        for (_, ref), one in zip(reversed(manifests(self.row)), reversed(held), strict=False):
+            cache.keep(ref, one)
 
 
 @dataclass(slots=True)

@@ -8,16 +8,18 @@ from uuid import UUID
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists
 from seiche.lake.made import Made, Progress
+from seiche.lake.manifest_cache import Built
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.renumber import renumbered, reserved, trimmed
 from seiche.lake.state import State
+from seiche.lake.tree.root import micros
 from seiche.lake.versions import LakeVersions, staged_path
 from seiche.lake.work import Folded, Work
 from seiche.store.paths import join
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
-from seiche.table.operations import ReserveFragments
+from seiche.table.operations import Append, ReserveFragments
 from seiche.table.pending import Pending
 from seiche.table.transaction import Transaction
 
@@ -33,6 +35,10 @@ def make_versions(
     answer is recognised. `durable` says whether the row is that of a root, or of an earlier member of the same group,
     whose manifests must then be published together with these.
     """
+    if (version := _as_it_stands(work, folded, now)) is not None:
+        transaction = Transaction(work.base.version, uuid, work.statements[0].operation)
+        signed = _signed(version, transaction, runtime)
+        return _staged(now, [(transaction, signed)], runtime, content=True, durable=durable)
     progress = work.progress if durable else Progress()
     versions = progress.versions or LakeVersions(state.store, now, state.manifests)
     versions.follow(now)
@@ -58,6 +64,24 @@ def make_versions(
     return _staged(now, made, runtime, content=folded.content is not None, durable=durable)
 
 
+def _as_it_stands(work: Work, folded: Folded, now: TableRow) -> Manifest | None:
+    """The version that the only statement, an append, has made already, if nobody has changed the table since.
+
+    Whoever was given an operation by others, as the service is, has not built a version of it yet.
+    """
+    only = isinstance(folded.content, Append) and len(work.statements) == 1 and not folded.followers
+    unchanged = now.table_version == work.base.version and work.running.version == now.table_version + 1
+    return work.running if only and unchanged else None
+
+
+def _signed(made: Manifest, transaction: Transaction, runtime: Runtime) -> Manifest:
+    """The version as that of another transaction: the table's own, whose id the statement did not know."""
+    header = made.copy_header()
+    header.transaction_file = transaction.file_name
+    header.timestamp.FromMicroseconds(micros(runtime.clock.now()))
+    return Manifest(header, made.fragments, made.index_section)
+
+
 def _next(pending: Pending, now: TableRow, latest: Manifest | None) -> tuple[Transaction, Manifest]:
     """The version after `latest`, or after the table's newest one if this is the first of the transaction."""
     if now.table_version == 0:
@@ -81,8 +105,11 @@ def _staged(
 ) -> Made:
     files: dict[str, bytes] = {}
     refs: list[ManifestRef] = []
+    built: list[Built] = []
     for transaction, manifest in made:
-        data = b"".join(file.encode(manifest, transaction.encode()))
+        encoded = transaction.encode()
+        built.append((manifest, encoded))
+        data = b"".join(file.encode(manifest, encoded))
         path = staged_path(manifest.version, str(runtime.uuid()))
         files[join(now.location, path)] = data
         refs.append(
@@ -96,4 +123,4 @@ def _staged(
         manifest=refs[-1],
         earlier=(*before, *refs[:-1]),
     )
-    return Made(row, files, tuple(files.values()))
+    return Made(row, files, tuple(files.values()), tuple(built))

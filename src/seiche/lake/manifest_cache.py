@@ -2,15 +2,20 @@
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.table.format import file
 from seiche.table.format.file import ManifestFile
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.transaction_pb2 import Transaction
 
-__all__ = ["ManifestCache"]
+__all__ = ["Built", "ManifestCache"]
 
 CACHE_BYTES: Final = 64 << 20
+
+# A version that was built here, and the transaction that makes it as it is stored.
+Built: TypeAlias = tuple[Manifest, bytes]
 
 
 class ManifestCache:
@@ -22,7 +27,7 @@ class ManifestCache:
     def __init__(self, capacity: int = CACHE_BYTES) -> None:
         self._capacity = capacity
         self._size = 0
-        self._held: OrderedDict[bytes, ManifestFile | bytes] = OrderedDict()
+        self._held: OrderedDict[bytes, ManifestFile | Built | bytes] = OrderedDict()
         self._sizes: dict[bytes, int] = {}
         self._lock = Lock()
 
@@ -33,15 +38,15 @@ class ManifestCache:
             if held is None:
                 return None
             self._held.move_to_end(ref.sha256)
-        if isinstance(held, bytes):
+        if not isinstance(held, ManifestFile):
             # Most of what is made here is never asked for again, so it is decoded only now.
-            held = file.decode(held, path=ref.path)
+            held = file.decode(held, path=ref.path) if isinstance(held, bytes) else _decoded(*held)
             with self._lock:
                 if ref.sha256 in self._held:
                     self._held[ref.sha256] = held
         return held
 
-    def keep(self, ref: ManifestRef, manifest: ManifestFile | bytes) -> None:
+    def keep(self, ref: ManifestRef, manifest: ManifestFile | Built | bytes) -> None:
         """Remember a manifest that was just read or written."""
         with self._lock:
             if ref.sha256 in self._held:
@@ -52,3 +57,7 @@ class ManifestCache:
             while self._size > self._capacity:
                 oldest, _ = self._held.popitem(last=False)
                 self._size -= self._sizes.pop(oldest)
+
+
+def _decoded(manifest: Manifest, transaction: bytes) -> ManifestFile:
+    return ManifestFile(manifest, Transaction.FromString(transaction))

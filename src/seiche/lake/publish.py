@@ -18,7 +18,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.versions import hint
 from seiche.table.versions.naming import Naming
 
-__all__ = ["Publisher", "fenced", "opened"]
+__all__ = ["Publisher", "closed", "fenced", "opened"]
 
 _TRYING = Patience(attempts=6, timeout=20.0, first_delay=0.05, longest_delay=1.0)
 
@@ -31,6 +31,11 @@ def fenced(staged: bytes, path: str) -> bytes:
     return _flagged(staged, path, SEICHE_FENCE)
 
 
+def closed(manifest: Manifest, transaction: bytes) -> bytes:
+    """The same from the manifest itself and its transaction as it is stored."""
+    return _with_flag(manifest, transaction, SEICHE_FENCE)
+
+
 def opened(published: bytes, path: str) -> bytes:
     """The bytes of a published manifest that plain Lance writers may go on from."""
     return _flagged(published, path, 0)
@@ -38,11 +43,14 @@ def opened(published: bytes, path: str) -> bytes:
 
 def _flagged(data: bytes, path: str, fence: int) -> bytes:
     read = file.decode(data, path=path)
-    header = read.manifest.copy_header()
-    header.writer_feature_flags = header.writer_feature_flags & ~SEICHE_FENCE | fence
-    manifest = Manifest(header, read.manifest.fragments, read.manifest.index_section)
     transaction = b"" if read.transaction is None else read.transaction.SerializeToString(deterministic=True)
-    return b"".join(file.encode(manifest, transaction))
+    return _with_flag(read.manifest, transaction, fence)
+
+
+def _with_flag(manifest: Manifest, transaction: bytes, fence: int) -> bytes:
+    header = manifest.copy_header()
+    header.writer_feature_flags = header.writer_feature_flags & ~SEICHE_FENCE | fence
+    return b"".join(file.encode(Manifest(header, manifest.fragments, manifest.index_section), transaction))
 
 
 class Publisher:
@@ -56,17 +64,17 @@ class Publisher:
         self._runtime = runtime
         self._done: dict[str, int] = {}
 
-    def publish(self, row: TableRow, staged: Iterable[bytes] = ()) -> None:
+    def publish(self, row: TableRow, ready: Iterable[bytes] = ()) -> None:
         """See to it that every version up to the row's is published, in order.
 
-        `staged` are its last manifests, if at hand. `Corrupt` if a manifest that the lake did not decide on stands
-        under one of the names.
+        `ready` is what is to be published for its last manifests, if at hand. `Corrupt` if a manifest that the lake did
+        not decide on stands under one of the names.
         """
         done = self._done.get(row.id, 0)
         if row.type != "managed" or row.format != "lance" or done >= row.table_version:
             return
         store = below(self._lake, row.location)
-        at_hand = dict(zip(range(row.table_version, 0, -1), reversed(tuple(staged)), strict=False))
+        at_hand = dict(zip(range(row.table_version, 0, -1), reversed(tuple(ready)), strict=False))
         fresh = False
         for version, ref in manifests(row):
             if version > done:
@@ -76,33 +84,31 @@ class Publisher:
         if fresh and store.lists_in_one_request:
             hint.write(store, row.table_version)
 
-    def _publish_one(self, store: Store, version: int, ref: ManifestRef, data: bytes | None) -> bool:
+    def _publish_one(self, store: Store, version: int, ref: ManifestRef, ready: bytes | None) -> bool:
         """Whether it was not there before, as far as the storage says."""
         target = Naming.V2.path(version)
-        if data is None:
-            data = _staged(store, ref)
-        closed = fenced(data, ref.path)
+        wanted = fenced(_staged(store, ref), ref.path) if ready is None else ready
         unanswered: SeicheError | None = None
         for _ in _TRYING.tries(self._runtime):
             try:
-                store.put_if_absent(target, closed)
+                store.put_if_absent(target, wanted)
                 return True
             except (AlreadyExists, CommitUnknown, Unavailable) as error:
                 unanswered = error
             # A put without an answer may have arrived, or may yet: what stands there says so, nothing there says
             # nothing.
             with suppress(NotFound, Unavailable):
-                if _same(store.get(target), closed, target):
+                if _same(store.get(target), wanted, target):
                     return not isinstance(unanswered, AlreadyExists)
                 raise _foreign(store, target, version, ref)
         raise Unavailable(f"{store.uri}: {target} could not be published") from unanswered
 
 
-def _same(found: bytes, closed: bytes, path: str) -> bool:
+def _same(found: bytes, wanted: bytes, path: str) -> bool:
     """Another release may encode the same manifest in other bytes. In the copy that an export makes, it is open."""
-    if found == closed:
+    if found == wanted:
         return True
-    return file.decode(fenced(found, path), path=path) == file.decode(closed, path=path)
+    return file.decode(fenced(found, path), path=path) == file.decode(wanted, path=path)
 
 
 def _staged(store: Store, ref: ManifestRef) -> bytes:

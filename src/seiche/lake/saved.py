@@ -53,9 +53,14 @@ def encode(transaction: "Transaction | Intent", expires_at_millis: int) -> Saved
 
     A rollback, a fence and a version that an engine has built cannot be said in this way.
     """
+    if isinstance(transaction, Intent):
+        seen, oldest = transaction.base if transaction.seen is None else transaction.seen, transaction.base
+    else:
+        seen, oldest = transaction.base, transaction.oldest
     message = SavedTransaction(
         id=transaction.id,
-        base_version=transaction.base,
+        base_version=seen,
+        oldest_version=oldest if oldest < seen else None,
         isolation=transaction.isolation.upper(),
         expires_at_millis=expires_at_millis,
         properties=transaction.properties,
@@ -94,6 +99,9 @@ def fill(transaction: "Transaction", saved: SavedTransaction, state: State) -> N
             remedy="Begin it anew.",
             transaction_id=saved.id,
         )
+    if saved.HasField("oldest_version"):
+        # Its files are as old as they were: a clean-up since then may have taken them for garbage.
+        transaction.oldest = min(transaction.oldest, saved.oldest_version)
     for one in saved.reads:
         transaction.reads.key(state, one.key, Aspect(one.aspect), structural=one.structural)
     for span in saved.ranges:

@@ -28,6 +28,8 @@ class Change:
     # Prepares the rest of the same work, on the very version that this change makes: what it reserved is known there.
     # What is reported of the whole is what the last change says.
     then: "Prepare | None" = None
+    # The version of the lake at which files of it were written, if it was prepared from what had been done before.
+    since: int | None = None
 
 
 # Prepares a change of the given version, or finds that there is nothing to do. Called again, on a newer version, after

@@ -30,13 +30,19 @@ class Snapshot:
         *,
         staged: bool = False,
         published: Manifest | None = None,
+        since: int | None = None,
+        fence: int = 0,
     ) -> None:
         """`staged` says that the version is not published; `published` is then the one it was built on, if there is
-        one.
+        one. In a lake, `since` is the version of the lake that it was taken from: a clean-up that comes later may take
+        files for garbage that were written for a change of this snapshot. Of files from before version `fence` this may
+        have happened.
         """
         self.store = store
         self.manifest = manifest
         self.runtime = runtime
+        self.since = since
+        self.fence = fence
         self._staged = staged
         self._published = published
 

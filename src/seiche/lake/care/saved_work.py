@@ -65,7 +65,8 @@ def _work(path: str, saved: SavedTransaction) -> SavedWork:
                 written.append((location, Transaction(create_index=CreateIndex(new_indices=[index]))))
         snapshots += [(location, one) for step in edit.iceberg for one in _snapshots(step.updates)]
     until = _EPOCH + timedelta(milliseconds=min(saved.expires_at_millis, 1 << 53))
-    return SavedWork(saved.id, path, saved.base_version, until, tuple(written), tuple(snapshots))
+    base = min(saved.base_version, saved.oldest_version) if saved.HasField("oldest_version") else saved.base_version
+    return SavedWork(saved.id, path, base, until, tuple(written), tuple(snapshots))
 
 
 def _snapshots(updates: str) -> Iterator[str]:

@@ -34,6 +34,7 @@ __all__ = [
     "ViewRow",
     "decode",
     "encode",
+    "encode_table",
     "kind_of",
 ]
 
@@ -249,6 +250,15 @@ def encode(row: Row) -> bytes:
     return row.KIND + bytes([FORMAT]) + body
 
 
+def encode_table(row: "TableRow") -> bytes:
+    """The bytes of a table's row, which whoever commits to the table next needs not decode."""
+    value = encode(row)
+    if len(_encoded) >= _MOST_ENCODED:
+        _encoded.clear()
+    _encoded[value] = row
+    return value
+
+
 def kind_of(value: bytes) -> type[Row]:
     """What kind of row `value` is, without reading the rest of it; a reference to a file says what is in the file."""
     row = _KINDS.get(value[2:3] if value.startswith(REFERENCE) else value[:1])
@@ -259,6 +269,9 @@ def kind_of(value: bytes) -> type[Row]:
 
 def decode(value: bytes, expected: type[R]) -> R:
     """The row in `value`; `Corrupt` if it is another kind than `expected` or cannot be read by this release."""
+    known = _encoded.get(value)
+    if isinstance(known, expected):
+        return known
     return cast(R, _decoded(value, cast(Any, expected)))
 
 
@@ -281,7 +294,9 @@ def _message(part: Part) -> Any:
     message: Any = part.MESSAGE.FromString(part.origin)
     for name in _field_names(type(part)):
         value = getattr(part, name)
-        if isinstance(value, Part):
+        if type(value) in _PLAIN and name not in _ENUMS:
+            setattr(message, name, value)
+        elif isinstance(value, Part):
             getattr(message, name).CopyFrom(_message(value))
         elif value is None:
             message.ClearField(name)
@@ -340,4 +355,7 @@ def _unreadable(value: bytes, why: str) -> Corrupt:
 
 
 _FIELDS: Final[dict[type[Part], tuple[str, ...]]] = {}
+_PLAIN: Final = frozenset({bool, bytes, int, str})
+_MOST_ENCODED: Final = 1024
+_encoded: Final[dict[bytes, Row]] = {}
 _NESTED: Final[Mapping[str, type[Part]]] = {"manifest": Manifest, "iceberg": IcebergMetadata}

@@ -91,13 +91,14 @@ class Indexing:
         held = apart(held, snapshot)
         if not held:
             raise self._stale()
+        since = Portion.oldest((one.portion for one in held), snapshot)
         entries = [_without_changed(entry, made_of, snapshot.manifest) for entry, made_of in _joined(held, snapshot)]
         standing = BitMap.union(BitMap(), *(_standing(one, snapshot.manifest) for one in held))
         rows = sum(_live(one) for one in snapshot.manifest.fragments if one.id in standing)
         sizes = [file.size_bytes for entry in entries for file in entry.files]
         notes = {"name": self._plan.name, "segments": len(entries)}
         operation = CreateIndex(tuple(entries), before)
-        return Change(operation, rows=rows, files=len(sizes), bytes=sum(sizes), notes=notes)
+        return Change(operation, rows=rows, files=len(sizes), bytes=sum(sizes), notes=notes, since=since)
 
     def _build(self, snapshot: Snapshot) -> None:
         """One more segment for whatever the ones so far do not cover.

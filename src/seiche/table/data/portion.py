@@ -1,9 +1,10 @@
 """Some fragments of a version, as a value that can be sent to another process and worked on there."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from seiche.core.runtime import Runtime
+from seiche.errors import RetryableConflict
 from seiche.store.base import Store
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
@@ -27,6 +28,8 @@ class Portion:
     encoded: tuple[bytes, ...]
     # Whether the version has its manifest under its plain name, or had when this was made.
     published: bool = False
+    # The version of the lake that it was taken from, if it is that of a lake's table.
+    since: int | None = None
 
     @classmethod
     def of(cls, snapshot: Snapshot, fragments: Sequence[DataFragment]) -> "Portion":
@@ -38,7 +41,23 @@ class Portion:
             header.version = snapshot.published_version
         encoded = tuple(one.SerializeToString() for one in fragments)
         published = snapshot.published_version == snapshot.version
-        return cls(snapshot.version, header.SerializeToString(), encoded, published)
+        return cls(snapshot.version, header.SerializeToString(), encoded, published, snapshot.since)
+
+    @staticmethod
+    def oldest(portions: "Iterable[Portion]", snapshot: Snapshot) -> int | None:
+        """The oldest version of the lake that any of them was taken from: what was made of them is as old as that.
+
+        `RetryableConflict` if a clean-up has come since. It may come yet: then the commit is refused.
+        """
+        since = min((one.since for one in portions if one.since is not None), default=None)
+        if since is not None and since < snapshot.fence:
+            raise RetryableConflict(
+                f"the work began at version {since} of the lake; versions below {snapshot.fence} have since been given"
+                " up by an expiry or clean-up.",
+                remedy="Nothing was written. Plan and execute it again.",
+                read_version=since,
+            )
+        return since
 
     @property
     def fragments(self) -> tuple[DataFragment, ...]:
@@ -60,7 +79,7 @@ class Portion:
 
     def snapshot(self, store: Store, runtime: Runtime) -> Snapshot:
         """That version, of the table at `store`."""
-        return Snapshot(store, self.manifest, runtime, staged=True)
+        return Snapshot(store, self.manifest, runtime, staged=True, since=self.since)
 
     def is_in(self, manifest: Manifest) -> bool:
         """Whether a version has all these fragments, each of them exactly as it is here."""

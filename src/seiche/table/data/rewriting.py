@@ -7,6 +7,7 @@ from pyroaring import BitMap
 
 from seiche.errors import RetryableConflict
 from seiche.table.change import Change
+from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
 from seiche.table.data.remap import IndexMode, lead_on
 from seiche.table.data.rewrites import RewriteResult
@@ -36,6 +37,11 @@ class Rewriting:
         self._results = [one for one in results if one.changed]
         self._tries = 0
         self.left_out = 0
+
+    def forget(self) -> None:
+        """Do the work anew, unless it was done elsewhere."""
+        if self._work is not None:
+            self._results = []
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         self._tries += 1
@@ -87,6 +93,7 @@ class Rewriting:
             files=sum(len(one.files) for one in new) + led.files,
             bytes=sum(file.file_size_bytes for one in new for file in one.files),
             notes=notes,
+            since=Portion.oldest((one.portion for one in good), snapshot),
         )
 
     def _good(self, snapshot: Snapshot) -> list[RewriteResult]:

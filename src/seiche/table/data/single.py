@@ -1,7 +1,8 @@
-"""The quick way to write a few rows: one data file, written directly.
+"""The quick way to write a few rows: one data file, encoded natively in memory and written by the store.
 
 The native writer for whole datasets opens one first and prepares for any number of files; for ten rows that costs three
-times as much as the file itself.
+times as much as the file itself. And its way to a local disk leads through other threads and a temporary file, which
+takes seven times as long as to encode the rows.
 """
 
 import pyarrow as pa
@@ -15,7 +16,8 @@ from seiche.table.format.manifest_pb2 import Manifest as Header
 __all__ = ["fits", "write_single"]
 
 _MOST_BYTES = 1 << 20
-_VERSION = "2.2"
+_MAJOR, _MINOR = 2, 2
+_VERSION = f"{_MAJOR}.{_MINOR}"
 
 
 def fits(store: Store, header: Header, schema: pa.Schema, batch: pa.RecordBatch) -> bool:
@@ -31,22 +33,28 @@ def fits(store: Store, header: Header, schema: pa.Schema, batch: pa.RecordBatch)
 
 def write_single(store: Store, field_ids: list[int], batch: pa.RecordBatch, runtime: Runtime) -> DataFragment:
     """Write the rows into one new file; the fragment names it under the table's field ids."""
+    data = _encoded(batch)
     name = f"{runtime.uuid().hex}.lance"
-    path = f"data/{name}"
-    # A writer without a session sets up its access to the storage anew, which takes a third of the whole.
-    writer = LanceFileSession(store.native_uri()).open_writer(path, version=_VERSION)
-    writer.write_batch(batch)
-    writer.close()
-    major, minor = _VERSION.split(".")
+    # Whoever names the file flushes it first: several are then waited for at once.
+    store.put_if_absent(f"data/{name}", data, durable=False)
     file = DataFile(
         path=name,
         fields=field_ids,
         column_indices=range(len(field_ids)),
-        file_major_version=int(major),
-        file_minor_version=int(minor),
-        file_size_bytes=store.head(path).size,
+        file_major_version=_MAJOR,
+        file_minor_version=_MINOR,
+        file_size_bytes=len(data),
     )
     return DataFragment(files=[file], physical_rows=batch.num_rows)
+
+
+def _encoded(batch: pa.RecordBatch) -> bytes:
+    """The bytes of a data file. Every session has a memory of its own, which goes with it."""
+    session = LanceFileSession("memory://")
+    writer = session.open_writer("file", version=_VERSION)
+    writer.write_batch(batch)
+    writer.close()
+    return session.read_range("file", 0, writer.size_bytes or 0)
 
 
 def _plain(field: pa.Field) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import InvalidInput, Unavailable
+from seiche.errors import CommitUnknown, InvalidInput, Unavailable
 from seiche.store.base import Store
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
@@ -100,7 +100,8 @@ def write_rows(
 def _written_directly(store: Store, ids: list[int], batch: pa.RecordBatch, runtime: Runtime) -> DataFragment:
     try:
         return write_single(store, ids, batch, runtime)
-    except (OSError, ValueError) as error:
+    except (CommitUnknown, OSError, ValueError) as error:
+        # Whether the file is there or not: nothing names it, so nothing is undecided.
         raise _unwritten(store, error) from error
 
 

@@ -1,0 +1,92 @@
+"""Work that was done before a clean-up and is handed in after it: its files may be gone, so it is refused (rule 1)."""
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+import seiche
+from seiche import Lake, RetryableConflict
+from seiche.lake import saved
+from seiche.lake.care.saved_work import saved_work
+from seiche.lake.commit import Answer, Committer
+from seiche.lake.intent import Intent
+from tests.unit.lake.conftest import ids, rows
+
+
+def cleaned_up(lake: Lake) -> int:
+    """A clean-up by another process, of everything that nothing needs; returns how many files it took."""
+    return len(seiche.open(lake.store).gc(dry_run=False, grace=0).moved)
+
+
+def compaction(lake: Lake) -> Callable[[], object]:
+    """Results of a compaction by another process, and how they are committed."""
+    steps = seiche.open(lake.store).table("shop.a").compaction()
+    results = pickle.dumps([steps.execute(pickle.loads(pickle.dumps(task))) for task in steps.plan()])
+    return lambda: lake.table("shop.a").compaction().commit(pickle.loads(results))
+
+
+def index(lake: Lake) -> Callable[[], object]:
+    """Segments of an index by another process, and how they are committed."""
+    steps = seiche.open(lake.store).table("shop.a").index_build("id")
+    segments = pickle.dumps([steps.execute(pickle.loads(pickle.dumps(task))) for task in steps.plan(2)])
+    return lambda: lake.table("shop.a").index_build("id").commit(pickle.loads(segments))
+
+
+@pytest.mark.parametrize("work", [compaction, index])
+def test_work_from_elsewhere_is_as_old_as_its_plan(lake: Lake, work: Callable[[Lake], Callable[[], object]]) -> None:
+    table = lake.table("shop.a")
+    for number in range(2):
+        table.append(rows(number))
+    commit = work(lake)
+    assert cleaned_up(lake)
+    before = table.version
+    with pytest.raises(RetryableConflict, match="given up by an expiry or clean-up"):
+        commit()
+    assert table.version == before
+    assert lake.fsck(deep=True).problems == ()
+    work(lake)()  # planned anew, it is committed
+    assert table.version > before
+    assert ids(lake, "shop.a") == [0, 1]
+
+
+def test_a_compaction_that_meets_a_clean_up_does_its_work_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lake.table("shop.a")
+    for number in range(2):
+        table.append(rows(number))
+    commit = Committer.commit
+
+    def cleaned(self: Committer, intent: Intent) -> Answer:
+        monkeypatch.setattr(Committer, "commit", commit)
+        assert cleaned_up(lake)
+        return commit(self, intent)
+
+    monkeypatch.setattr(Committer, "commit", cleaned)
+    assert table.compact().attempts == 2
+    assert ids(lake, "shop.a") == [0, 1]
+    assert lake.fsck(deep=True).problems == ()
+
+
+def test_a_saved_transaction_stays_as_old_as_what_is_in_it(lake: Lake) -> None:
+    """Also one that is sent to the service: there it is made again of what the statements saw, not of what is older."""
+    table = lake.table("shop.a")
+    for number in range(2):
+        table.append(rows(number))
+    steps = table.compaction()
+    results = [steps.execute(task) for task in steps.plan()]
+    then = lake.version
+    lake.table("shop.b").append(rows(5))
+    tx = lake.transaction()
+    tx.table("shop.a").compaction().commit(results)
+    tx.save()
+    intent = tx.intent()
+    assert intent is not None
+    sent = saved.encode(intent, 0)
+    assert (sent.base_version, sent.oldest_version) == (then + 1, then)
+    resumed = seiche.open(lake.store).resume(tx.id)
+    assert (resumed.base, resumed.oldest) == (then + 1, then)
+    assert [work.base for work in saved_work(lake.store)] == [then]
+    lake.store.delete(saved.saved_path(tx.id))  # otherwise the clean-up waits for it
+    cleaned_up(lake)
+    with pytest.raises(RetryableConflict, match="given up"):
+        resumed.commit()
