@@ -15,6 +15,7 @@ import pytest
 from seiche.errors import AlreadyExists, NotFound
 from seiche.table.versions.external import ManifestRecord, ManifestStore
 from tests.manifest_stores import KINDS, SHARED_KINDS, address, opened
+from tests.processes import CONTEXT
 
 
 @pytest.fixture(params=KINDS)
@@ -207,9 +208,8 @@ def test_of_many_threads_one_wins(store: ManifestStore, where: str, table: str, 
 def test_of_many_processes_one_wins(kind: str, request: pytest.FixtureRequest, tmp_path: Path, table: str) -> None:
     where = address(kind, request, tmp_path)
     processes, rounds = 3, 15
-    context = multiprocessing.get_context("spawn")
-    barrier, answers = context.Barrier(processes), context.Queue()
-    racers = [context.Process(target=race, args=(where, table, rounds, barrier, answers)) for _ in range(processes)]
+    barrier, answers = CONTEXT.Barrier(processes), CONTEXT.Queue()
+    racers = [CONTEXT.Process(target=race, args=(where, table, rounds, barrier, answers)) for _ in range(processes)]
     for racer in racers:
         racer.start()
     winners = dict(entry for _ in racers for entry in answers.get(timeout=120))

@@ -1,6 +1,5 @@
 """Processes that race for versions on a store which lets everybody win: the manifest store has the say."""
 
-import multiprocessing
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -21,6 +20,7 @@ from seiche.table.versions.base import Versions
 from seiche.table.versions.external import external_versions
 from seiche.table.versions.stored import PutVersions
 from tests.manifest_stores import SHARED_KINDS, address
+from tests.processes import CONTEXT
 
 PROCESSES, COMMITS = 3, 5
 
@@ -62,10 +62,9 @@ def commit(folder: Path, where: str, name: str, barrier: Any, answers: "Queue[li
 def race(folder: Path, where: str) -> tuple[list[int], Table]:
     """The versions that processes say they have made, and the table they leave."""
     lance.write_dataset(pa.table({"row": [1]}), str(folder))
-    context = multiprocessing.get_context("spawn")
-    barrier, answers = context.Barrier(PROCESSES), context.Queue()
+    barrier, answers = CONTEXT.Barrier(PROCESSES), CONTEXT.Queue()
     racers = [
-        context.Process(target=commit, args=(folder, where, f"p{one}", barrier, answers)) for one in range(PROCESSES)
+        CONTEXT.Process(target=commit, args=(folder, where, f"p{one}", barrier, answers)) for one in range(PROCESSES)
     ]
     for racer in racers:
         racer.start()

@@ -1,6 +1,5 @@
 """Money moves between tables, by many processes, some of which are killed: the total is right at every version."""
 
-import multiprocessing
 import os
 import random
 import signal
@@ -16,13 +15,13 @@ import pytest
 import seiche
 from seiche import Lake
 from seiche.lake.transaction import Transaction
+from tests.processes import CONTEXT
 from tests.servers import S3Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.int64())])
 TABLES = ("bank.a", "bank.b", "bank.c", "bank.d")
 ACCOUNTS = 25
 TOTAL = len(TABLES) * ACCOUNTS * 100
-CONTEXT = multiprocessing.get_context("spawn")
 
 
 def opening(uri: str, options: dict[str, Any]) -> Lake:

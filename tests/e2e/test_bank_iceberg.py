@@ -1,6 +1,5 @@
 """Money moves between Lance and Iceberg tables, by processes some of which are killed: the total is always right."""
 
-import multiprocessing
 import os
 import random
 import signal
@@ -16,6 +15,7 @@ import pytest
 import seiche
 from seiche import Lake
 from seiche.lake.transaction import Transaction
+from tests.processes import CONTEXT
 
 SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.int64())])
 LANCE = ("bank.a", "bank.b")
@@ -23,7 +23,6 @@ ICEBERG = ("bank.c", "bank.d")
 TABLES = (*LANCE, *ICEBERG)
 ACCOUNTS = 10
 TOTAL = len(TABLES) * ACCOUNTS * 100
-CONTEXT = multiprocessing.get_context("spawn")
 
 
 def opening(uri: str) -> Lake:

@@ -1,6 +1,5 @@
 """Fragments are rewritten and indices built while rows come, change and go: nothing is lost, nothing comes back."""
 
-import multiprocessing
 import random
 import time
 from collections.abc import Callable
@@ -14,9 +13,9 @@ import pytest
 from seiche import ConflictError, RetryableConflict
 from seiche.store import open_store
 from seiche.table.table import Table
+from tests.processes import CONTEXT
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("word", pa.string())])
-CONTEXT = multiprocessing.get_context("spawn")
 WRITERS = 2
 LIMIT_SECONDS = 300
 LONG: dict[str, Any] = {"attempts": 1000, "timeout": 120}

@@ -1,6 +1,5 @@
 """Several processes change the same rows at the same time: no key twice, no increment lost."""
 
-import multiprocessing
 import random
 import time
 from collections import Counter
@@ -14,6 +13,7 @@ import pytest
 
 from seiche.store.local import LocalStore
 from seiche.table.table import Table
+from tests.processes import CONTEXT
 
 PROCESSES = 8
 SCHEMA = pa.schema([("id", pa.int64()), ("writer", pa.int64()), ("n", pa.int64())])
@@ -61,10 +61,9 @@ def work(path: str, what: Work, writer: int, turns: int, seconds: float, start: 
 
 def run(path: Path, what: Work, turns: int, seconds: float) -> tuple[int, int]:
     """Let all processes do it at the same time; how often they did, and the sum of what they say."""
-    context = multiprocessing.get_context("spawn")
-    start, results = context.Barrier(PROCESSES), context.Queue()
+    start, results = CONTEXT.Barrier(PROCESSES), CONTEXT.Queue()
     processes = [
-        context.Process(target=work, args=(str(path), what, writer, turns, seconds, start, results))
+        CONTEXT.Process(target=work, args=(str(path), what, writer, turns, seconds, start, results))
         for writer in range(PROCESSES)
     ]
     for process in processes:

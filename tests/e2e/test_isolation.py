@@ -5,7 +5,6 @@ other, before their commits or in the middle of their statements, so that they o
 same clients with a part of the commit broken show that the checker would have noticed.
 """
 
-import multiprocessing
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,11 +24,11 @@ from seiche.lake.transaction import Transaction
 from seiche.lake.tree.swap import Won
 from seiche.lake.tree.transactions import Isolation
 from seiche.testing.histories import Anomaly, Appended, Read, Txn, check
+from tests.processes import CONTEXT
 
 SCHEMA = pa.schema([("value", pa.int64())])
 TABLES = ("lists.a", "lists.b", "lists.c")
 CLIENTS = 4
-CONTEXT = multiprocessing.get_context("spawn")
 DISK: dict[str, Any] = {"durability": "os"}
 
 Fault: TypeAlias = Literal["", "forgets what it read", "replaces roots", "moves on between statements"]

@@ -4,7 +4,6 @@ Four processes with four threads each, every one with a handle of its own. They 
 or both in one transaction; with the turns that local disk can arrange, and without, as on object storage.
 """
 
-import multiprocessing
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,11 +20,11 @@ import seiche
 from seiche import ConflictError, Lake
 from seiche.core.retry import Patience
 from seiche.store.local import LocalStore
+from tests.processes import CONTEXT
 
 SCHEMA = pa.schema([("writer", pa.int64()), ("number", pa.int64())])
 PROCESSES, THREADS = 4, 4
 WRITERS = range(PROCESSES * THREADS)
-CONTEXT = multiprocessing.get_context("spawn")
 SHARED = "crowd.all"
 DISK: dict[str, Any] = {"durability": "os"}
 

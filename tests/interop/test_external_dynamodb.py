@@ -1,6 +1,5 @@
 """One table, its versions decided in DynamoDB, written by pylance and by us in turn, at once, and over crashes."""
 
-import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from tests import servers
 from tests.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.external_history import begin, history
 from tests.manifest_stores import DYNAMODB_TABLE, dynamodb
+from tests.processes import CONTEXT
 
 SCHEMA = pa.schema([("row", pa.int64())])
 
@@ -199,7 +199,7 @@ def test_we_finish_what_pylance_left(
     proxy.hold = hold
     through = servers.S3Server("proxy", f"http://127.0.0.1:{proxy.port}", shared.server.bucket)
     doomed = Shared(through, shared.key, shared.records)
-    writer = multiprocessing.get_context("spawn").Process(target=doomed.native_append, args=(2,))
+    writer = CONTEXT.Process(target=doomed.native_append, args=(2,))
     writer.start()
     assert proxy.held.wait(60)
     writer.kill()

@@ -1,6 +1,5 @@
 """Processes that commit to one table of a lake through pylance at once: nothing is lost, nothing is done twice."""
 
-import multiprocessing
 from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -14,11 +13,11 @@ import seiche
 from seiche import Lake
 from seiche.store import open_store
 from seiche.table.versions.naming import parse
+from tests.processes import CONTEXT
 from tests.servers import S3Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 TABLE = ["shop", "t"]
-CONTEXT = multiprocessing.get_context("spawn")
 
 
 def rows(*ids: int) -> pa.Table:

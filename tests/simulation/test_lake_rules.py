@@ -1,31 +1,90 @@
 """The rules of the protocol, one by one: each holds, and each is missed when it is switched off.
 
-Rules whose failure needs real rows, plain Lance writers or two tables' worth of data are in tests/unit/lake; what an
-expiry, a rollback or a lease promises is tested where those are.
+`RULES` has all of them. Those that speak of rows are in `test_lake_rules_rows`; what expiries and leases do under every
+schedule is with the model of those.
 """
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from seiche import AlreadyExists, Lake, NotFound, RetryableConflict
+from seiche import AlreadyExists, Corrupt, IncompatibleConflict, Lake, NotFound, RetryableConflict
+from seiche.core.runtime import Runtime
 from seiche.lake import commit as commit_module
+from seiche.lake import creating as creating_module
 from seiche.lake import edits as edits_module
+from seiche.lake.care import expiry as expiry_module
 from seiche.lake.commit import Committer
 from seiche.lake.intent import Intent
 from seiche.lake.lake import open_lake
 from seiche.lake.publish import Publisher
+from seiche.lake.rollback import Rollback
+from seiche.lake.states import States
+from seiche.lake.tree import latest as latest_module
 from seiche.lake.tree import swap
 from seiche.lake.tree.latest import read_root
 from seiche.lake.tree.names import HINT
 from seiche.lake.tree.swap import Lost, Won
+from seiche.table.operations import ReserveFragments
+from seiche.table.pending import Pending
+from seiche.table.transaction import Transaction
 from seiche.table.versions.naming import Naming
 from seiche.testing import DictStore, SimulatedStore, Stopped
 from seiche.testing.wrapping import Call
 from tests.simulation.lake_model import TABLES, append, contents, opened, prepared, published
 
 A, B, C = TABLES
+
+ROWS, CARE, TAGS = "test_lake_rules_rows.py", "test_lake_care.py", "../unit/lake/test_tags.py"
+
+# For each rule the tests in which it holds and in which it is switched off; in this file if nothing else is said.
+RULES = {
+    1: ["test_rule_1_a_writer_from_before_the_fence_aborts_when_it_meets_it"],
+    2: ["test_rule_2_a_negative_answer_is_decided_by_a_root"],
+    3: ["test_rule_3_one_id_is_applied_once_however_many_replicas_try"],
+    4: [
+        "test_rule_4_a_missing_version_is_an_error_and_is_not_skipped",
+        "test_rule_4_names_and_numbers_are_never_used_again",
+        f"{CARE}::test_without_the_versions_between_a_table_has_gaps",
+    ],
+    5: ["test_rule_5_absent_is_not_no"],
+    6: [f"{ROWS}::test_rule_6_plain_writers_are_fenced_out"],
+    7: ["test_rule_7_a_version_is_published_before_the_next_is_decided"],
+    8: [f"{ROWS}::test_rule_8_statements_of_one_transaction_rebase_as_a_chain"],
+    9: [f"{ROWS}::test_rule_9_compatible_does_not_mean_applied_blindly"],
+    10: [f"{ROWS}::test_rule_10_predicates_are_reads"],
+    11: ["test_rule_11_members_of_a_group_are_checked_against_those_before_them"],
+    12: [
+        "test_rule_12_a_rollback_states_what_it_saw",
+        f"{TAGS}::test_a_version_that_expires_meanwhile_is_not_tagged",
+    ],
+    13: [
+        "test_rule_13_who_reads_an_old_version_holds_a_lease",
+        f"{CARE}::test_without_the_rules_of_leases_a_reader_is_robbed",
+    ],
+    14: ["test_rule_14_no_hint_can_mislead", "test_rule_14_a_hint_that_is_trusted_misleads"],
+}
+
+
+def named(rule: int) -> Iterator[ast.FunctionDef]:
+    """The tests of a rule, as they stand in their files."""
+    for test in RULES[rule]:
+        file, _, name = test.rpartition("::")
+        tree = ast.parse((Path(__file__).parent / (file or Path(__file__).name)).read_text())
+        yield next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == name)
+
+
+@pytest.mark.parametrize("rule", range(1, 15))
+def test_every_rule_has_a_test_that_switches_it_off(rule: int) -> None:
+    switching = [one.name for one in named(rule) if "monkeypatch" in {argument.arg for argument in one.args.args}]
+    assert switching
+    assert set(RULES) == set(range(1, 15))
 
 
 @pytest.fixture
@@ -110,7 +169,8 @@ def test_rule_3_one_id_is_applied_once_however_many_replicas_try(monkeypatch: py
         two_replicas(prepared(), "same")
 
 
-def test_rule_4_a_missing_version_is_an_error_and_is_not_skipped(store: DictStore) -> None:
+def commit_over_a_gap(store: DictStore) -> Lake:
+    """A slow writer, two commits of others meanwhile, and of the first of these the manifest is gone."""
     lake = opened(store)
     slow = intent(lake, "slow", A)
     for mark in ("one", "two"):
@@ -118,18 +178,49 @@ def test_rule_4_a_missing_version_is_an_error_and_is_not_skipped(store: DictStor
     location = lake.state().table(("bank", "a")).location
     missing = [info.path for info in store.list(f"{location}/_versions")][-2]
     store.delete(missing)
-    with pytest.raises(Exception, match="missing although a later one exists"):
-        lake._committer.commit(slow)
-    assert contents(lake)[A] == ["one", "two"]
+    lake._committer.commit(slow)
+    return lake
 
 
-def test_rule_4_names_and_numbers_are_never_used_again(store: DictStore) -> None:
+def test_rule_4_a_missing_version_is_an_error_and_is_not_skipped(
+    store: DictStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Corrupt, match="missing although a later one exists"):
+        commit_over_a_gap(store)
+    assert contents(opened(store, seed=7))[A] == ["one", "two"]
+    real = Pending._message
+
+    def skipping(pending: Pending, version: int, built_upon: int) -> Any:
+        try:
+            return real(pending, version, built_upon)
+        except Corrupt:
+            return Transaction(version - 1, str(UUID(int=version)), ReserveFragments(0)).to_proto()
+
+    monkeypatch.setattr(Pending, "_message", skipping)
+    lake = commit_over_a_gap(prepared(seed=8))
+    assert contents(lake)[A][-1] == "slow", "without the rule it commits over something that nobody has looked at"
+
+
+def recreated(store: DictStore) -> Lake:
     lake = opened(store)
-    before = lake.state().table(("bank", "a"))
+    lake.run(lambda tx: tx.table(A).apply(append("old")))
     lake.drop_table(A)
     lake.create_table(A, lake_schema())
+    lake.run(lambda tx: tx.table(A).apply(append("new")))
+    return lake
+
+
+def test_rule_4_names_and_numbers_are_never_used_again(store: DictStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = opened(store).state().table(("bank", "a"))
+    lake = recreated(store)
     after = lake.state().table(("bank", "a"))
-    assert (before.id, before.location) != (after.id, after.location)
+    assert before.id != after.id
+    assert before.location != after.location
+    assert contents(lake)[A] == ["new"]
+    assert contents(lake, lake.version - 3)[A] == ["old"]
+    monkeypatch.setattr(creating_module, "location", lambda name, table_id: "tables/" + "/".join(name))
+    with pytest.raises(Corrupt, match="somebody who does not know the lake"):
+        recreated(prepared(seed=5))
 
 
 def lake_schema() -> Any:
@@ -266,6 +357,57 @@ def test_rule_14_no_hint_can_mislead(store: DictStore, hint: bytes | None) -> No
     assert again.version == lake.version
     again.run(lambda tx: tx.table(A).apply(append("next")))
     assert contents(opened(store, seed=6))[A] == ["mine", "next"]
+
+
+def test_rule_14_a_hint_that_is_trusted_misleads(store: DictStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = opened(store)
+    lake.run(lambda tx: tx.table(A).apply(append("mine")))
+    store.put(HINT, b"2")
+    monkeypatch.setattr(latest_module, "_exists", lambda store, version: False)
+    monkeypatch.setattr(States, "_exists", lambda *_: False)
+    assert opened(store, seed=5).version == 2, "without the rule a reader is given what was true long ago"
+
+
+def rolled_back(store: DictStore) -> Lake:
+    """An operator looks, somebody else commits, and the operator undoes what it has seen."""
+    lake, other = opened(store), opened(store, seed=2)
+    before = lake.version
+    lake.run(lambda tx: tx.table(A).apply(append("unwanted")))
+    seen = lake.version
+    other.run(lambda tx: tx.table(B).apply(append("unseen")))
+    lake.rollback(to=before, expected_version=seen)
+    return lake
+
+
+def test_rule_12_a_rollback_states_what_it_saw(store: DictStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(IncompatibleConflict, match="as was expected"):
+        rolled_back(store)
+    assert contents(opened(store, seed=3))[B] == ["unseen"]
+    real = Rollback.plan
+    monkeypatch.setattr(
+        Rollback, "plan", lambda self, *arguments: real(replace(self, expected_version=None), *arguments)
+    )
+    assert contents(rolled_back(prepared(seed=4)))[B] == [], "without the rule it undoes what nobody has looked at"
+
+
+def read_while_it_expires(store: DictStore) -> list[str]:
+    """What a reader of an old version finds when that was given up and cleared away behind its back."""
+    lake = opened(store)
+    lake.run(lambda tx: tx.table(A).apply(append("old")))
+    old = lake.version
+    lake.run(lambda tx: tx.table(A).apply(append("newer")))
+    with open_lake(store, version=old, lease=timedelta(hours=1), runtime=Runtime.seeded(3)) as reader:
+        operator = opened(store, seed=4)
+        operator.expire(older_than=0, keep=1)
+        operator.gc(dry_run=False, grace=0, window=0)
+        return contents(reader, old)[A]
+
+
+def test_rule_13_who_reads_an_old_version_holds_a_lease(store: DictStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_while_it_expires(store) == ["old"]
+    monkeypatch.setattr(expiry_module, "leases", lambda store: [])
+    with pytest.raises(NotFound, match="expired"):
+        read_while_it_expires(prepared(seed=5))
 
 
 def test_publishing_twice_is_publishing_once(store: DictStore) -> None:

@@ -1,6 +1,5 @@
 """Compaction: the same rows in fewer fragments, whatever others do meanwhile."""
 
-import multiprocessing
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -12,6 +11,7 @@ import pytest
 from seiche import InvalidInput, RetryableConflict
 from seiche.table.data.rewrites import RewriteResult, RewriteTask
 from seiche.table.table import Table
+from tests.processes import CONTEXT
 from tests.row_table import some_rows
 from tests.verb_table import by_id, files, ids, meddle_before_commit, native, operations, verb_table, writes_only
 
@@ -141,8 +141,7 @@ def test_tasks_are_executed_by_other_processes(tmp_path: Path, stable: bool) -> 
     tasks = plan.plan()
     assert [task.rows for task in tasks] == [15, 15, 15]
     assert "fragments 0, 1 of version" in repr(tasks[0])
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, mp_context=context) as pool:
+    with ProcessPoolExecutor(2, mp_context=CONTEXT) as pool:
         results = list(pool.map(execute_elsewhere, [str(tmp_path / "t")] * 3, tasks))
     assert table.version == before
     done = plan.commit(pickle.loads(pickle.dumps(results)))

@@ -1,6 +1,5 @@
 """Indices: built, dropped, optimised, and led on when rows move. What they answer is what a full scan gives, always."""
 
-import multiprocessing
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +22,7 @@ from tests.index_checks import (
     indexed_table,
     unindexed_rows,
 )
+from tests.processes import CONTEXT
 from tests.verb_table import files, ids, meddle_before_commit, native, operations, writes_only
 
 EACH_KIND = pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
@@ -218,7 +218,7 @@ def test_several_workers_make_one_index(tmp_path: Path, name: str) -> None:
     build = table.index_build(kind.column, kind.name, name="ix", **kind.options)
     tasks = pickle.loads(pickle.dumps(build.plan(2)))
     assert sorted(one for task in tasks for one in task.portion.ids) == [0, 1, 2, 3]
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(2, mp_context=CONTEXT) as pool:
         segments = list(pool.map(build_elsewhere, [str(tmp_path / "t")] * 2, tasks))
     assert table.manifest.indices == ()
     table.append(indexed_rows(1000, 1010))

@@ -83,12 +83,12 @@ def check_same_meaning(ids: Iterable[int], then: Schema, now: Schema, *, values:
         while old is not None and new is not None:
             if (old.name, old.logical_type, old.parent_id) != (new.name, new.logical_type, new.parent_id):
                 raise RetryableConflict(
-                    f"field {one} was {_described(old)} when the data was written, and is {_described(new)} now",
+                    f"field {one} was {_described(old)} when the data was written, and is {_described(new)} now.",
                     fields=[one],
                 )
             if values and old.nullable and not new.nullable:
                 raise RetryableConflict(
-                    f"field {one}, {_described(new)}, must not be null any more, and the data may have nulls in it",
+                    f"field {one}, {_described(new)}, must not be null any more, and the data may have nulls in it.",
                     fields=[one],
                 )
             old, new = before.get(old.parent_id), after.get(new.parent_id)
@@ -121,7 +121,7 @@ def _lacking(missing: Sequence[Field], then: Schema, *, changed: bool) -> Invali
     mandatory_before = {field.id for field in then if not field.nullable}
     if changed and not mandatory_before.issuperset(ids):
         return RetryableConflict(
-            f"the table has got columns that must not be null, and new data lacks {names}", fields=ids
+            f"the table has got columns that must not be null, and new data lacks {names}.", fields=ids
         )
     return InvalidInput(f"new data lacks columns that must not be null: {names}", fields=ids)
 
