@@ -34,12 +34,15 @@ class Cluster:
         log = self._start("master", f"{_DEPLOY}.master.Master", *options)
         return "spark://" + _line(log, "Starting Spark master at spark://").rpartition("spark://")[2].strip()
 
-    def start_worker(self, master: str, number: int, memory: str) -> None:
-        """Start a worker with one core, and wait until the master knows it."""
-        place = str(self.folder / f"work{number}")
-        options = ("-c", "1", "-m", memory, "--host", "127.0.0.1", "--webui-port", "0", "-d", place)
-        log = self._start(f"worker{number}", f"{_DEPLOY}.worker.Worker", *options, master)
-        _line(log, "Successfully registered with master")
+    def start_workers(self, master: str, count: int, memory: str) -> None:
+        """Start workers with one core each, and wait until the master knows them all."""
+        logs = []
+        for number in range(1, count + 1):
+            place = str(self.folder / f"work{number}")
+            options = ("-c", "1", "-m", memory, "--host", "127.0.0.1", "--webui-port", "0", "-d", place)
+            logs.append(self._start(f"worker{number}", f"{_DEPLOY}.worker.Worker", *options, master))
+        for log in logs:
+            _line(log, "Successfully registered with master")
 
     def stop(self) -> None:
         """End everything."""
@@ -68,8 +71,7 @@ def cluster(folder: Path, workers: int = 2, memory: str = "700m") -> Iterator[st
     made = Cluster(folder)
     try:
         address = made.start_master()
-        for number in range(1, workers + 1):
-            made.start_worker(address, number, memory)
+        made.start_workers(address, workers, memory)
         yield address
     finally:
         made.stop()

@@ -102,7 +102,7 @@ class Story:
             print_line(f"  {check.name}: {check.found}, expected {check.expected}", style="red")
             for row in check.rows:
                 print_line(f"    {row_text(row)}")
-        print_line(f"The lake is still at version {self._lake.version}.")
+        print_line(f"All tables are as they were; version {self._lake.version} only notes that the run was rejected.")
         self._state(self._lake)
 
     def _meanwhile(self) -> None:

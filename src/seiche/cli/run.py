@@ -102,7 +102,7 @@ def runs(
     pipeline: Annotated[str | None, typer.Option(help="Only those of this pipeline.")] = None,
     json: AsJson = False,
 ) -> None:
-    """The runs of pipelines that were published, the newest first; `seiche runs show ID` explains one.
+    """The runs of pipelines, the newest first: what they published, or why they did not; `show ID` explains one.
 
     seiche runs --lake lake
     """
@@ -116,7 +116,13 @@ def runs(
         print_json([asdict(one) for one in found])
         return
     columns = ("run", "pipeline", "status", "started", "seconds", "tables", "rows")
+    if not found:
+        print_line("No run is kept here.")
+        return
     print_table(columns, [_line(one) for one in found], styles=_STYLES)
+    for one in found:
+        if one.message:
+            print_line(f"  {one.run_id}: {one.message}", style="red")
 
 
 @app.command()
@@ -134,7 +140,7 @@ def show(
     found = [one for one in kept(opened) if one.run_id == run_id]
     if not found:
         raise NotFound(f"there is no run {run_id} in {opened.uri}", remedy="`seiche runs` shows those that are kept.")
-    version = opened.status(found[0].transaction_id).version
+    version = opened.status(found[0].transaction_id).version if found[0].status == "published" else None
     made = lineage(opened, found[0])
     if json:
         print_json({**asdict(found[0]), "version": version, "lineage": [asdict(one) for one in made]})
@@ -247,8 +253,14 @@ def _line(one: "RunRecord") -> tuple[object, ...]:
 def _explain(one: "RunRecord", version: int | None, lineage: "list[Made]") -> None:
     made = "" if version is None else f" as version {version} of the lake"
     print_line(f"{one.pipeline}, run {one.run_id}: {one.status}{made}, from version {one.read_version}", style="bold")
+    if one.status == "failed":
+        print_line(one.message, style="red")
+        return
     _show_steps(one)
     _show_checks(one.checks)
+    if not lineage:
+        print_line("Nothing was published." if one.status == "rejected" else "That version is not kept any more.")
+        return
     print_line()
     print_table(
         ("made", "from"),

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 from pyspark.sql.types import StructType
 
 from seiche.core.runtime import SYSTEM
@@ -114,11 +115,14 @@ class History:
 
     def everything(self, version: int, columns: pa.Schema) -> list[ChangeScan]:
         """The tasks that read all rows of a version, as rows that were inserted."""
+        return self.scans(version, "insert", Rows(self.live(version)), columns)
+
+    def live(self, version: int) -> dict[int, BitMap]:
+        """By fragment, the rows that a version has."""
         from seiche.table.data.removal import live_rows
 
         snapshot = Snapshot(self._versions.store, self._manifest(version), SYSTEM, staged=True)
-        every = {one.id: live_rows(snapshot, one) for one in snapshot.manifest.fragments}
-        return self.scans(version, "insert", Rows(every), columns)
+        return {one.id: live_rows(snapshot, one) for one in snapshot.manifest.fragments}
 
     def _manifest(self, version: int) -> Manifest:
         if version not in self._manifests:

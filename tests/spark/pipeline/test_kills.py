@@ -1,4 +1,4 @@
-"""Pipelines whose driver is killed at some moment: readers see complete publishes only, and every row counts once."""
+"""Drivers and executors that are killed at some moment: readers see complete publishes only, every row counts once."""
 
 import os
 import random
@@ -6,16 +6,24 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 import pytest
 
 import seiche
-from seiche.errors import NotFound
+from examples.cluster.cluster import Cluster
+from seiche.errors import NotFound, SeicheError
+from seiche.spark.pipeline.run import run
+from seiche.spark.pipeline.yaml_file import load
 
-COMMAND = Path(sys.executable).parent / "seiche"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COMMAND = str(Path(sys.executable).parent / "seiche")
 PIPELINE = """\
 lake: lake
 sources:
@@ -31,20 +39,53 @@ checks:
 MOMENTS = ("shop.orders: running", "shop.orders: ", "shop.counts: running", "shop.counts: ", "checking", "passed")
 
 
+class Shop:
+    """A folder with the pipeline, the files that come in, and everything that must be in the table at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows: list[int] = []
+        (folder / "shop.yaml").write_text(PIPELINE)
+        (folder / "in").mkdir()
+
+    def deliver(self) -> None:
+        """A new file."""
+        new = range(len(self.rows), len(self.rows) + 100)
+        text = "".join(f"{one},customer-{one % 7}\n" for one in new)
+        (self.folder / "in" / f"{len(self.rows):06}.csv").write_text(text)
+        self.rows += new
+
+    @property
+    def lake(self) -> seiche.Lake:
+        return seiche.open(str(self.folder / "lake"))
+
+    def start(self, *options: str) -> "subprocess.Popen[str]":
+        """The pipeline in a process group of its own."""
+        command = [COMMAND, "run", "shop.yaml", *options]
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+
 class Reader(Thread):
     """Looks at all tables of the newest version, again and again, and notes what does not fit together."""
 
-    def __init__(self, lake: Path) -> None:
+    def __init__(self, shop: Shop) -> None:
         super().__init__(daemon=True)
-        self._lake = lake
+        self._shop = shop
         self.stop = Event()
         self.looks = 0
         self.wrong: list[str] = []
 
     def run(self) -> None:
-        while not self.stop.wait(0.05):
+        while not self.stop.wait(0.1):
             try:
-                lake = seiche.open(str(self._lake))
+                lake = self._shop.lake
                 pinned = seiche.open(lake.store, version=lake.version)
                 orders = Counter(pinned.table("shop.orders").to_arrow()["customer"].to_pylist())
                 counts = {row["customer"]: row["orders"] for row in pinned.table("shop.counts").to_arrow().to_pylist()}
@@ -56,49 +97,129 @@ class Reader(Thread):
                 self.wrong.append(f"version {pinned.version}: {orders}, {counts}, {latest}")
 
 
-def killed(folder: Path, moment: str, wait: float) -> bool:
-    """Run the pipeline in a process group of its own and kill all of it; whether there was anything to kill."""
-    process = subprocess.Popen(
-        [COMMAND, "run", "shop.yaml"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+@contextmanager
+def reading(shop: Shop) -> Iterator[Reader]:
+    """A reader for the length of the block; afterwards, everything that it saw must have been complete."""
+    reader = Reader(shop)
+    reader.start()
+    try:
+        yield reader
+    finally:
+        reader.stop.set()
+        reader.join()
+    assert reader.looks > 0
+    assert reader.wrong == []
+
+
+def waited(process: "subprocess.Popen[str]", moment: str, wait: float) -> bool:
+    """Wait until the run says this, and then a while; whether it is still running."""
     assert process.stderr is not None
     for line in process.stderr:
         if moment in line:
             break
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(wait)
-    except subprocess.TimeoutExpired:
+    return process.poll() is None
+
+
+def descendants(pid: int, word: str) -> list[int]:
+    """Processes below this one whose command line has the word."""
+    found, waiting = [], [pid]
+    while waiting:
+        one = waiting.pop()
+        with suppress(OSError):
+            for thread in Path(f"/proc/{one}/task").iterdir():
+                waiting += map(int, (thread / "children").read_text().split())
+            if one != pid and word in Path(f"/proc/{one}/cmdline").read_text():
+                found.append(one)
+    return found
+
+
+def python_workers(spark: "SparkSession") -> list[int]:
+    """On one machine the executor is the driver; what can die by itself are the Python processes of its tasks."""
+    return descendants(spark.sparkContext._gateway.proc.pid, "daemon")  # type: ignore[union-attr]
+
+
+def on_one_machine(folder: Path, spark: "SparkSession") -> None:
+    """A driver dies; then the workers of a run do, which may go on; then it is left in peace."""
+    shop, chance = Shop(folder), random.Random(11)
+    definition = load(folder / "shop.yaml")
+    with reading(shop):
+        shop.deliver()
+        process = shop.start()
+        assert waited(process, MOMENTS[chance.randrange(len(MOMENTS))], chance.random() / 2)
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return True
-    finally:
-        process.stderr.close()
-    return False
+        process.communicate()
+        killed: list[int] = []
+
+        def kill_workers(what: str, state: str) -> None:
+            if (what, state) in {("shop.latest", "running"), ("shop.counts", "running")}:
+                for one in python_workers(spark):
+                    with suppress(ProcessLookupError):
+                        os.kill(one, signal.SIGKILL)
+                    killed.append(one)
+
+        shop.deliver()
+        with suppress(SeicheError):  # Spark gives up a task that fails twice
+            run(definition, spark, progress=kill_workers)
+        assert killed
+        shop.deliver()
+        assert run(definition, spark).published
+    assert sorted(shop.lake.table("shop.orders").to_arrow()["id"].to_pylist()) == shop.rows
+    assert shop.lake.fsck().ok
+
+
+def kill_executor(cluster: Cluster, chance: random.Random) -> bool:
+    """Kill one executor of a cluster on this machine; whether there was one."""
+    workers = cluster.processes[1:]
+    found = [one for worker in workers for one in descendants(worker.pid, "CoarseGrainedExecutorBackend")]
+    if found:
+        os.kill(chance.choice(found), signal.SIGKILL)
+    return bool(found)
+
+
+def on_a_cluster(folder: Path, kills: int) -> None:
+    """Drivers and executors die by turns. A run that loses an executor goes on; one that loses its driver is run
+    again, with the files that came meanwhile.
+    """
+    shop, chance = Shop(folder), random.Random(29)
+    done: Counter[str] = Counter()
+    with ExitStack() as stack:
+        cluster = Cluster(folder)
+        stack.callback(cluster.stop)
+        master = cluster.start_master()
+        cluster.start_workers(master, 2, "700m")
+        settings = ("--conf", "spark.executor.memory=512m", "--conf", "spark.sql.shuffle.partitions=2")
+        options = ("--master", master, *settings)
+        with reading(shop) as reader:
+            while done["drivers killed"] + done["executors killed"] < kills:
+                shop.deliver()
+                process = shop.start(*options)
+                if not waited(process, MOMENTS[chance.randrange(len(MOMENTS))], chance.random() * 2):
+                    done["ended before"] += 1
+                elif chance.random() < 0.5:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    done["drivers killed"] += 1
+                elif kill_executor(cluster, chance):
+                    done["executors killed"] += 1
+                said = process.communicate()[1]
+                assert process.returncode in (0, -signal.SIGKILL), said
+                print(dict(done), flush=True)
+            last = shop.start(*options)
+            said = last.communicate()[1]
+            assert last.returncode == 0, said
+        print(f"{dict(done)}; {reader.looks} looks at {shop.lake.version} versions, {len(shop.rows)} rows")
+    assert min(done["drivers killed"], done["executors killed"]) >= kills // 4
+    assert sorted(shop.lake.table("shop.orders").to_arrow()["id"].to_pylist()) == shop.rows
+    assert shop.lake.fsck().ok
 
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_killed_drivers(tmp_path: Path, java: None, one_spark: None, effort: Callable[[int, int], int]) -> None:
-    rounds, chance = effort(1, 50), random.Random(11)
-    (tmp_path / "shop.yaml").write_text(PIPELINE)
-    (tmp_path / "in").mkdir()
-    reader = Reader(tmp_path / "lake")
-    reader.start()
-    kills = 0
-    rows: list[int] = []
-    for number in range(rounds):
-        new = range(number * 100, number * 100 + 100)
-        (tmp_path / "in" / f"{number}.csv").write_text("".join(f"{one},customer-{one % 7}\n" for one in new))
-        rows += new
-        kills += killed(tmp_path, MOMENTS[chance.randrange(len(MOMENTS))], chance.random() * 2)
-    done = subprocess.run([COMMAND, "run", "shop.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    reader.stop.set()
-    reader.join()
-    assert done.returncode == 0, done.stderr
-    assert kills >= max(1, rounds // 3)
-    assert reader.looks > 0
-    assert reader.wrong == []
-    lake = seiche.open(str(tmp_path / "lake"))
-    assert sorted(lake.table("shop.orders").to_arrow()["id"].to_pylist()) == rows
-    assert lake.fsck().ok
+@pytest.mark.timeout(3600)
+def test_killed_at_random_moments(tmp_path: Path, spark: "SparkSession", effort: Callable[[int, int], int]) -> None:
+    for name in ("machine", "cluster"):
+        (tmp_path / name).mkdir()
+    on_one_machine(tmp_path / "machine", spark)
+    if kills := effort(0, 50):
+        on_a_cluster(tmp_path / "cluster", kills)

@@ -1,6 +1,5 @@
-"""Building the tables of a run inside its transaction: stage by stage, steps of one stage side by side."""
+"""Building the tables of a run inside its transaction."""
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
@@ -23,10 +22,7 @@ if TYPE_CHECKING:
     from seiche.spark.transaction import SparkTransaction
     from seiche.table.change import Result
 
-__all__ = ["SIDE_BY_SIDE", "Builder"]
-
-# Spark's own scheduler divides the machine; more steps at once would only compete for it.
-SIDE_BY_SIDE = 4
+__all__ = ["Builder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +38,8 @@ class Builder:
     # Definitions of tables are made one after the other; the work of Spark is not.
     _defining: Lock = field(default_factory=Lock)
 
-    def build(self) -> tuple[StepRecord, ...]:
-        """Run all steps; the first error stops it, once the steps at its side have ended."""
-        done: list[StepRecord] = []
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            for stage in self.plan.stages:
-                done += list(pool.map(self._step, stage)) if len(stage) > 1 else [self._step(stage[0])]
-        return tuple(done)
-
-    def _step(self, step: Step) -> StepRecord:
+    def step(self, step: Step) -> StepRecord:
+        """Run one step, whose inputs are there. An error is the step's, by place and name."""
         self.progress(step.table, "running")
         began = self.runtime.clock.monotonic()
         try:

@@ -3,20 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 from sqlglot import exp, parse_one
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, SeicheError
 from seiche.spark.pipeline.definition import Check
+from seiche.spark.pipeline.frames import Frames, short
 from seiche.spark.pipeline.records import CheckRecord
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-__all__ = ["Checker", "Query"]
-
-Query: TypeAlias = "Callable[[str], DataFrame]"
+__all__ = ["Checker"]
 
 # How many of the rows that are to blame are shown.
 _SHOWN: Final = 5
@@ -26,17 +22,31 @@ _SHOWN: Final = 5
 class Checker:
     """Evaluates checks: `now` asks what would be published, `before` what the run began from (`None`: nothing)."""
 
-    now: Query
-    before: "Callable[[Check], Query | None]"
+    now: Frames
+    before: "Callable[[Check], Frames | None]"
 
     def evaluate(self, check: Check) -> CheckRecord:
-        """What the check finds. An error in its query is the check's, by name."""
-        found = _value(self.now(check.sql), check)
+        """What the check finds. An error in its query is the check's, by place and name."""
+        try:
+            return self._evaluate(check)
+        except SeicheError as error:
+            if error.message.startswith(str(check.place)):
+                raise
+            said = f"{check.place}: check {check.name!r}: {error.message}"
+            raise type(error)(said, remedy=error.remedy, **error.details) from error
+        except Exception as error:  # whatever Spark makes of the query
+            raise InvalidInput(
+                f"{check.place}: check {check.name!r}: {short(error)}",
+                remedy="Correct the query. Nothing was published.",
+            ) from error
+
+    def _evaluate(self, check: Check) -> CheckRecord:
+        found = _value(self.now, check)
         expected, passed = self._judge(check, found)
         rows: tuple[dict[str, Any], ...] = ()
         blamed = check.rows or _counted(check.sql)
         if not passed and blamed:
-            rows = tuple(row.asDict(recursive=True) for row in self.now(blamed).limit(_SHOWN).collect())
+            rows = tuple(row.asDict(recursive=True) for row in self.now.query(blamed).limit(_SHOWN).collect())
         return CheckRecord(check.name, passed, _plain(found), expected, rows)
 
     def _judge(self, check: Check, found: Any) -> tuple[str, bool]:
@@ -53,10 +63,10 @@ class Checker:
 
     def _drift(self, check: Check, found: Any) -> tuple[str, bool]:
         share = check.drift or 0.0
-        query = self.before(check)
-        if query is None:
+        past = self.before(check)
+        if past is None:
             return f"within {share:g} of what it was (there was nothing)", True
-        was = _value(query(check.sql), check)
+        was = _value(past, check)
         if was is None or found is None:
             return f"within {share:g} of {was}", was is found
         return f"within {share:g} of {was}", abs(found - was) <= share * abs(was)
@@ -73,7 +83,11 @@ def _counted(sql: str) -> str:
     return tree.select("*", append=False).sql("spark")
 
 
-def _value(frame: "DataFrame", check: Check) -> Any:
+def _value(frames: Frames, check: Check) -> Any:
+    counted = frames.count(check)
+    if counted is not None:
+        return counted
+    frame = frames.query(check.sql, check.place, f"check {check.name!r}")
     rows = frame.limit(2).collect()
     if len(rows) != 1 or len(rows[0]) != 1:
         raise InvalidInput(

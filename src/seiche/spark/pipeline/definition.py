@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Check", "Definition", "Expected", "Mode", "Place", "Source", "Step", "TableFormat"]
+__all__ = [
+    "Check",
+    "Definition",
+    "Doubles",
+    "Expected",
+    "Meaning",
+    "Mode",
+    "Orphans",
+    "Place",
+    "Source",
+    "Step",
+    "TableFormat",
+]
 
 Mode: TypeAlias = Literal["append", "overwrite", "merge", "replace_where"]
 TableFormat: TypeAlias = Literal["lance", "iceberg"]
@@ -64,11 +76,33 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubles:
+    """How many values of the columns stand in more than one row of the table."""
+
+    table: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """How many rows of the table have values in the columns that the other table has not."""
+
+    table: str
+    columns: tuple[str, ...]
+    references: str
+    to: tuple[str, ...]
+
+
+Meaning: TypeAlias = Doubles | Orphans
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """Something that must hold of what would be published: a query with one value, and the value it must have.
 
     `rows` is a query for the rows that are to blame, shown when the check fails. `drift` compares with the value that
-    the same query has on the version that the run began from: the largest share by which it may differ.
+    the same query has on the version that the run began from: the largest share by which it may differ. `meaning` says
+    what the query counts, where that may be found without the query.
     """
 
     name: str
@@ -78,6 +112,7 @@ class Check:
     at_most: float | None = None
     drift: float | None = None
     rows: str = ""
+    meaning: Meaning | None = None
     place: Place = field(default=Place(), compare=False)
 
 

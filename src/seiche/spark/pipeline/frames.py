@@ -1,10 +1,13 @@
 """What the queries of a run see: its sources, and the tables of the lake as its transaction sees them."""
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 from seiche.errors import InvalidInput, SeicheError
-from seiche.spark.pipeline.definition import Place
+from seiche.spark.pipeline.definition import Check, Place
+from seiche.spark.pipeline.direct import direct_answer
 from seiche.spark.sql.pruning import needed_columns, pushed_filter
 from seiche.spark.sql.queries import Query, TableReference, parse_query
 
@@ -13,7 +16,10 @@ if TYPE_CHECKING:
 
     from seiche.spark.transaction import SparkTransaction
 
-__all__ = ["Frames", "parsed"]
+__all__ = ["Frames", "parsed", "short"]
+
+_RAISED: Final = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt)\b")
+_JAVA_CLASS: Final = re.compile(r"^[a-z]\w*(\.\w+)+: ")
 
 
 class Frames:
@@ -22,6 +28,10 @@ class Frames:
     def __init__(self, tx: "SparkTransaction", sources: "Mapping[str, DataFrame]") -> None:
         self._tx = tx
         self.sources = sources
+
+    def count(self, check: Check) -> int | None:
+        """What a check counts, if that can be said without a job of Spark."""
+        return direct_answer(check, parsed(check.sql, check.place, f"check {check.name!r}"), self._tx)
 
     def frame(self, name: str) -> "DataFrame":
         """A source or a table, with all its columns."""
@@ -48,15 +58,17 @@ class Frames:
         name = ".".join(table.name)
         if name in self.sources:
             return self.sources[name]
-        schema = self._tx.table(table.name).schema
-        columns = needed_columns(query, table, schema)
-        return self._tx.read(table.name, columns, pushed_filter(table, schema))
+        handle = self._tx.table(table.name)
+        schema = handle.schema
+        # Conditions are written for the one engine; Iceberg's has a language of its own.
+        where = None if self._tx.is_iceberg(handle) else pushed_filter(table, schema)
+        return self._tx.read(table.name, needed_columns(query, table, schema), where)
 
 
 def parsed(sql: str, place: Place, what: str) -> Query:
     """A query, or `InvalidInput` that says where it was written down."""
     try:
-        found = parse_query(sql, 0, len(sql))
+        found = _parsed(sql)
     except InvalidInput as error:
         raise InvalidInput(f"{place}: {what}: {error.message}", remedy="Write one SELECT.") from error
     for table in found.tables:
@@ -68,6 +80,18 @@ def parsed(sql: str, place: Place, what: str) -> Query:
     return found
 
 
+@lru_cache(maxsize=512)
+def _parsed(sql: str) -> Query:
+    """Each query is asked for several times: for the plan, by the step or check, and again after a conflict."""
+    return parse_query(sql, 0, len(sql))
+
+
 def short(error: Exception) -> str:
-    """What Spark says, without the plan that it says it about."""
-    return str(error).split("\n", 1)[0].strip()
+    """What Spark says, in one line: without the plan that it says it about, and what it was doing in which language."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    if "Python worker" in lines[0]:
+        # The line with which a Python traceback ends.
+        return next((line for line in reversed(lines) if _RAISED.match(line)), lines[0])
+    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:
+        return _JAVA_CLASS.sub("", lines[1].removeprefix(": "))
+    return lines[0]

@@ -28,7 +28,7 @@ class Made:
 
 def lineage(lake: "Lake", run: RunRecord) -> list[Made]:
     """What a published run made of what, in the order of its steps; nothing for a run that was not published."""
-    version = lake.status(run.transaction_id).version
+    version = lake.status(run.transaction_id).version if run.status == "published" else None
     if version is None:
         return []
     try:

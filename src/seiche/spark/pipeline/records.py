@@ -1,7 +1,8 @@
 """What is kept of runs in the lake itself: a row for each run, and how far each source has been read.
 
-Both are tables of the lake, and change in the same commit as the tables that the run makes. So a run is recorded if
-and only if it was published, and no source row is read twice or never.
+Both are tables of the lake, and change in the same commit as the tables that the run makes. So what was published is
+recorded, and no source row is read twice or never. A run that was rejected or failed is recorded by a commit of its own
+that changes nothing else; if even that cannot be done, it leaves no trace.
 """
 
 import json
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from seiche.errors import AlreadyExists, NotFound
+from seiche.errors import AlreadyExists, NotFound, SeicheError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +20,18 @@ if TYPE_CHECKING:
     from seiche import Lake
     from seiche.lake.transaction import Transaction
 
-__all__ = ["NAMESPACE", "RUNS", "CheckRecord", "Offsets", "RunRecord", "Status", "StepRecord", "record", "runs"]
+__all__ = [
+    "NAMESPACE",
+    "RUNS",
+    "CheckRecord",
+    "Offsets",
+    "RunRecord",
+    "Status",
+    "StepRecord",
+    "record",
+    "record_alone",
+    "runs",
+]
 
 NAMESPACE: Final = "seiche"
 RUNS: Final = (NAMESPACE, "runs")
@@ -53,7 +65,10 @@ class CheckRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One run: what it read, made and found. `version` is the lake's version that it read."""
+    """One run: what it read, made and found, or in `message` why it did not. `read_version` is that of the lake.
+
+    `transaction_id` is that of what was published, empty if nothing was.
+    """
 
     run_id: str
     pipeline: str
@@ -93,6 +108,12 @@ def record(tx: "Transaction", run: RunRecord) -> None:
     """Keep a run, as part of the transaction."""
     _ensure(tx, RUNS, _runs_schema())
     tx.append(RUNS, _table([run.as_row()], _runs_schema()))
+
+
+def record_alone(lake: "Lake", run: RunRecord) -> None:
+    """Keep a run that was not published, if that is possible: whatever was in its way may be in the way of this too."""
+    with suppress(SeicheError, OSError):
+        lake.run(lambda tx: record(tx, run))
 
 
 def runs(lake: "Lake", pipeline: str | None = None) -> list[RunRecord]:

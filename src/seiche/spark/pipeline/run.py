@@ -1,31 +1,27 @@
 """A run of a pipeline: everything it makes is published in one commit of the lake, or nothing is."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import seiche
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import NotFound, RetryableConflict
-from seiche.spark.pipeline.building import SIDE_BY_SIDE, Builder
-from seiche.spark.pipeline.checking import Checker
-from seiche.spark.pipeline.definition import Check, Definition
-from seiche.spark.pipeline.frames import Frames
+from seiche.errors import CommitUnknown, InvalidInput, NotFound, RetryableConflict, SeicheError
+from seiche.spark.pipeline.attempt import Attempt
+from seiche.spark.pipeline.definition import Definition
+from seiche.spark.pipeline.frames import short
 from seiche.spark.pipeline.plan import Plan, plan
 from seiche.spark.pipeline.progress import Progress, unheard
-from seiche.spark.pipeline.records import CheckRecord, Offsets, RunRecord, Status, StepRecord, record
+from seiche.spark.pipeline.records import CheckRecord, RunRecord, record, record_alone
 from seiche.spark.pipeline.rejected import keep_rejected
-from seiche.spark.pipeline.sources import check_sources, read_source
+from seiche.spark.pipeline.sources import check_sources
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from seiche import Lake
-    from seiche.spark.pipeline.checking import Query
     from seiche.spark.transaction import SparkTransaction
 
 __all__ = ["Run", "open_or_create", "run"]
@@ -55,81 +51,6 @@ class Run:
         return tuple(check for check in self.record.checks if not check.passed) if self.record else ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One try at a run, on the version of the lake that its transaction began from."""
-
-    plan: Plan
-    lake: "Lake"
-    tx: "SparkTransaction"
-    run_id: str
-    runtime: Runtime
-    progress: Progress
-    anew: bool
-
-    def build(self) -> RunRecord:
-        """Build and check everything inside the transaction, and record it there."""
-        definition = self.plan.definition
-        started, began = self.runtime.clock.now(), self.runtime.clock.monotonic()
-        frames = Frames(self.tx, self._sources())
-        steps = Builder(self.tx, frames, self.plan, self.runtime, self.progress, self.anew).build()
-        checker = Checker(frames.query, partial(self._before, frames))
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            checks = tuple(pool.map(partial(self._check, checker), definition.checks))
-        status: Status = "published" if all(check.passed for check in checks) else "rejected"
-        return RunRecord(
-            run_id=self.run_id,
-            pipeline=definition.name,
-            status=status,
-            started_at=started,
-            seconds=round(self.runtime.clock.monotonic() - began, 3),
-            read_version=self.tx.base,
-            transaction_id=self.tx.id,
-            steps=steps,
-            checks=checks,
-            read=self._read(steps),
-        )
-
-    def _sources(self) -> "dict[str, DataFrame]":
-        definition = self.plan.definition
-        needed = {name for key in self._wanted() for name in self.plan.reads[key]}
-        offsets = Offsets(self.tx, definition.name)
-        return {
-            source.name: read_source(source, self.tx, offsets, definition.folder, anew=self.anew)
-            for source in definition.sources
-            if source.name in needed
-        }
-
-    def _wanted(self) -> list[str]:
-        checks = [f"check {check.name}" for check in self.plan.definition.checks]
-        return [*(step.table for step in self.plan.steps), *checks]
-
-    def _check(self, checker: Checker, check: Check) -> CheckRecord:
-        self.progress(check.name, "checking")
-        found = checker.evaluate(check)
-        self.progress(check.name, "passed" if found.passed else f"failed: {found.found}, not {found.expected}")
-        return found
-
-    def _before(self, frames: Frames, check: Check) -> "Query | None":
-        """How to ask what the lake said before this run; `None` if one of the tables was not there."""
-        base = seiche.open(self.lake.store, version=self.tx.base)
-        tables = [name for name in self.plan.reads[f"check {check.name}"] if "." in name]
-        try:
-            for name in tables:
-                base.table(name)
-        except NotFound:
-            return None
-        old = cast("SparkTransaction", base.transaction(spark=self.tx.session))
-        return Frames(old, frames.sources).query
-
-    def _read(self, steps: Sequence[StepRecord]) -> dict[str, int]:
-        """The versions of the lake's tables that went into this run, for those that it did not make itself."""
-        made = {step.table for step in steps}
-        names = {name for key in self._wanted() for name in self.plan.reads[key] if "." in name} - made
-        names |= {source.table for source in self.plan.definition.sources if source.table}
-        return {name: self.tx.edit(self.tx.table(name).id).row.table_version for name in sorted(names)}
-
-
 def run(
     definition: Definition,
     spark: "SparkSession | None" = None,
@@ -146,7 +67,8 @@ def run(
 
     Whatever fails, nothing is published: a step raises its error, and a failed check gives a `Run` that is `rejected`
     and names the rows. The run is serializable: if others changed a table that it read or overwrote, it is built
-    again on what they made. A `run_id` that was published before is not run again.
+    again on what they made. A `run_id` that was published before is not run again. A run that publishes nothing is
+    kept in `seiche.runs` too, with why, by a commit that changes nothing else.
 
     `select` takes some of the steps (`shop.orders+` with those that depend on it); `full_refresh` reads sources from
     the beginning and replaces tables that are otherwise added to; `keep` is a tag for what was rejected.
@@ -163,25 +85,66 @@ def run(
         from seiche.spark.settings import session
 
         spark = session(f"seiche {definition.name}")
-    patience = Patience(attempts=attempts, timeout=inf)
-    conflict: RetryableConflict | None = None
-    for number in patience.tries(runtime):
-        tx = _begin(lake, definition, identity, spark)
-        attempt = _Attempt(planned, lake, tx, identity, runtime, progress, full_refresh)
-        made = attempt.build()
-        if made.status == "rejected":
-            kept = keep_rejected(lake, tx, made, keep) if keep else ""
-            tx.rollback()
-            return Run("rejected", identity, None, made, number, kept)
-        record(tx, made)
-        try:
-            version = tx.commit()
-        except RetryableConflict as error:
-            progress(definition.name, "others were faster: again")
-            conflict = error
-            continue
-        return Run("published before" if tx.replayed else "published", identity, version, made, number)
-    raise conflict or RetryableConflict(f"{definition.name}: no attempt was made", remedy="Allow at least one.")
+    job = _Job(planned, lake, spark, identity, keep, full_refresh, progress, runtime)
+    started, began = runtime.clock.now(), runtime.clock.monotonic()
+    try:
+        done = job.publish(Patience(attempts=attempts, timeout=inf))
+    except CommitUnknown:
+        raise  # it may have been published, and is recorded then
+    except Exception as error:
+        seconds = round(runtime.clock.monotonic() - began, 3)
+        why = error.message if isinstance(error, SeicheError) else short(error)
+        failed = RunRecord(identity, definition.name, "failed", started, seconds, lake.version, "", message=why)
+        record_alone(lake, failed)
+        raise
+    if done.record is not None and not done.published:
+        record_alone(lake, done.record)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A run that has a lake, a plan and a Spark."""
+
+    plan: Plan
+    lake: "Lake"
+    spark: "SparkSession"
+    run_id: str
+    keep: str
+    anew: bool
+    progress: Progress
+    runtime: Runtime
+
+    def publish(self, patience: Patience) -> Run:
+        """Build and commit, again on the newest version after each conflict that allows it."""
+        name = self.plan.definition.name
+        conflict: RetryableConflict | None = None
+        for number in patience.tries(self.runtime):
+            tx = self._begin()
+            made = Attempt(self.plan, self.lake, tx, self.run_id, self.runtime, self.progress, self.anew).build()
+            if made.status == "rejected":
+                kept = keep_rejected(self.lake, tx, made, self.keep) if self.keep else ""
+                tx.rollback()
+                return Run("rejected", self.run_id, None, made, number, kept)
+            record(tx, made)
+            try:
+                version = tx.commit()
+            except RetryableConflict as error:
+                self.progress(name, "others were faster: again")
+                conflict = error
+                continue
+            return Run("published before" if tx.replayed else "published", self.run_id, version, made, number)
+        raise conflict or RetryableConflict(f"{name}: no attempt was made", remedy="Allow at least one.")
+
+    def _begin(self) -> "SparkTransaction":
+        definition = self.plan.definition
+        begun = self.lake.transaction(
+            "serializable",
+            key=_key(definition, self.run_id),
+            spark=self.spark,
+            properties={"pipeline": definition.name, "run": self.run_id},
+        )
+        return cast("SparkTransaction", begun)
 
 
 def open_or_create(uri: str) -> "Lake":
@@ -195,16 +158,6 @@ def open_or_create(uri: str) -> "Lake":
             return seiche.open(uri)
 
 
-def _begin(lake: "Lake", definition: Definition, run_id: str, spark: "SparkSession") -> "SparkTransaction":
-    begun = lake.transaction(
-        "serializable",
-        key=_key(definition, run_id),
-        spark=spark,
-        properties={"pipeline": definition.name, "run": run_id},
-    )
-    return cast("SparkTransaction", begun)
-
-
 def _key(definition: Definition, run_id: str) -> str:
     return f"pipeline {definition.name} run {run_id}"
 
@@ -216,7 +169,7 @@ def _published_before(lake: "Lake", definition: Definition, run_id: str) -> Run 
 
 
 def _check_tables(planned: Plan, lake: "Lake") -> None:
-    """Raise `NotFound` for a table that nobody makes, before Spark starts."""
+    """Raise `NotFound` for a table that nobody makes, before Spark starts; `InvalidInput` for one with no changes."""
     for name in sorted(planned.tables_needed):
         try:
             lake.table(name)
@@ -226,3 +179,9 @@ def _check_tables(planned: Plan, lake: "Lake") -> None:
                 remedy="Create it, add a step for it, or correct the name.",
                 table=name,
             ) from error
+    for source in planned.definition.sources:
+        if source.new and source.table in planned.tables_needed and lake.table(source.table).row.format != "lance":
+            raise InvalidInput(
+                f"{source.place}: source {source.name}: what is new in {source.table}, an Iceberg table, is not known",
+                remedy="Leave out `new`, or keep the table in the format lance.",
+            )

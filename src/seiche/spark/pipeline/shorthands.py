@@ -6,7 +6,7 @@ from typing import Any
 
 from seiche.core.durations import duration
 from seiche.errors import InvalidInput
-from seiche.spark.pipeline.definition import Check, Place
+from seiche.spark.pipeline.definition import Check, Doubles, Orphans, Place
 
 __all__ = ["check_from", "drift", "foreign_key", "fresh", "not_null", "row_count", "unique"]
 
@@ -30,7 +30,12 @@ def unique(table: str, columns: str | Sequence[str]) -> Check:
     """No two rows have the same values in the columns."""
     key = ", ".join(map(_name, _several(columns)))
     doubles = f"SELECT {key}, count(*) AS times FROM {table} GROUP BY {key} HAVING count(*) > 1"
-    return Check(f"{table}: {_listed(columns)} unique", f"SELECT count(*) FROM ({doubles})", rows=doubles)
+    return Check(
+        f"{table}: {_listed(columns)} unique",
+        f"SELECT count(*) FROM ({doubles})",
+        rows=doubles,
+        meaning=Doubles(table, tuple(_several(columns))),
+    )
 
 
 def foreign_key(
@@ -44,7 +49,10 @@ def foreign_key(
     known = " AND ".join(f"a.{_name(one)} IS NOT NULL" for one in here)
     orphans = f"FROM {table} AS a LEFT ANTI JOIN {references} AS b ON {pairs} WHERE {known}"
     return Check(
-        f"{table}: {_listed(columns)} in {references}", f"SELECT count(*) {orphans}", rows=f"SELECT a.* {orphans}"
+        f"{table}: {_listed(columns)} in {references}",
+        f"SELECT count(*) {orphans}",
+        rows=f"SELECT a.* {orphans}",
+        meaning=Orphans(table, tuple(here), references, tuple(there)),
     )
 
 

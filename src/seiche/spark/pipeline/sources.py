@@ -2,18 +2,13 @@
 
 from glob import has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING
 
 from seiche.errors import InvalidInput, NotFound, SeicheError
-from seiche.lake.versions import LakeVersions
+from seiche.spark.pipeline.arrivals import arrived
 from seiche.spark.pipeline.definition import Definition, Source
 from seiche.spark.pipeline.frames import short
 from seiche.spark.pipeline.records import Offsets
-from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION, find_changes
-from seiche.table.data.native import open_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,14 +85,4 @@ def _new_rows(source: Source, tx: "SparkTransaction", offsets: Offsets) -> "Data
     row = tx.edit(handle.id).row
     seen = int(offsets.seen(source.name).get(row.id, "0"))
     offsets.note(source.name, {row.id: str(row.table_version)})
-    newest = handle._snapshot()
-
-    def opened(version: int) -> Any:
-        # The newest version may not be published yet; those before it are.
-        return newest.dataset if version == row.table_version else open_version(newest.store, version)
-
-    versions = LakeVersions(tx.state.store, row, tx.state.manifests)
-    changes = find_changes(versions, opened, seen, row.table_version, None, tx.runtime)
-    changed = pa.Table.from_batches(changes, changes.schema)
-    added = changed.filter(pc.not_equal(changed[CHANGE_TYPE], "delete")).drop_columns([CHANGE_TYPE, COMMIT_VERSION])
-    return tx.frame(added)
+    return arrived(tx, handle, seen)

@@ -241,10 +241,15 @@ def _name(field: pa.Field) -> str:
     return f"`{field.name}`"
 
 
-def bare_count(query: Query) -> tuple[TableReference, str] | None:
-    """The table, and what the result is called, if the query asks for the number of its rows and nothing else."""
+def bare_count(query: Query, *, filtered: bool = False) -> tuple[TableReference, str] | None:
+    """The table, and what the result is called, if the query asks for the number of its rows and nothing else.
+
+    With `filtered`, also if it has a WHERE.
+    """
     select = query.tree
     given = {name for name, value in getattr(select, "args", {}).items() if value}
+    if filtered:
+        given.discard("where")
     if not isinstance(select, exp.Select) or given != {"expressions", "from_"} or len(query.tables) != 1:
         return None
     (table,) = query.tables
