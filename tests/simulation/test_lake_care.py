@@ -250,7 +250,8 @@ def test_random_schedules_of_everybody(effort: Callable[[int, int], int]) -> Non
 
 @pytest.mark.soak
 def test_random_schedules_of_writers_and_two_operators(effort: Callable[[int, int], int]) -> None:
-    for seed in range(effort(30, 2000)):
+    """In the first of the seeds one operator empties the trash of the other, and what it knows is older."""
+    for seed in range(36, 36 + effort(20, 2000)):
         world = World(writer(0, 2), writer(1, 2), operator(2), operator(3, window="7d"))
         world.check(sample(world, seed))
     world.check_clean()

@@ -15,6 +15,7 @@ file must not be needed by is told by the order of the listing, the fence and th
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from seiche.core.durations import Duration, duration
@@ -285,8 +286,16 @@ class _Job:
         """Of a file in the trash; `None` if it cannot be known."""
         found = place(path, self.reachable.tables.keys())
         if self.reachable.leads_to(found):
-            return True
+            # What was counted in may have expired while this ran, and then another clean-up took the file rightly.
+            return True if self._afresh.leads_to(found) else None
         return None if self.reachable.needs(found) else False
+
+    @cached_property
+    def _afresh(self) -> Reachable:
+        """What is needed now, without the versions that have expired since the beginning."""
+        again = _Job(self._lake, self._grace, self._window, self._progress)
+        again._mark(live_roots(again.states, again.newest))
+        return again.reachable
 
     def _tidy(self, used: Note | None, own: Note) -> None:
         """Remove notes that a later one replaces, leases that have run out, and what dead writers left half written."""
