@@ -14,6 +14,7 @@ from seiche.table.build import build
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.pending import Pending
+from seiche.table.runs import with_run
 from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
 
@@ -46,15 +47,21 @@ class Committer:
     patience: Patience
 
     def commit(
-        self, transaction: Transaction, base: Manifest, *, affected_rows: Mapping[int, BitMap] | None = None
+        self,
+        transaction: Transaction,
+        base: Manifest,
+        *,
+        affected_rows: Mapping[int, BitMap] | None = None,
+        fresh: bool = False,
     ) -> Commit:
         """Make `transaction` the next version of the table; nothing is visible before that.
 
-        `base` is a manifest the caller holds, preferably of the version that the transaction read. Raises
+        `base` is a manifest the caller holds, preferably of the version that the transaction read. A `fresh`
+        transaction is one that nobody can have committed yet; others are looked for among the newer versions. Raises
         `RetryableConflict` or `IncompatibleConflict` when somebody else's commit is in the way, and `CommitUnknown`
         when the storage would not say whether the claim succeeded.
         """
-        pending = Pending(transaction, base, self.versions, self.runtime, affected_rows=affected_rows)
+        pending = Pending(transaction, base, self.versions, self.runtime, affected_rows=affected_rows, fresh=fresh)
         written = ""
         attempt = 0
         for attempt in self.patience.tries(self.runtime):
@@ -69,7 +76,9 @@ class Committer:
                 if name != written:
                     self._write_transaction(name, encoded)
                     written = name
-                if self._claim(manifest, ready, encoded):
+                ready, run = with_run(ready, manifest.version, pending.run)
+                if self._claim(manifest, ready, encoded if run is None else ready.encode()):
+                    self.versions.run = run
                     self.versions.announce(manifest.version)
                     return Commit(manifest, ready, attempt)
         raise self._outrun(transaction, pending.checked, attempt)

@@ -13,11 +13,16 @@ from seiche.table.conflicts import always_compatible
 from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
+from seiche.table.operations import Append
 from seiche.table.rebase import Committed, TransactionRebase
+from seiche.table.runs import attested, following, without_run
 from seiche.table.transaction import Transaction, plain_operation
 from seiche.table.versions.base import Versions
 
 __all__ = ["Pending"]
+
+# With fewer newer versions than this, all of them are read at once.
+_WORTH_ASKING = 2
 
 
 class Pending:
@@ -34,13 +39,20 @@ class Pending:
         *,
         affected_rows: Mapping[int, BitMap] | None = None,
         table: str = "",
+        fresh: bool = False,
     ) -> None:
         """`base` is a manifest the caller holds, preferably of the version that the transaction read: it saves
-        reads.
+        reads. A `fresh` transaction is one that nobody can have committed yet.
         """
+        transaction = without_run(transaction)
         self.transaction = transaction
         self.checked = transaction.read_version
+        # What is known of the versions up to the one that was checked last.
+        self.run = versions.run if versions.run is not None and versions.run.last == self.checked else None
         self._versions = versions
+        # Runs of appends are passed over where they do not matter, and where nobody has to be found among them.
+        self._passes_runs = fresh and always_compatible(type(transaction.operation), Append)
+        self._last_read: tuple[int, pb.Transaction] | None = None
         self._runtime = runtime
         self._table = table or versions.store.uri
         self._manifests = {base.version: base}
@@ -60,13 +72,20 @@ class Pending:
         return self._check(newest, built_upon=newest)
 
     def catch_up(self) -> None:
-        """Check what is committed by now, without the intention to build upon it. Only saves time later."""
+        """Check what is committed by now, without the intention to build upon it. Only saves time later.
+
+        Does nothing where the newest version alone will tell all, until it has not.
+        """
+        if self._passes_runs:
+            return
         newest = self._versions.newest(max(self.checked, self._base.version))
         if newest > self.checked:
             self._check(newest, built_upon=0)
 
     def _check(self, newest: int, *, built_upon: int) -> Committed | None:
         ours = type(self.transaction.operation)
+        if self._passes_runs and newest > self.checked + _WORTH_ASKING:
+            self._pass_run(newest, built_upon)
         for version, message in self._newer(newest, built_upon):
             if message.uuid == self.transaction.uuid:
                 return self._committed(version, message)
@@ -74,8 +93,20 @@ class Pending:
             theirs = plain_operation(message)
             if theirs is None or not always_compatible(ours, theirs):
                 self._rebase = self._rebase.against(self._committed(version, message))
+            self.run = following(self.run, version, message)
             self.checked = version
         return None
+
+    def _pass_run(self, newest: int, built_upon: int) -> None:
+        """If whoever made the newest version says that all since the last one checked are appends, only that one is
+        left to check.
+        """
+        message = self._message(newest, built_upon)
+        if 0 < attested(message, newest) <= self.checked + 1:
+            self.checked = newest - 1
+        else:
+            self._passes_runs = False
+        self._last_read = newest, message
 
     def build(self, latest: Manifest | None = None, *, managed: bool = False) -> tuple[Transaction, Manifest]:
         """The transaction as rebased over everything checked, and the version that it makes after that.
@@ -101,6 +132,8 @@ class Pending:
         return zip(versions, self._versions.store.in_parallel(read, versions), strict=True)
 
     def _message(self, version: int, built_upon: int) -> pb.Transaction:
+        if self._last_read is not None and self._last_read[0] == version:
+            return self._last_read[1]
         try:
             return self._read_whole(version) if version == built_upon else self._versions.message(version)
         except NotFound as error:

@@ -153,7 +153,7 @@ class Table(TableVerbs, CareVerbs):
         if not self._pinned:
             newest = self._versions.newest(self._manifest.version)
             if newest != self._manifest.version:
-                self._manifest = self._versions.read(newest).manifest
+                self._manifest = self._versions.read_newest(newest).manifest
         return self._manifest
 
     def versions(self) -> list[Version]:
@@ -232,7 +232,8 @@ class Table(TableVerbs, CareVerbs):
             )
         check_version(transaction.read_version)
         rows = None if affected_rows is None else _rows(affected_rows)
-        self._commit(transaction, rows, _patience(_COMMITTING, attempts, timeout))
+        fresh = not isinstance(operation, bytes)
+        self._commit(transaction, rows, _patience(_COMMITTING, attempts, timeout), fresh=fresh)
         return self
 
     def pack(
@@ -313,16 +314,18 @@ class Table(TableVerbs, CareVerbs):
         """Commit a change, and then what follows from it; returns the last one."""
         while True:
             transaction = _transaction(change.operation, snapshot.version, self._runtime)
-            self._commit(transaction, change.affected_rows, _COMMITTING)
+            self._commit(transaction, change.affected_rows, _COMMITTING, fresh=True)
             snapshot = Snapshot(self.store, self._manifest, self._runtime)
             following = None if change.then is None else change.then(snapshot)
             if following is None:
                 return change
             change = following
 
-    def _commit(self, transaction: Transaction, rows: Mapping[int, BitMap] | None, patience: Patience) -> None:
+    def _commit(
+        self, transaction: Transaction, rows: Mapping[int, BitMap] | None, patience: Patience, *, fresh: bool
+    ) -> None:
         committer = Committer(self._versions, self._runtime, patience)
-        self._manifest = committer.commit(transaction, self._manifest, affected_rows=rows).manifest
+        self._manifest = committer.commit(transaction, self._manifest, affected_rows=rows, fresh=fresh).manifest
 
     def _check_writable(self) -> None:
         if self._pinned:

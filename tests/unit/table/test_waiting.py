@@ -72,7 +72,7 @@ def test_what_others_commit_is_checked_before_the_turn(
 ) -> None:
     table = Table.open(store)
     store.others = [lambda: other.append(rows(2)), lambda: other.append(rows(3)), lambda: None]
-    table.append(rows(4))
+    table.commit(table.pack(Append(tuple(other.manifest.fragments))))
     others = [("inside", 2), ("inside", 3)]
     assert [one for one in checks if one not in others] == [
         ("waiting", 3),
@@ -81,6 +81,16 @@ def test_what_others_commit_is_checked_before_the_turn(
         ("inside", 4),
     ]
     assert table.version == 5
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 1, 2, 3]
+
+
+def test_appends_wait_without_looking_at_what_others_append(
+    store: Busy, other: Table, checks: list[tuple[str, int]]
+) -> None:
+    table = Table.open(store)
+    store.others = [lambda: other.append(rows(2)), lambda: other.append(rows(3)), lambda: None]
+    table.append(rows(4))
+    assert [one for one in checks if one[0] == "waiting"] == [("waiting", 2)] * 3
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
 
 
@@ -90,7 +100,7 @@ def test_a_conflict_is_told_while_one_still_waits(store: Busy, other: Table) -> 
     later: list[str] = []
     store.others = [lambda: other.overwrite(rows(7)), lambda: later.append("turn")]
     with pytest.raises(IncompatibleConflict):
-        table.commit(change)
+        table.commit(table.pack(change))
     assert not later
     assert other.version == 3
 

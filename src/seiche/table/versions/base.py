@@ -7,6 +7,7 @@ from seiche.store.base import Data, Store
 from seiche.table.format import file, transactions
 from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.file import ManifestFile
+from seiche.table.runs import Run, following
 from seiche.table.transaction import Transaction
 
 __all__ = ["Versions"]
@@ -22,6 +23,8 @@ class Versions(ABC):
     def __init__(self, store: Store) -> None:
         """`store` is rooted at the table."""
         self.store = store
+        # What is known of the versions up to one that was made here.
+        self.run: Run | None = None
 
     @abstractmethod
     def newest(self, known: int = 0) -> int:
@@ -78,6 +81,12 @@ class Versions(ABC):
                 remedy="A manifest was copied or renamed by hand. Put the right file in its place.",
                 path=path,
             )
+        return read
+
+    def read_newest(self, version: int) -> ManifestFile:
+        """The same for a version that others made and that is about to be built upon."""
+        read = self.read(version)
+        self.run = None if read.transaction is None else following(None, version, read.transaction)
         return read
 
     def transaction(self, version: int) -> Transaction:
