@@ -93,7 +93,7 @@ class Pending:
             theirs = plain_operation(message)
             if theirs is None or not always_compatible(ours, theirs):
                 self._rebase = self._rebase.against(self._committed(version, message))
-            self.run = following(self.run, version, message)
+            self.run = following(self.run, version, message, theirs)
             self.checked = version
         return None
 

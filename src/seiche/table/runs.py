@@ -9,8 +9,8 @@ A lone writer says nothing.
 from dataclasses import dataclass, replace
 
 from seiche.table.format import transaction_pb2 as pb
-from seiche.table.operations import Append
-from seiche.table.transaction import Transaction, plain_operation
+from seiche.table.operations import Append, Operation
+from seiche.table.transaction import Transaction
 
 __all__ = ["PROPERTY", "Run", "attested", "following", "with_run", "without_run"]
 
@@ -44,9 +44,9 @@ def attested(message: pb.Transaction, version: int) -> int:
     return int(first) if 0 < int(first) <= version else 0
 
 
-def following(run: Run | None, version: int, message: pb.Transaction) -> Run | None:
-    """What is known after somebody else's `version`, if `run` was known before it."""
-    if plain_operation(message) is not Append:
+def following(run: Run | None, version: int, message: pb.Transaction, kind: type[Operation] | None) -> Run | None:
+    """What is known after somebody else's `version`, an operation of this `kind`, if `run` was known before it."""
+    if kind is not Append:
         return None
     first = attested(message, version) or version
     if run is not None and run.last == version - 1:

@@ -8,7 +8,7 @@ from seiche.table.format import file, transactions
 from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.file import ManifestFile
 from seiche.table.runs import Run, following
-from seiche.table.transaction import Transaction
+from seiche.table.transaction import Transaction, plain_operation
 
 __all__ = ["Versions"]
 
@@ -86,7 +86,8 @@ class Versions(ABC):
     def read_newest(self, version: int) -> ManifestFile:
         """The same for a version that others made and that is about to be built upon."""
         read = self.read(version)
-        self.run = None if read.transaction is None else following(None, version, read.transaction)
+        made = read.transaction
+        self.run = None if made is None else following(None, version, made, plain_operation(made))
         return read
 
     def transaction(self, version: int) -> Transaction:
