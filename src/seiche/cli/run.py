@@ -1,5 +1,6 @@
 """`seiche run` and `seiche runs`: pipelines, and what became of them."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -84,7 +85,7 @@ def run(
     with _shown(quiet=json) as progress:
         done = run_pipeline(
             definition,
-            _session(definition.name, master, conf),
+            lambda: _session(definition.name, master, conf, progress),
             run_id=run_id,
             select=select or (),
             full_refresh=full_refresh,
@@ -151,23 +152,25 @@ def show(
 _STYLES = {"published": "green", "rejected": "red", "passed": "green", "failed": "red"}
 
 
-def _session(name: str, master: str | None, conf: list[str] | None) -> Any:
+def _session(name: str, master: str | None, conf: list[str] | None, progress: "Progress") -> Any:
     from seiche.cli.arguments import properties_of
     from seiche.spark.settings import session
 
+    progress("Spark", "starting")
     with quiet_start():
         made = session(f"seiche {name}", master=master, settings=properties_of(conf))
     made.sparkContext.setLogLevel("ERROR")
+    progress("Spark", "started")
     return made
 
 
 @contextmanager
 def _shown(*, quiet: bool) -> "Iterator[Progress]":
     """What happens to each step and check, as a table that grows on a terminal, or as lines elsewhere."""
-    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
     if quiet:
         yield lambda _what, _state: None
         return
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
         yield lambda what, state: console.print(f"{what}: {state}", soft_wrap=True)
         return
@@ -176,17 +179,23 @@ def _shown(*, quiet: bool) -> "Iterator[Progress]":
     def table() -> Table:
         shown = Table.grid(padding=(0, 2))
         for what, state in states.items():
-            style = "yellow" if state in ("running", "checking") else "red" if state.startswith("failed") else "green"
-            shown.add_row(Text(what), Text(state, style=style))
+            shown.add_row(Text(what), Text(state, style=_style(state)))
         return shown
 
-    with Live(console=console, transient=True, refresh_per_second=8) as live:
+    # A way to the terminal of its own: while Spark starts, stderr leads elsewhere.
+    with os.fdopen(os.dup(2), "w") as console.file, Live(console=console, transient=True, refresh_per_second=8) as live:
 
         def note(what: str, state: str) -> None:
             states[what] = state
             live.update(table())
 
         yield note
+
+
+def _style(state: str) -> str:
+    if state in ("starting", "running", "checking"):
+        return "yellow"
+    return "red" if state.startswith("failed") else "green"
 
 
 def _show_plan(planned: "Plan", *, json: bool) -> None:

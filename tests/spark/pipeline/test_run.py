@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -384,31 +385,36 @@ def test_storage_that_takes_nothing(
 @pytest.mark.slow
 @pytest.mark.soak
 def test_two_pipelines_and_a_compaction(shop: Shop, effort: Callable[[int, int], int]) -> None:
-    """Both go on, and the checks hold in every version that they make together."""
+    """Both go on while files come in, and the checks hold in every version that they make together."""
     shop.run()
     both = replace(shop.definition(SHOP.replace("shop.seen", "shop.seen_too")), name="both")
-    until = time.monotonic() + effort(10, 120)
+    until = time.monotonic() + effort(0, 120)
     done: Counter[str] = Counter()
+    files = count(1)
     stop = Event()
 
     def publish(definition: Definition) -> None:
-        while time.monotonic() < until:
+        while time.monotonic() < until or done[definition.name] < 2:
+            number = next(files)
+            lines = [f"{number * 10 + one},customer-{one % 3},{one + 1}.0" for one in range(10)]
+            (shop.folder / f"{number}.part").write_text("\n".join(lines))
+            (shop.folder / f"{number}.part").rename(shop.folder / "orders" / f"{number:05}.csv")
             done[definition.name] += run(definition, shop.spark, attempts=100).published
 
     def compact() -> None:
-        while not stop.wait(0.5):
+        while not stop.wait(0.3):
             with suppress(seiche.ConflictError):
-                shop.lake.table("shop.orders").compact()
-                done["compactions"] += 1
+                done["compactions"] += shop.lake.table("shop.orders").compact().changed
 
     first = shop.lake.version
     with ThreadPoolExecutor(3) as pool:
         compacting = pool.submit(compact)
-        runs_ = [pool.submit(publish, one) for one in (shop.definition(), both)]
-        for one in runs_:
+        for one in [pool.submit(publish, one) for one in (shop.definition(), both)]:
             one.result()
         stop.set()
         compacting.result()
+    assert run(both, shop.spark).published
+    assert shop.run().published
     assert min(done["shop"], done["both"], done["compactions"]) >= 1
     for version in range(first, shop.lake.version + 1):
         then = seiche.open(shop.lake.store, version=version)
@@ -416,6 +422,11 @@ def test_two_pipelines_and_a_compaction(shop: Shop, effort: Callable[[int, int],
         counts = {row["customer"]: row["orders"] for row in then.table("shop.customers").to_arrow().to_pylist()}
         assert Counter(orders["customer"].to_pylist()) == counts
         assert len(set(orders["id"].to_pylist())) == orders.num_rows
+        assert min(orders["amount"].to_pylist()) > 0
+    every = [1, 2, 3, *range(10, next(files) * 10)]
+    for table in ("shop.orders", "shop.seen", "shop.seen_too"):
+        assert [row["id"] for row in shop.rows(table)] == every
+    print(f"{dict(done)} in {shop.lake.version - first} versions, {len(every)} rows")
 
 
 def _ran(done: Run) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from seiche.cli import main
 from seiche.errors import InvalidInput, NotFound
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.plan import plan
@@ -155,6 +156,36 @@ def test_mistakes_are_named(tmp_path: Path, mistake: str) -> None:
     wrong, instead, said = MISTAKES[mistake]
     assert wrong in GOOD
     assert said in refused(tmp_path, GOOD.replace(wrong, instead, 1))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "instead", "said"),
+    [
+        ("FROM raw", "FROM rows", "shop.yaml:9: 'rows' is not a source"),
+        ("FROM raw", "FROM shop.customers", "steps wait for each other"),
+        ("SELECT * FROM seen", "SELECT FROM WHERE", "shop.yaml:13: the query of shop.calls"),
+        ("WHERE amount <= 0", "WHERE (", "shop.yaml:17: check 'positive'"),
+        ("orders/*.csv", "nowhere/*.csv", "shop.yaml:3: source raw: there is no"),
+        ("", "", "there is no table shop.visits"),
+    ],
+)
+def test_the_command_names_mistakes_before_spark_starts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wrong: str,
+    instead: str,
+    said: str,
+) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("seiche.cli.run._session", started)
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "first.csv").touch()
+    (tmp_path / "shop.yaml").write_text(GOOD.replace(wrong, instead, 1) if wrong else GOOD)
+    assert main(["run", str(tmp_path / "shop.yaml")]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyroaring import BitMap
 
-from seiche.errors import NotFound
+from seiche.errors import InvalidInput, NotFound
 from seiche.lake.versions import LakeVersions
 from seiche.spark.changes import ChangeScan, History, read_changes
 from seiche.spark.jobs import frame_of
@@ -45,6 +45,12 @@ def arrived(tx: "SparkTransaction", handle: "TransactionTable", seen: int) -> "D
     columns = shown_schema(fields)
     versions = LakeVersions(tx.state.store, row, tx.state.manifests)
     history, newest = History(versions), row.table_version
+    if seen > newest:
+        raise InvalidInput(
+            f"{handle.name} is at version {newest}, and was read up to version {seen} before",
+            remedy="It was taken back. `--full-refresh` reads everything again.",
+            table=handle.name,
+        )
     if not seen:
         found = history.everything(newest, columns)
     else:

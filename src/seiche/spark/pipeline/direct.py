@@ -7,8 +7,10 @@ tables so large that its workers would be quicker.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
@@ -19,6 +21,8 @@ from seiche.spark.sql.pruning import bare_count
 from seiche.table.data.scanning import WIDE_BATCH_ROWS, batches, scanner
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from seiche.spark.sql.queries import Query
     from seiche.spark.transaction import SparkTransaction
     from seiche.table.snapshot import Snapshot
@@ -107,8 +111,28 @@ def _keys(tx: "SparkTransaction", table: str, columns: Sequence[str]) -> pa.Tabl
 
 
 def _doubles(keys: pa.Table) -> int:
-    times = keys.group_by(keys.column_names).aggregate([([], "count_all")])
+    """How many keys there are more than once; nulls count as equal."""
+    only = keys.column(0)
+    if keys.num_columns == 1 and pa.types.is_integer(only.type):
+        values = [chunk.drop_null().to_numpy() for chunk in only.chunks if len(chunk)]
+        return (only.null_count > 1) + (0 if _ascending(values) else _repeated(values))
+    # Threads would only add to the work of those that write the tables which come next.
+    times = keys.group_by(keys.column_names, use_threads=False).aggregate([([], "count_all")])
     return int(times.filter(pc.field("count_all") > 1).num_rows)
+
+
+def _ascending(chunks: "Sequence[NDArray[np.int64]]") -> bool:
+    """Whether the numbers ascend in each chunk, and the chunks do not overlap: so keys are usually written."""
+    full = sorted((chunk for chunk in chunks if len(chunk)), key=lambda chunk: int(chunk[0]))
+    return all(bool((one[1:] > one[:-1]).all()) for one in full) and all(
+        one[-1] < following[0] for one, following in pairwise(full)
+    )
+
+
+def _repeated(chunks: "Sequence[NDArray[np.int64]]") -> int:
+    ordered = np.sort(np.concatenate(chunks))
+    equal = ordered[1:] == ordered[:-1]
+    return int(equal.sum() - (equal[1:] & equal[:-1]).sum())
 
 
 def _orphans(keys: pa.Table | None, known: pa.Table | None) -> int | None:

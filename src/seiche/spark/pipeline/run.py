@@ -1,6 +1,6 @@
 """A run of a pipeline: everything it makes is published in one commit of the lake, or nothing is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
@@ -53,7 +53,7 @@ class Run:
 
 def run(
     definition: Definition,
-    spark: "SparkSession | None" = None,
+    spark: "SparkSession | Callable[[], SparkSession] | None" = None,
     *,
     run_id: str | None = None,
     select: Sequence[str] = (),
@@ -71,7 +71,8 @@ def run(
     kept in `seiche.runs` too, with why, by a commit that changes nothing else.
 
     `select` takes some of the steps (`shop.orders+` with those that depend on it); `full_refresh` reads sources from
-    the beginning and replaces tables that are otherwise added to; `keep` is a tag for what was rejected.
+    the beginning and replaces tables that are otherwise added to; `keep` is a tag for what was rejected. `spark` is a
+    session, or what makes one when everything is checked that can be checked without.
     """
     planned = plan(definition, select)
     check_sources(definition)
@@ -81,11 +82,7 @@ def run(
     before = _published_before(lake, definition, identity)
     if before is not None:
         return before
-    if spark is None:
-        from seiche.spark.settings import session
-
-        spark = session(f"seiche {definition.name}")
-    job = _Job(planned, lake, spark, identity, keep, full_refresh, progress, runtime)
+    job = _Job(planned, lake, _session(definition, spark), identity, keep, full_refresh, progress, runtime)
     started, began = runtime.clock.now(), runtime.clock.monotonic()
     try:
         done = job.publish(Patience(attempts=attempts, timeout=inf))
@@ -156,6 +153,14 @@ def open_or_create(uri: str) -> "Lake":
             return seiche.create(uri)
         except seiche.AlreadyExists:
             return seiche.open(uri)
+
+
+def _session(definition: Definition, spark: "SparkSession | Callable[[], SparkSession] | None") -> "SparkSession":
+    from seiche.spark.settings import session
+
+    if spark is None:
+        return session(f"seiche {definition.name}")
+    return spark() if callable(spark) else spark
 
 
 def _key(definition: Definition, run_id: str) -> str:
