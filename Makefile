@@ -65,7 +65,7 @@ bench: $(READY) $(READY_BENCH) ## measure, side by side (ARGS="store" for one)
 	@$(PYTHON) -m bench $(ARGS)
 
 soak: $(READY) ## the long forms of the proofs in the test suite
-	$(PYTEST) -n $(WORKERS) -m "soak and not jvm" --soak $(ARGS)
+	$(PYTEST) -n $(WORKERS) -m "soak and not jvm" --soak --timeout=7200 $(ARGS)
 
 java: $(READY) ## print a JAVA_HOME for Spark, taking a Java from PyPI if there is none
 	@$(PYTHON) -m tools.java_home

@@ -200,6 +200,25 @@ def test_a_failed_set_up_leaves_no_stamp(tmp_path: Path, monkeypatch: pytest.Mon
     assert list((tmp_path / "venv").iterdir()) == []
 
 
+@pytest.mark.parametrize("broken", [None, "-m pip install uv", "uv pip"], ids=["works", "no uv", "uv fails"])
+def test_packages_are_installed_with_uv_or_without(
+    broken: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def run(command: list[str]) -> None:
+        options = ("--quiet", "--disable-pip-version-check")
+        ran.append(" ".join(Path(word).name for word in command if word not in options))
+        if broken is not None and broken in ran[-1]:
+            raise setup.SetupError("no network")
+
+    monkeypatch.setattr(setup, "run_quietly", run)
+    monkeypatch.setattr(setup.shutil, "which", lambda _: None)
+    setup.install(tmp_path, ["thing"])
+    assert ran[0] == "python -m pip install uv"
+    assert ran[-1] == ("python -m pip install thing" if broken else "uv pip install --python python thing")
+
+
 def test_a_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(setup.SetupError, match="is not a virtual environment"):
