@@ -1,8 +1,12 @@
 """The transaction service: commits per second of many clients, against as many pylance processes on plain storage.
 
-Every transaction is one call and names the same data file, so that only commits are measured, as in `commit`; the
-server flushes everything to disk, pylance does not. Bars: at 16 clients on one table 20 times pylance's commits per
-second, p99 under 250 ms, nobody fails; a single client within 2 times a commit without a server.
+Every transaction is one round trip and names the same data file, so that only commits are measured, as in `commit`;
+the server flushes everything to disk, pylance does not. Bars: at 16 clients on one table 20 times pylance's commits per
+second, p99 under 250 ms, nobody fails; a single client within 2 times a commit without a server; memory flat over
+100,000 commits (`--part memory`, which takes some minutes).
+
+What a bare gRPC server with the same message sizes does in the same run, which answers at once and does nothing, is the
+most that any server on these libraries could do on this machine: clients and server share its cores.
 """
 
 import json
@@ -14,7 +18,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,6 +28,7 @@ from lance.fragment import FragmentMetadata
 
 import seiche
 from bench import commit as plain
+from bench._echo import asking, calling, echo
 from bench._folders import folder
 from bench.lake import Report, prepared
 from bench.report import Table
@@ -32,6 +37,7 @@ from seiche.store.prefix import below
 from seiche.table.change import Change
 from seiche.table.data.write import Limits, write_rows
 from seiche.table.operations import Append
+from seiche.table.operations.overwrite import Overwrite
 from seiche.table.transaction import Transaction as TableTransaction
 
 CLIENTS = (1, 16, 64)
@@ -39,6 +45,9 @@ TABLES = (1, 16)
 PROCESSES = 16
 COMMITS = 100
 SINGLE = 200
+MEMORY_CLIENTS = 64
+MARKS = (20_000, 50_000, 100_000)
+EMPTIED = 50
 
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -51,6 +60,13 @@ def run() -> Iterable[Table]:
 @contextmanager
 def server(path: Path) -> Iterator[str]:
     """A server process for the lake at `path`, as a user starts it; yields its address."""
+    with _server(path) as (address, _):
+        yield address
+
+
+@contextmanager
+def _server(path: Path) -> Iterator[tuple[str, int]]:
+    """The same with the number of the process."""
     command = [
         sys.executable,
         "-c",
@@ -68,7 +84,7 @@ def server(path: Path) -> Iterator[str]:
     try:
         found = re.search(r"grpc://[\d.:]+", process.stdout.readline())
         assert found is not None, "the server did not start"
-        yield found[0]
+        yield found[0], process.pid
     finally:
         process.terminate()
         process.wait()
@@ -102,28 +118,44 @@ def crowds() -> Table:
             "",
         )
     ]
-    for clients in CLIENTS:
-        for tables in TABLES:
-            with folder() as path:
-                given = payloads(path, tables)
-                before = seiche.open(str(path / "lake")).version
-                with server(path) as address:
-                    report = crowd(clients, partial(_client, address, given))
-                lake = seiche.open(str(path / "lake"))
-                committed = sum(lake.table(f"bench.t{number}").to_arrow().num_rows for number in range(tables)) / 10
-                assert committed == len(report.taken), "acknowledged and committed differ"
-                roots = lake.version - before
-                rows.append(
-                    (
-                        f"{clients} clients, {tables} tables" if tables > 1 else f"{clients} clients, one table",
-                        report.rate,
-                        report.rate / baseline.rate,
-                        report.percentile(0.5),
-                        report.percentile(0.99),
-                        report.failed,
-                        len(report.taken) / roots,
-                    )
+    with echo() as port:
+        for name, act in (("a call each", calling), ("open calls", asking)):
+            bare = crowd(PROCESSES, partial(act, port))
+            rows.append(
+                (
+                    f"16 clients, bare gRPC, {name}",
+                    bare.rate,
+                    bare.rate / baseline.rate,
+                    bare.percentile(0.5),
+                    bare.percentile(0.99),
+                    bare.failed,
+                    "",
                 )
+            )
+    kinds = [(clients, tables, True) for clients in CLIENTS for tables in TABLES] + [(16, 1, False)]
+    for clients, tables, stays_open in kinds:
+        with folder() as path:
+            given = payloads(path, tables)
+            before = seiche.open(str(path / "lake")).version
+            with server(path) as address:
+                report = crowd(clients, partial(_client, address, given, stays_open))
+            lake = seiche.open(str(path / "lake"))
+            committed = sum(lake.table(f"bench.t{number}").to_arrow().num_rows for number in range(tables)) / 10
+            assert committed == len(report.taken), "acknowledged and committed differ"
+            roots = lake.version - before
+            rows.append(
+                (
+                    f"{clients} clients, "
+                    + (f"{tables} tables" if tables > 1 else "one table")
+                    + ("" if stays_open else ", a call each"),
+                    report.rate,
+                    report.rate / baseline.rate,
+                    report.percentile(0.5),
+                    report.percentile(0.99),
+                    report.failed,
+                    len(report.taken) / roots,
+                )
+            )
     return Table(
         f"Commits through the service, {COMMITS} of each client, no data written",
         ("writer", "commits/s", "times pylance", "median ms", "p99 ms", "failed", "transactions per root"),
@@ -132,12 +164,14 @@ def crowds() -> Table:
     )
 
 
-def crowd(clients: int, make: Callable[[int], Callable[[], object]]) -> Report:
+def crowd(clients: int, make: Callable[[int], Callable[[], object]], each: int = COMMITS) -> Report:
     """So many clients, in processes and threads, that each commit so many times, all starting at once."""
     processes = min(clients, PROCESSES)
     threads = clients // processes
     start, results = _CONTEXT.Barrier(processes + 1), _CONTEXT.Queue()
-    workers = [_CONTEXT.Process(target=_work, args=(make, one, threads, start, results)) for one in range(processes)]
+    workers = [
+        _CONTEXT.Process(target=_work, args=(make, one, threads, each, start, results)) for one in range(processes)
+    ]
     for worker in workers:
         worker.start()
     start.wait()
@@ -155,13 +189,15 @@ def crowd(clients: int, make: Callable[[int], Callable[[], object]]) -> Report:
     return Report(ended[-1], [one for times, _ in reports for one in times], sum(failures.values()), ended, failures)
 
 
-def _work(make: Callable[[int], Callable[[], object]], number: int, threads: int, start: Any, results: Any) -> None:
+def _work(
+    make: Callable[[int], Callable[[], object]], number: int, threads: int, each: int, start: Any, results: Any
+) -> None:
     taken: list[float] = []
     failed: list[str] = []
     acts = [make(number * threads + one) for one in range(threads)]
 
     def loop(act: Callable[[], object]) -> None:
-        for _ in range(COMMITS):
+        for _ in range(each):
             begin = time.perf_counter()
             try:
                 act()
@@ -178,8 +214,11 @@ def _work(make: Callable[[int], Callable[[], object]], number: int, threads: int
     results.put((taken, failed))
 
 
-def _client(address: str, given: list[tuple[str, bytes]], number: int) -> Callable[[], object]:
-    """What appends to a table by one call. Built on the version that the last call made, as any writer would."""
+def _client(address: str, given: list[tuple[str, bytes]], stays_open: bool, number: int) -> Callable[[], object]:
+    """What appends to a table in one round trip, over a call that stays open as in `seiche.connect`, or not.
+
+    Built on the version that the last call made, as any writer would.
+    """
     from seiche.service import transactions_pb2 as pb
     from seiche.service.client.channel import Address, Channel
     from seiche.table.format import transaction_pb2
@@ -195,7 +234,10 @@ def _client(address: str, given: list[tuple[str, bytes]], number: int) -> Callab
         request = pb.ExecuteTransactionRequest(tx_id=str(uuid.uuid4()), base_version=base)
         request.properties["seiche.flushed"] = "true"
         request.changes.add(payload=operation.SerializeToString()).table_id.id = table
-        answer = channel.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
+        if stays_open:
+            answer = channel.execute(request)
+        else:
+            answer = channel.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
         if answer.transaction.state != pb.TS_APPLIED:
             raise RuntimeError(str(answer.transaction.properties))
         base = answer.version
@@ -232,7 +274,7 @@ def alone() -> Table:
 
         direct = _median(embedded)
         with server(path) as address:
-            served = _median(_client(address, given, 0))
+            served = _median(_client(address, given, True, 0))
         rows = [("without a server", direct, 1.0), ("through the service", served, served / direct)]
     return Table(
         "One commit with nobody else there, ms", ("writer", "median ms", "times"), rows, "bar: at most 2 times"
@@ -247,3 +289,51 @@ def _median(act: Callable[[], object]) -> float:
         act()
         taken.append(time.perf_counter() - begin)
     return statistics.median(taken) * 1000
+
+
+def memory() -> Iterable[Table]:
+    """What the server holds in memory after so many commits of 64 clients, each on a table of its own.
+
+    Every client empties its table now and then, so that it is not the tables that grow.
+    """
+    with folder() as path:
+        given = payloads(path, MEMORY_CLIENTS)
+        with _server(path) as (address, process):
+            rows: list[tuple[object, ...]] = [(0, _resident(process))]
+            done = 0
+            for mark in MARKS:
+                each = (mark - done) // MEMORY_CLIENTS
+                report = crowd(MEMORY_CLIENTS, partial(_emptying, address, str(path / "lake"), given), each)
+                assert report.failed == 0, report.failures
+                done += each * MEMORY_CLIENTS
+                rows.append((done, _resident(process)))
+    yield Table("Memory of the server, 64 clients and tables", ("commits", "resident MB"), rows, "bar: flat")
+
+
+def _resident(process: int) -> float:
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def _emptying(address: str, uri: str, given: list[tuple[str, bytes]], number: int) -> Callable[[], object]:
+    """As `_client`, on a table of its own that is emptied every so many commits."""
+    header = seiche.open(uri).transaction().table(f"bench.t{number}")._work().base.header
+    nothing = Overwrite(fragments=(), schema=tuple(header.fields))
+    append = _client(address, given, True, number)
+    empty = _client(address, [(given[number][0], TableTransaction(header.version, "", nothing).encode())], True, 0)
+    count = 0
+
+    def act() -> None:
+        nonlocal count
+        count += 1
+        (append if count % EMPTIED else empty)()
+
+    return act
+
+
+PARTS: Mapping[str, Callable[[], Iterable[Table]]] = {
+    "crowds": lambda: [crowds()],
+    "alone": lambda: [alone()],
+    "memory": memory,
+}

@@ -4,6 +4,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -179,6 +180,30 @@ def test_executing_is_counted_from_the_first(store: TransactionStore, account: s
     third = store.start(account, made, [], NOW)
     assert third[made[0].id].state is State.APPLIED
     assert (third[made[0].id].lake_version, third[made[0].id].attempts) == (12, 2)
+
+
+def test_what_is_noted_only_when_it_is_decided(store: TransactionStore, account: str) -> None:
+    applied = record(account, state=State.APPLIED, attempts=1, lake_version=9, properties={"who": "me"})
+    failed = record(account, state=State.APPLY_FAILED_RETRYABLE, attempts=1, error_code="UNAVAILABLE")
+    assert store.known(account, [applied.id, failed.id]) == {}
+    store.note([applied, failed])
+    assert store.known(account, [applied.id, failed.id]) == {one.id: one for one in (applied, failed)}
+    store.note([replace(applied, state=State.ABORTED), replace(failed, state=State.APPLIED, lake_version=11)])
+    found = store.known(account, [applied.id, failed.id])
+    assert (found[applied.id].state, found[applied.id].lake_version) == (State.APPLIED, 9), "final"
+    assert (found[failed.id].state, found[failed.id].lake_version) == (State.APPLIED, 11)
+
+
+def test_what_may_be_tried_again_is_kept_whole_or_not_at_all(store: TransactionStore, account: str) -> None:
+    mine, theirs, done = (record(account, state=State.APPLY_FAILED_RETRYABLE, attempts=1) for _ in range(3))
+    store.note([mine, theirs, replace(done, state=State.APPLIED)])
+    assert store.keep([intent(mine, "/t/1"), intent(mine, "/t/2", position=1)], NOW) is None
+    assert store.keep([intent(mine, "/t/1"), intent(mine, "/t/2", position=1)], NOW) is None, "twice is once"
+    held = store.keep([intent(theirs, "/t/0"), intent(theirs, "/t/2", position=1)], NOW)
+    assert held == Held("/t/2", mine.id, NOW)
+    assert store.keep([intent(done, "/t/7")], NOW) is None
+    found = store.intents(account, [mine.id, theirs.id, done.id])
+    assert {tx: [one.target for one in kept] for tx, kept in found.items()} == {mine.id: ["/t/1", "/t/2"]}
 
 
 def test_what_is_final_stays(store: TransactionStore, account: str) -> None:

@@ -18,6 +18,7 @@ from seiche.service import transactions_pb2 as pb
 from seiche.service.client.channel import Address, Channel
 from seiche.service.states import State
 from tests.cutting_proxy import cutting_proxy
+from tests.databases import restartable
 from tests.service_lake import make_lake, numbers_in, payload, rows
 from tests.service_process import serving
 
@@ -38,11 +39,20 @@ class Client:
 
     def run(self) -> None:
         for number, data in enumerate(self.fragments):
-            try:
-                tx = self.execute(number, data) if number % 2 else self.step_by_step(number, data)
-            except SeicheError as error:
-                self.failures.append(f"{number}: {error}")
-                continue
+            self.append(number, data)
+
+    def run_until(self, lake: seiche.Lake, stop: threading.Event) -> None:
+        while not stop.is_set():
+            number = len(self.told)
+            fragments = rows(lake, "shop.orders", self.number, [number])
+            self.append(number, payload(lake, "shop.orders", fragments, 1))
+
+    def append(self, number: int, data: bytes) -> None:
+        try:
+            tx = self.execute(number, data) if number % 2 else self.step_by_step(number, data)
+        except SeicheError as error:
+            self.failures.append(f"{number}: {error}")
+        else:
             self.told[tx.tx_id] = (number, tx.state)
 
     def execute(self, number: int, data: bytes) -> pb.Transaction:
@@ -101,44 +111,6 @@ def run_all(crowd: list[Client], meanwhile: Callable[[Callable[[], bool]], None]
         thread.join()
 
 
-@pytest.mark.soak
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_killed_under_load(
-    tmp_path: Path, effort: Callable[[int, int], int], record_property: Callable[[str, object], None]
-) -> None:
-    """With -9, wherever it happens to be, again and again."""
-    each = effort(8, 300)
-    lake = make_lake(tmp_path)
-    kills = 0
-    with serving(tmp_path) as server:
-        crowd = clients(lake, server.address, each)
-
-        def kill(running: Callable[[], bool]) -> None:
-            nonlocal kills
-            while running() and kills < effort(3, 1000):
-                done = sum(len(client.told) for client in crowd)
-                # Not by the clock: each life of the server has to get something done.
-                while running() and sum(len(client.told) for client in crowd) < done + effort(10, 40):
-                    time.sleep(0.01)
-                server.kill()
-                server.start()
-                kills += 1
-
-        run_all(crowd, kill)
-        check(lake, crowd, each)
-        # The same requests once more: the first answers, and nothing happens.
-        before = lake.version
-        for client in crowd:
-            told, client.told = client.told, {}
-            client.run()
-            assert client.told == told
-        assert lake.version == before
-    record_property("kills", kills)
-    assert kills >= effort(2, 20)
-    assert not lake.fsck().problems
-
-
 @pytest.mark.slow
 def test_lost_answers(tmp_path: Path) -> None:
     """The proxy loses answers: what was done is not done again."""
@@ -159,28 +131,46 @@ def test_lost_answers(tmp_path: Path) -> None:
         assert proxy.cut >= 5
 
 
+@pytest.mark.soak
 @pytest.mark.slow
-def test_two_servers_on_postgresql(tmp_path: Path, postgres: str, effort: Callable[[int, int], int]) -> None:
-    """Half of the clients talk to the one, half to the other; one of them is killed now and then."""
-    each = effort(6, 200)
+@pytest.mark.timeout(1800)
+def test_two_servers_on_postgresql(
+    tmp_path: Path, effort: Callable[[int, int], int], record_property: Callable[[str, object], None]
+) -> None:
+    """Half of the clients talk to the one, half to the other. One is killed every few seconds, the database restarted.
+
+    Two minutes in the long form.
+    """
     lake = make_lake(tmp_path)
-    with serving(tmp_path, state=postgres) as first, serving(tmp_path, state=postgres) as second:
-        crowd = clients(lake, first.address, each)[: CLIENTS // 2]
-        crowd += [
-            Client(second.address, one.table, one.fragments, one.number)
-            for one in clients(lake, first.address, each)[CLIENTS // 2 :]
-        ]
-
-        def kill(running: Callable[[], bool]) -> None:
-            for _ in range(effort(2, 30)):
-                done = sum(len(client.told) for client in crowd)
-                while running() and sum(len(client.told) for client in crowd) < done + 8:
-                    time.sleep(0.01)
-                second.kill()
-                second.start()
-
-        run_all(crowd, kill)
-        check(lake, crowd, each)
+    kills, stop = 0, threading.Event()
+    with (
+        restartable() as (state, restart),
+        serving(tmp_path, state=state) as first,
+        serving(tmp_path, state=state) as second,
+    ):
+        crowd = [Client((first, second)[one % 2].address, "lake.shop.orders", [], one) for one in range(CLIENTS)]
+        threads = [threading.Thread(target=client.run_until, args=(lake, stop)) for client in crowd]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + effort(0, 120)
+        while kills < 2 or time.monotonic() < until:
+            done = sum(len(client.told) for client in crowd)
+            # Not by the clock alone: each life of a server has to get something done.
+            while sum(len(client.told) for client in crowd) < done + 8:
+                time.sleep(0.01)
+            stop.wait(effort(0, 3))
+            (first, second)[kills % 2].kill()
+            if kills == 1:
+                restart()
+            (first, second)[kills % 2].start()
+            kills += 1
+        stop.set()
+        for thread in threads:
+            thread.join()
+        for client in crowd:
+            check(lake, [client], len(client.told))
+    record_property("kills", kills)
+    record_property("commits", sum(len(client.told) for client in crowd))
 
 
 def test_a_stop_answers_those_who_wait(tmp_path: Path) -> None:

@@ -87,8 +87,11 @@ def serve(
         authenticator=None if no_auth else found.authenticator,
         settings=Settings(catalog=catalog, max_operations=max_operations),
     )
-    with _gateways(running, ports, catalog, iceberg_port, lance_port) as addresses:
-        asyncio.run(_until_stopped(Server(running, ports), addresses))
+    with (
+        _gateways(running, ports, catalog, iceberg_port, lance_port) as addresses,
+        asyncio.Runner(loop_factory=_event_loop) as runner,
+    ):
+        runner.run(_until_stopped(Server(running, ports), addresses))
 
 
 @contextmanager
@@ -119,6 +122,15 @@ def _gateways(
         tls=tls,
     ) as addresses:
         yield addresses
+
+
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """The quickest one that there is."""
+    try:
+        import uvloop
+    except ImportError:  # not made for every system
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 async def _until_stopped(server: "Server", catalogs: Mapping[str, str]) -> None:

@@ -305,9 +305,11 @@ class Lake(HistoryVerbs, CareVerbs):
             )
         return self._committer.commit(intent).version or 0
 
-    def decide_group(self, intents: Sequence[Intent]) -> list[Answer]:
+    def decide_group(
+        self, intents: Sequence[Intent], decided: Callable[[list[Answer]], None] | None = None
+    ) -> list[Answer]:
         """Decide several transactions with one root, each with an answer of its own; see `Committer.commit_group`."""
-        return self._committer.commit_group(intents)
+        return self._committer.commit_group(intents, decided)
 
     def adopt(self, name: str) -> list[Adopted]:
         """Bring in what somebody committed to a table's directory past the lake; see `seiche.lake.adopt`."""

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 from seiche.service.operations import Operation
 
-__all__ = ["Change", "Kind", "TableDefinition", "Wanted", "digest", "pointer_key", "table_of"]
+__all__ = ["Change", "Kind", "TableDefinition", "Wanted", "digest", "pointer_key", "table_of", "work_key"]
 
 # An operation of Lance, a definition, a metadata file of Iceberg, or the end of a table.
 Kind: TypeAlias = Literal["operation", "definition", "metadata", "delete"]
@@ -73,6 +73,11 @@ def digest(data: bytes) -> str:
 def pointer_key(account: str, table_id: str) -> str:
     """The key of a table. Every part is percent-encoded, so that none can reach out of its place."""
     return f"/accounts/{quote(account, safe='')}/{_TABLES}/{quote(table_id, safe='')}"
+
+
+def work_key(account: str, tx: str) -> str:
+    """What stands for everything that a saved transaction wants; nobody can name it."""
+    return f"/accounts/{quote(account, safe='')}/transactions/{quote(tx, safe='')}/work"
 
 
 def table_of(account: str, key: str) -> str | None:

@@ -4,66 +4,52 @@ A `Service` serves one account on one lake. Every call may be made from any thre
 share the database and the lake. gRPC handlers and HTTP gateways call the same object.
 """
 
-import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import replace
 from uuid import UUID
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import SeicheError, Unavailable
-from seiche.lake.lake import Lake, Status
+from seiche.errors import SeicheError
+from seiche.lake.lake import Lake
 from seiche.lake.objects.names import Name, text
 from seiche.lake.state import State as LakeState
-from seiche.lake.tree.root import millis
 from seiche.service.blobs import Blobs
 from seiche.service.changes import Change, Wanted, digest
-from seiche.service.deciding import Decided, Decider, Ticket
-from seiche.service.group import GroupCommitter, Limits
+from seiche.service.deciding import Decider
+from seiche.service.group import GroupCommitter
+from seiche.service.idempotency import Idempotency
+from seiche.service.ledger import Ledger, from_tree
 from seiche.service.planning import Plan
 from seiche.service.refusals import (
     committed_already,
     expired,
     key_mismatch,
-    key_pending,
     locked,
-    not_found,
     not_open,
     not_prepared,
     refused,
 )
+from seiche.service.requests import (
+    FLUSHED,
+    RESERVED,
+    begin_hash,
+    check_properties,
+    checked_id,
+    execute_hash,
+    prepare_hash,
+    reserved_names,
+)
+from seiche.service.settings import DEFAULT_TTL, LONGEST_TTL, Settings
 from seiche.service.state.database import Database
-from seiche.service.state.keys import Claim, KeyStore, Verdict
+from seiche.service.state.keys import KeyStore
 from seiche.service.state.records import IntentRecord, Record
-from seiche.service.state.transactions import Ending, Held, TransactionStore
+from seiche.service.state.transactions import Held, TransactionStore
 from seiche.service.states import Action, Call, State, action
 from seiche.service.targets import Resolver, split_name
+from seiche.service.tickets import Decided, Ticket
 
 __all__ = ["DEFAULT_TTL", "LONGEST_TTL", "RESERVED", "Service", "Settings"]
-
-log = logging.getLogger("seiche.service")
-
-DEFAULT_TTL: Final = 600.0
-LONGEST_TTL: Final = 6 * 3600.0
-SHORTEST_TTL: Final = 1.0
-# Properties of a transaction that hold ids of tables which it may make, by name.
-RESERVED: Final = "seiche.reserved-table-id:"
-# A client that has flushed the files that it names says so in this property.
-FLUSHED: Final = "seiche.flushed"
-_MOST_PROPERTIES: Final = 256
-_LONGEST_PROPERTY: Final = 16 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What can be set. `max_operations` limits the changes of one transaction; by default nothing does."""
-
-    catalog: str = "lake"
-    max_operations: int | None = None
-    default_ttl: float = DEFAULT_TTL
-    limits: Limits = field(default_factory=Limits)
 
 
 class Service:
@@ -85,8 +71,9 @@ class Service:
         self.settings = settings = settings or Settings()
         self._runtime = runtime
         self.store = TransactionStore(database)
-        self._keys = KeyStore(database)
         self._blobs = Blobs(lake.store)
+        self._ledger = Ledger(account, lake, self.store, settings, runtime)
+        self._keys = Idempotency(account, KeyStore(database), self._ledger, runtime)
         self._space = runtime.derived_uuid(UUID(lake.state().definition.id), f"account:{account}")
         self._decider = Decider(account, lake, self.store, self._blobs, runtime)
         self.group = GroupCommitter(self._decider, settings.limits, account)
@@ -98,14 +85,14 @@ class Service:
     def begin(self, *, ttl: float | None = None, key: str = "", properties: Mapping[str, str] | None = None) -> Record:
         """A new transaction, OPEN. With the same key, the one that the first call made, as it is now."""
         given = dict(properties or {})
-        _check_properties(given)
-        request = digest(json.dumps([ttl, sorted(given.items())]).encode())
-        record = self._new(self._id("BeginTransaction", key), ttl, given, request if key.strip() else "")
+        check_properties(given)
+        request = begin_hash(ttl, given)
+        record = self._ledger.new(self._id("BeginTransaction", key), ttl, given, request if key.strip() else "")
         if key.strip():
             # The tree remembers longer than the database: what was decided under this key is not begun again.
             status = self.lake.status(record.id)
             if status.outcome != "undecided":
-                return self.store.get(self.account, record.id) or _from_tree(record, status)
+                return self.store.get(self.account, record.id) or from_tree(record, status)
         made = self.store.insert(record)
         if made.request_hash != record.request_hash:
             raise key_mismatch("BeginTransaction", key)
@@ -113,8 +100,8 @@ class Service:
 
     def prepare(self, tx: str, changes: Sequence[Change], *, key: str = "") -> Record:
         """PREPARED: everything that is wanted is written down, and exclusive targets are this transaction's."""
-        request = digest(repr((tx, [_summary(change) for change in changes])).encode())
-        return self._once("PrepareTransaction", key, request, tx, lambda: self._prepare(tx, changes, request))
+        request = prepare_hash(tx, changes)
+        return self._keys.once("PrepareTransaction", key, request, tx, lambda: self._prepare(tx, changes, request))
 
     def commit(self, tx: str, *, key: str = "") -> Record:
         """Decided, if it could be: look at the state. What is final is answered again without doing anything."""
@@ -124,11 +111,11 @@ class Service:
             record = self.submit_commit(tx, _into(done))
             return record if record is not None else done.result().record
 
-        return self._once("CommitTransaction", key, digest(tx.encode()), tx, act)
+        return self._keys.once("CommitTransaction", key, digest(tx.encode()), tx, act)
 
     def submit_commit(self, tx: str, done: Callable[[Decided | SeicheError], None]) -> Record | None:
         """As `commit`, for those who do not want to wait: returns the record if there is nothing to decide."""
-        record = self._load(tx)
+        record = self._ledger.load(tx)
         match self._action(record, Call.COMMIT):
             case Action.SAME:
                 return record
@@ -139,12 +126,12 @@ class Service:
 
     def abort(self, tx: str, reason: str = "") -> Record:
         """ABORTED, for good: no root will ever have it. Refused if it is found to be applied."""
-        record = self._load(tx)
+        record = self._ledger.load(tx)
         match self._action(record, Call.ABORT):
             case Action.SAME:
                 return record
             case Action.ABORT:
-                ended = self._end(record, reason)
+                ended = self._ledger.end(record, reason)
                 if ended.state is State.ABORTED:
                     return ended
                 record = ended
@@ -152,7 +139,7 @@ class Service:
 
     def get(self, tx: str) -> Record:
         """The transaction as it is. A commit that nobody noted the end of is looked up in the tree."""
-        return self._load(tx)
+        return self._ledger.load(tx)
 
     def intents(self, tx: str) -> list[IntentRecord]:
         """What the transaction wants, and why that failed if it did."""
@@ -160,12 +147,14 @@ class Service:
 
     def reserve(self, tx: str, table_name: str) -> str:
         """An id for a table that this transaction will make; the same each time for the same name."""
-        record = self._load(tx)
+        record = self._ledger.load(tx)
         full = text(split_name(table_name, self.settings.catalog))
         known = record.properties.get(RESERVED + full)
         match self._action(record, Call.RESERVE):
             case Action.RESERVE:
-                return known or self.store.reserve(record, RESERVED + full, str(self._runtime.uuid()), self._now())
+                return known or self.store.reserve(
+                    record, RESERVED + full, str(self._runtime.uuid()), self._ledger.now()
+                )
             case _ if known is not None:
                 return known
         raise not_open(tx, record.state)
@@ -220,16 +209,16 @@ class Service:
         """
         given = dict(properties or {})
         if given:
-            _check_properties(given)
+            check_properties(given)
         known = self.lake.states.known
         base = known.version if base_version is None else min(base_version, known.version)
         if base < 0:
             raise refused(f"{base_version} is not a version of the lake", "base-version.invalid")
-        chosen = _checked_id(tx) if tx else ""
+        chosen = checked_id(tx) if tx else ""
         tx = chosen or self._id("ExecuteTransaction", key)
         # Whoever gives the id vouches for it: with other files, it is still the same transaction.
-        request = "" if chosen else request_hash or _hash(ttl, given, changes, work)
-        record = replace(self._new(tx, ttl, given, request), state=State.PREPARED, base_version=base, attempts=1)
+        request = "" if chosen else request_hash or execute_hash(ttl, given, changes, work)
+        record = replace(self._ledger.new(tx, ttl, given, request), state=State.PREPARED, base_version=base, attempts=1)
         if work:
             plan = Plan(tx, base, properties=given, work=work, flushed=True)
         else:
@@ -239,18 +228,10 @@ class Service:
 
     def sweep(self, limit: int = 100) -> int:
         """Decide transactions whose time is up, and note how commits ended that nobody noted; returns how many."""
-        now, ended = self._now(), 0
-        for record in self.store.overdue(now, limit):
-            if record.account == self.account:
-                self._end(record, "expired")
-                ended += 1
-        for record in self.store.doubtful(limit):
-            if record.account == self.account and self._healed(record).final:
-                ended += 1
-        return ended
+        return self._ledger.sweep(limit)
 
     def _prepare(self, tx: str, changes: Sequence[Change], request: str) -> Record:
-        record = self._load(tx)
+        record = self._ledger.load(tx)
         match self._action(record, Call.PREPARE):
             case Action.COMPARE if record.changes_hash == request:
                 return record
@@ -260,8 +241,8 @@ class Service:
                 pass
             case _:
                 raise not_open(tx, record.state)
-        wanted = self._wanted(tx, changes, _reserved(record))
-        now = self._now()
+        wanted = self._wanted(tx, changes, reserved_names(record.properties))
+        now = self._ledger.now()
         # Blobs first: they do no harm if nothing comes of it, whereas an intent without its blob could not be applied.
         intents = [
             IntentRecord(
@@ -305,106 +286,21 @@ class Service:
     def _resolver(self, state: LakeState, tx: str, reserved: Mapping[str, Name]) -> Resolver:
         return Resolver(state, self.account, self.settings.catalog, tx, self._blobs.get, reserved)
 
-    def _load(self, tx: str) -> Record:
-        """The transaction, from the database or, if that does not have it, from the tree."""
-        record = self.store.get(self.account, tx) if tx else None
-        if record is not None:
-            return self._healed(record)
-        try:
-            status = self.lake.status(str(UUID(tx)))
-        except ValueError:
-            raise not_found(tx) from None
-        if not tx or status.outcome == "undecided":
-            raise not_found(tx)
-        return _from_tree(self._new(tx, None, {}, ""), status)
-
-    def _healed(self, record: Record) -> Record:
-        """The record, after the tree was asked if a commit was begun and nobody noted how it ended."""
-        if record.final or not record.attempts:
-            return record
-        status = self.lake.status(record.id)
-        if status.outcome == "undecided":
-            return record
-        return self._note(record, status)
-
-    def _note(self, record: Record, status: Status) -> Record:
-        state = State.APPLIED if status.outcome == "committed" else State.ABORTED
-        try:
-            self.store.finish(self.account, [Ending(record.id, state, status.version or 0)], self._now())
-        except Unavailable as error:
-            log.warning("decided, but not noted: %s", error.message)
-        return record.became(state, self._now(), lake_version=status.version or 0)
-
     def _action(self, record: Record, call: Call) -> Action:
         """What the table says; a transaction whose time is up is ended first, and the call refused."""
-        found = action(record.state, call, expired=record.expired(self._now()))
+        found = action(record.state, call, expired=record.expired(self._ledger.now()))
         if found is Action.EXPIRE:
-            ended = self._end(record, "expired")
+            ended = self._ledger.end(record, "expired")
             if ended.state is State.APPLIED and call is Call.COMMIT:
                 return Action.SAME
             raise expired(record.id)
         return found
-
-    def _end(self, record: Record, reason: str) -> Record:
-        """Decide against a transaction. If a commit of it may have begun, only a root can."""
-        ended = self.store.abandon(self.account, record.id, self._now(), reason) or record
-        if ended.final:
-            return ended
-        return self._note(ended, self.lake.settle(record.id))
-
-    def _once(self, operation: str, key: str, request: str, tx: str, act: Callable[[], Record]) -> Record:
-        """Do it once for each key: again with the same request it is answered, with another one refused."""
-        if not tx:
-            raise refused("missing tx_id", "tx-id.missing")
-        key = key.strip()
-        if not key:
-            return act()
-        claim = Claim(self.account, operation, key, request, str(self._runtime.uuid()))
-        match self._keys.claim(claim, self._now()):
-            case Verdict.MISMATCH:
-                raise key_mismatch(operation, key)
-            case Verdict.PENDING:
-                raise key_pending(operation, key)
-            case Verdict.REPLAY:
-                return self._load(tx)
-        try:
-            record = act()
-        except SeicheError as error:
-            (self._keys.release if error.retryable else self._keys.forget)(claim)
-            raise
-        if record.final or record.state is State.PREPARED:
-            self._keys.done(claim, self._now())
-        else:
-            self._keys.release(claim)
-        return record
 
     def _id(self, operation: str, key: str) -> str:
         key = key.strip()
         if not key:
             return str(self._runtime.uuid())
         return str(self._runtime.derived_uuid(self._space, f"{operation}:{key}"))
-
-    def _new(self, tx: str, ttl: float | None, properties: Mapping[str, str], request: str) -> Record:
-        now = self._now()
-        wanted = self.settings.default_ttl if ttl is None or ttl == 0 else ttl
-        if not wanted >= SHORTEST_TTL or wanted > LONGEST_TTL:
-            raise refused(
-                f"a time to live of {wanted} s is not between {SHORTEST_TTL} and {LONGEST_TTL} s", "ttl.out-of-range"
-            )
-        version = self.lake.states.known.version
-        return Record(
-            self.account, tx, State.OPEN, now, now, now + int(wanted * 1000), version, 0, properties, request
-        )  # fmt: skip
-
-    def _now(self) -> int:
-        return millis(self._runtime.clock.now())
-
-
-def _checked_id(tx: str) -> str:
-    try:
-        return str(UUID(tx))
-    except ValueError:
-        raise refused(f"{tx!r} cannot be the id of a transaction", "tx-id.invalid", "Use a UUID.") from None
 
 
 def _into(future: "Future[Decided]") -> Callable[[Decided | SeicheError], None]:
@@ -415,40 +311,3 @@ def _into(future: "Future[Decided]") -> Callable[[Decided | SeicheError], None]:
             future.set_result(answer)
 
     return done
-
-
-def _from_tree(record: Record, status: Status) -> Record:
-    """A transaction that only the tree remembers."""
-    state = State.APPLIED if status.outcome == "committed" else State.ABORTED
-    return replace(record, state=state, lake_version=status.version or 0)
-
-
-def _reserved(record: Record) -> dict[str, Name]:
-    return {
-        table: tuple(name.removeprefix(RESERVED).split("."))
-        for name, table in record.properties.items()
-        if name.startswith(RESERVED)
-    }
-
-
-def _summary(change: Change) -> tuple[object, ...]:
-    """What tells one change from another."""
-    data = change.payload if change.table is None else change.table.encoded
-    return (
-        change.table_id,
-        change.table_name,
-        change.target_key,
-        None if data is None else digest(data),
-        change.blob_uri,
-        change.table is not None,
-        change.expected_version,
-    )
-
-
-def _hash(ttl: float | None, properties: Mapping[str, str], changes: Sequence[Change], work: bytes) -> str:
-    return digest(repr((ttl, sorted(properties.items()), [*map(_summary, changes)])).encode() + work)
-
-
-def _check_properties(properties: Mapping[str, str]) -> None:
-    if len(properties) > _MOST_PROPERTIES or sum(map(len, (*properties, *properties.values()))) > _LONGEST_PROPERTY:
-        raise refused("the properties are too many or too long", "properties.too-large")

@@ -1,13 +1,9 @@
-"""One group of transactions: noted before, decided by a root, noted after. The root alone decides.
-
-What the SQL store is told before makes later callers careful: of a transaction whose commit was begun only a root can
-say that it will not happen. What it is told after is a convenience; if that fails, the answer is the same, and whoever
-asks next finds it in the tree.
-"""
+"""One group of transactions: noted before, decided by a root, noted after. The root alone decides."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import TypeAlias
 
 from seiche.core.runtime import Runtime
 from seiche.errors import CommitUnknown, SeicheError, Unavailable
@@ -19,13 +15,15 @@ from seiche.lake.tree.root import millis
 from seiche.service.blobs import Blobs
 from seiche.service.changes import Wanted, table_of
 from seiche.service.merging import Lineage, merged
+from seiche.service.noting import Begun, Notes
 from seiche.service.operations import decode
 from seiche.service.outcomes import Touched, verdict
 from seiche.service.planning import Plan, intent_of, table_in
-from seiche.service.refusals import key_mismatch, not_found, not_prepared, refused
-from seiche.service.state.records import ApplyError, IntentRecord, Record
-from seiche.service.state.transactions import Ending, TransactionStore
+from seiche.service.refusals import refused
+from seiche.service.state.records import IntentRecord, Record
+from seiche.service.state.transactions import TransactionStore
 from seiche.service.states import State
+from seiche.service.tickets import Decided, Ticket
 
 __all__ = ["Decided", "Decider", "Ticket"]
 
@@ -33,35 +31,8 @@ log = logging.getLogger("seiche.service")
 
 # Nothing can be said about what happened, or nothing happened: trying again is safe.
 _OPEN = (Unavailable, CommitUnknown)
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A transaction as it is after its commit was tried, and the tables that took part."""
-
-    record: Record
-    tables: tuple[Touched, ...] = ()
-    errors: dict[str, ApplyError] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """One who waits for a decision: a transaction that was prepared before, or one that is executed in one go.
-
-    The latter brings its plan, and the record that it begins with.
-    """
-
-    id: str
-    done: Callable[[Decided | SeicheError], None]
-    record: Record | None = None
-    plan: Plan | None = None
-
-    def tell(self, answer: "Decided | SeicheError") -> None:
-        """Give the answer. One who does not listen any more must not stop the others."""
-        try:
-            self.done(answer)
-        except Exception:
-            log.exception("an answer could not be delivered")
+# Called with a transaction and its answer, once that is for good.
+Settle: TypeAlias = Callable[[Plan, Answer], None]
 
 
 class Decider:
@@ -74,55 +45,34 @@ class Decider:
         self.blobs = blobs
         self.runtime = runtime
         self.lineage = Lineage()
+        self._notes = Notes(account, store, blobs, runtime)
 
     def decide(self, group: Sequence[Ticket]) -> None:
         """Decide all of them and tell each. Never raises for what is wrong with one of them."""
-        answers: dict[str, Decided | SeicheError] = {}
-        records = self._start(group, answers)
-        plans = self._plans([one for one in group if one.id in records], records, answers)
-        found = self._commit(plans)
-        endings = []
+        begun = self._notes.begin(group)
+        tickets = {ticket.id: ticket for ticket in group}
         touched: dict[str, Touched] = {}
+        decided: list[Decided] = []
+
+        def settle(plan: Plan, answer: Answer) -> None:
+            if plan.id in begun.answers:
+                return
+            one = self._ended(plan, answer, begun, touched)
+            begun.answers[plan.id] = one
+            decided.append(one)
+            # What is in a root, and holds no locks, can be told before it is noted: the tree says the same.
+            if one.record.state is State.APPLIED and not plan.kept and one.record.attempts == 1:
+                tickets[plan.id].tell(one)
+
+        plans = self._plans([one for one in group if one.id in begun.records], begun.records, settle)
+        found = self._commit(plans, settle)
         for plan in plans:
-            decided = self._ended(records[plan.id], plan, found[plan.id], touched)
-            answers[plan.id] = decided
-            record = decided.record
-            endings.append(Ending(record.id, record.state, record.lake_version, decided.errors))
-        # What is in a root, and holds no locks, can be told before it is noted: the tree says the same.
-        early = [ticket for ticket in group if ticket.plan is not None and _applied(answers[ticket.id])]
-        for ticket in early:
-            ticket.tell(answers[ticket.id])
-        self._finish(endings)
-        told = {ticket.id for ticket in early}
+            settle(plan, found[plan.id])
+        self._notes.end(decided, plans, begun)
         for ticket in group:
-            if ticket.id not in told:
-                ticket.tell(answers[ticket.id])
+            ticket.tell(begun.answers[ticket.id])
 
-    def _start(self, group: Sequence[Ticket], answers: dict[str, Decided | SeicheError]) -> dict[str, Record]:
-        """Those that may be committed, with what is known of them; the others have their answers."""
-        executing = [ticket.record for ticket in group if ticket.record is not None]
-        committing = [ticket.id for ticket in group if ticket.record is None]
-        started = self.store.start(self.account, executing, committing, self._now())
-        records = {}
-        for ticket in group:
-            record = started.get(ticket.id)
-            if record is None:
-                answers[ticket.id] = not_found(ticket.id)
-            elif ticket.record is not None and record.request_hash != ticket.record.request_hash:
-                answers[ticket.id] = key_mismatch("ExecuteTransaction", ticket.id)
-            elif record.final:
-                answers[ticket.id] = Decided(record)
-            elif ticket.record is not None and record.changes_hash:
-                answers[ticket.id] = refused("the transaction was prepared with other changes", "prepare.mismatch")
-            elif record.state is State.OPEN:
-                answers[ticket.id] = not_prepared(ticket.id, record.state)
-            else:
-                records[ticket.id] = record
-        return records
-
-    def _plans(
-        self, tickets: Sequence[Ticket], records: dict[str, Record], answers: dict[str, Decided | SeicheError]
-    ) -> list[Plan]:
+    def _plans(self, tickets: Sequence[Ticket], records: dict[str, Record], settle: Settle) -> list[Plan]:
         prepared = [ticket.id for ticket in tickets if ticket.plan is None]
         intents = self.store.intents(self.account, prepared)
         plans: list[Plan] = []
@@ -131,9 +81,7 @@ class Decider:
             try:
                 plans.append(ticket.plan or self._prepared(record, intents.get(ticket.id, [])))
             except SeicheError as error:
-                decided = self._ended(record, Plan(record.id, record.base_version), Answer(error=error), {})
-                answers[ticket.id] = decided
-                self._finish([Ending(record.id, decided.record.state, 0, decided.errors)])
+                settle(Plan(record.id, record.base_version, kept=True), Answer(error=error))
         return plans
 
     def _prepared(self, record: Record, intents: Sequence[IntentRecord]) -> Plan:
@@ -142,9 +90,12 @@ class Decider:
             # Another server may have applied it, and have cleared them away; the tree tells.
             if self.lake.status(record.id).outcome == "undecided":
                 raise Unavailable(f"transaction {record.id} has no intents", code="EMPTY_TRANSACTION")
-            return Plan(record.id, record.base_version)
+            return Plan(record.id, record.base_version, kept=True)
+        if intents[0].kind == "work":
+            work = self.blobs.get(intents[0].blob)
+            return Plan(record.id, record.base_version, (), record.properties, work, flushed=True, kept=True)
         wanted = [self._wanted(one) for one in intents]
-        return Plan(record.id, record.base_version, wanted, record.properties)
+        return Plan(record.id, record.base_version, wanted, record.properties, kept=True)
 
     def _wanted(self, intent: IntentRecord) -> Wanted:
         table = table_of(self.account, intent.target)
@@ -163,8 +114,11 @@ class Decider:
             operation,
         )
 
-    def _commit(self, plans: Sequence[Plan]) -> dict[str, Answer]:
-        """Decide all of them with one root. If those that were joined cannot be, each is decided by itself."""
+    def _commit(self, plans: Sequence[Plan], settle: Settle) -> dict[str, Answer]:
+        """Decide all of them with one root; `settle` hears of those in it as soon as it stands.
+
+        If those that were joined cannot be decided, each is by itself.
+        """
         answers: dict[str, Answer] = {}
         ready = [plan for plan in plans if self._is_ready(plan, answers)]
         joined = [plan for plan in ready if plan.appends]
@@ -178,9 +132,9 @@ class Decider:
                 answers[plan.id] = Answer(error=error)
         # Appends last: nearly nothing is in their way, whereas they are in the way of whoever expects a version.
         intents += self._joined(joined, answers) if joined else ()
-        again = self._put(intents, answers)
+        again = self._put(intents, answers, settle)
         if again:
-            self._put([pair for plan in again for pair in self._joined([plan], answers)], answers)
+            self._put([pair for plan in again for pair in self._joined([plan], answers)], answers, settle)
         return answers
 
     def _joined(self, plans: list[Plan], answers: dict[str, Answer]) -> Iterable[tuple[Intent, list[Plan]]]:
@@ -217,16 +171,25 @@ class Decider:
             return False
         return True
 
-    def _put(self, intents: Sequence[tuple[Intent, list[Plan]]], answers: dict[str, Answer]) -> list[Plan]:
+    def _put(
+        self, intents: Sequence[tuple[Intent, list[Plan]]], answers: dict[str, Answer], settle: Settle
+    ) -> list[Plan]:
         """One root for all of them; returns those that were joined and must be decided one by one."""
         if not intents:
             return []
+
+        def stands(given: list[Answer]) -> None:
+            for (_, plans), answer in zip(intents, given, strict=True):
+                if answer.error is None:
+                    for plan in plans:
+                        settle(plan, answer)
+
         try:
-            given = self._decide([intent for intent, _ in intents])
+            given = self._decide([intent for intent, _ in intents], stands)
         except SeicheError as error:
             if len(intents) > 1 and not isinstance(error, _OPEN):
                 # Something is wrong with one of them that shows only when files are written.
-                return [plan for pair in intents for plan in self._put([pair], answers)]
+                return [plan for pair in intents for plan in self._put([pair], answers, settle)]
             given = [Answer(error=error)] * len(intents)
         again: list[Plan] = []
         for (intent, plans), answer in zip(intents, given, strict=True):
@@ -237,9 +200,9 @@ class Decider:
                 self._note_lineage(intent, plans, answer, intents)
         return again
 
-    def _decide(self, intents: Sequence[Intent]) -> list[Answer]:
+    def _decide(self, intents: Sequence[Intent], stands: Callable[[list[Answer]], None]) -> list[Answer]:
         try:
-            return self.lake.decide_group(intents)
+            return self.lake.decide_group(intents, stands)
         except SeicheError:
             raise
         except Exception as error:
@@ -258,8 +221,9 @@ class Decider:
             else:
                 self.lineage.forget(table)
 
-    def _ended(self, record: Record, plan: Plan, answer: Answer, touched: dict[str, Touched]) -> Decided:
-        now = self._now()
+    def _ended(self, plan: Plan, answer: Answer, begun: Begun, touched: dict[str, Touched]) -> Decided:
+        begun.decided_at = begun.decided_at or self._now()
+        record, now = begun.records[plan.id], begun.decided_at
         if answer.error is None:
             return Decided(
                 record.became(State.APPLIED, now, lake_version=answer.version or 0),
@@ -270,7 +234,8 @@ class Decider:
         status = self.lake.status(record.id)
         if status.outcome == "aborted":
             return Decided(record.became(State.ABORTED, now))
-        if status.outcome == "undecided" and given.state is State.APPLY_FAILED_CONFLICT and record.attempts > 1:
+        conflict = given.state is State.APPLY_FAILED_CONFLICT
+        if status.outcome == "undecided" and conflict and begun.needs_root(plan.id):
             # Another server may be about to apply it, having seen less: only a root makes this answer true.
             status = self.lake.settle(record.id)
         if status.outcome == "committed":
@@ -286,24 +251,11 @@ class Decider:
             return ()
         tables = [one.table for one in plan.wanted if one.kind != "delete"]
         for table in tables:
-            if table not in known:
+            # Another member of the same group may have dropped it.
+            if table not in known and state.key_of(table) is not None:
                 row = table_in(state, table).row
                 known[table] = Touched(row.id, row.table_version, row.pointer_version)
-        return tuple(known[table] for table in tables)
-
-    def _finish(self, endings: Sequence[Ending]) -> None:
-        if not endings:
-            return
-        try:
-            self.store.finish(self.account, endings, self._now())
-        except SeicheError as error:
-            log.warning(
-                "decided, but not noted: %s", error.message, extra={"transactions": [one.id for one in endings]}
-            )
+        return tuple(known[table] for table in tables if table in known)
 
     def _now(self) -> int:
         return millis(self.runtime.clock.now())
-
-
-def _applied(answer: Decided | SeicheError) -> bool:
-    return isinstance(answer, Decided) and answer.record.state is State.APPLIED

@@ -3,21 +3,21 @@
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Final
 
 from seiche.errors import SeicheError, Unavailable
-from seiche.service.deciding import Decided, Decider, Ticket
+from seiche.service.deciding import Decider
 from seiche.service.refusals import overloaded
+from seiche.service.tickets import Ticket
 
 __all__ = ["GroupCommitter", "Limits"]
 
 log = logging.getLogger("seiche.service")
 
 # However many there are, nobody waits longer than this for others to join.
-_LONGEST_WINDOW: Final = 0.004
+_LONGEST_WINDOW: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,11 @@ class GroupCommitter:
         self._waiting: deque[Ticket] = deque()
         self._changed = Condition()
         self._closing = False
+        # How many must wait before the thread looks at them; fewer are left to gather.
+        self._enough = 1
+        self._current: Sequence[Ticket] = ()
+        # The most that were there at once since the last group was taken: waiting, or about to be answered.
+        self._crowd = 0
         self.figures = Figures()
         self._thread = Thread(target=self._work, name=f"seiche-commit-{name}", daemon=True)
         self._thread.start()
@@ -73,7 +78,10 @@ class GroupCommitter:
                 self.figures.refused += 1
                 raise overloaded(len(self._waiting))
             self._waiting.append(ticket)
-            self._changed.notify()
+            unanswered = 0 if not self._current or self._current[-1].told else len(self._current)
+            self._crowd = max(self._crowd, len(self._waiting) + unanswered)
+            if len(self._waiting) >= self._enough:
+                self._changed.notify()
 
     def close(self) -> None:
         """Decide what waits, take in no more, and return."""
@@ -83,27 +91,26 @@ class GroupCommitter:
         self._thread.join()
 
     def _work(self) -> None:
-        expected, took = 1, 0.0
-        while group := self._next(expected, took):
+        took = 0.0
+        while group := self._next(took):
             began = self._clock.monotonic()
             self._decide(group)
             size, took = len(group), self._clock.monotonic() - began
-            # Those who were just answered are likely to come back, and others came meanwhile.
-            expected = size + len(self._waiting)
             self.figures.groups += 1
             self.figures.decided += size
             self.figures.sizes.append(size)
             self.figures.longest = max(self.figures.longest, took)
 
-    def _next(self, expected: int, took: float) -> list[Ticket]:
+    def _next(self, took: float) -> list[Ticket]:
         """Those to be decided next; none when the server stops."""
         with self._changed:
             while not self._waiting and not self._closing:
                 self._changed.wait()
-            if expected > 1 and not self._closing:
-                until = self._clock.monotonic() + min(_LONGEST_WINDOW, took)
-                while len(self._waiting) < expected and (left := until - self._clock.monotonic()) > 0:
-                    self._changed.wait(left)
+            # Those who were just answered are likely to come back.
+            if self._crowd > 1 and not self._closing:
+                self._enough = min(self._crowd, self._limits.group)
+                self._changed.wait_for(self._gathered, min(_LONGEST_WINDOW, took))
+                self._enough = 1
             group: list[Ticket] = []
             later: list[Ticket] = []
             seen: set[str] = set()
@@ -113,14 +120,16 @@ class GroupCommitter:
                 (later if ticket.id in seen else group).append(ticket)
                 seen.add(ticket.id)
             self._waiting.extendleft(reversed(later))
+            self._current, self._crowd = group, len(group) + len(self._waiting)
             return group
 
+    def _gathered(self) -> bool:
+        return self._closing or len(self._waiting) >= self._enough
+
     def _decide(self, group: Sequence[Ticket]) -> None:
-        told: set[int] = set()
-        noted = [replace(ticket, done=partial(_told, ticket, told)) for ticket in group]
         failure: SeicheError
         try:
-            self._decider.decide(noted)
+            self._decider.decide(group)
             return
         except SeicheError as error:
             failure = error
@@ -128,10 +137,4 @@ class GroupCommitter:
             log.exception("a group could not be decided")
             failure = Unavailable(f"the server failed: {type(error).__name__}", remedy="Ask for the outcome later.")
         for ticket in group:
-            if id(ticket) not in told:
-                ticket.tell(failure)
-
-
-def _told(ticket: Ticket, told: set[int], answer: Decided | SeicheError) -> None:
-    told.add(id(ticket))
-    ticket.done(answer)
+            ticket.tell(failure)

@@ -14,15 +14,17 @@ from google.protobuf.message import DecodeError, Message
 from seiche.errors import SeicheError
 from seiche.service import common_pb2, wire
 from seiche.service import transactions_pb2 as pb
+from seiche.service.answers import Answers
 from seiche.service.auth import READ, WRITE
 from seiche.service.changes import digest
 from seiche.service.core import Service
-from seiche.service.deciding import Decided
 from seiche.service.host import Host
 from seiche.service.metrics import Call, Metrics
 from seiche.service.refusals import refused
 from seiche.service.state.records import Record
-from seiche.service.statuses import status_of, trailer
+from seiche.service.statuses import status_message, status_of, trailer
+from seiche.service.streams import Streams
+from seiche.service.tickets import Decided
 
 __all__ = ["NAMES", "Handlers"]
 
@@ -38,35 +40,6 @@ NAMES: Final = ("seiche.transaction.v1.Transactions", "ai.floedb.floecat.transac
 _LOOK_SECONDS: Final = 0.1
 
 
-class Answers:
-    """Answers that come from a committing thread, handed to the event loop: one wake-up for a whole group."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._ready: list[tuple[asyncio.Future[Decided], Decided | SeicheError]] = []
-
-    def expect(self) -> tuple["asyncio.Future[Decided]", Callable[[Decided | SeicheError], None]]:
-        """A future, and what to call with its answer from any thread."""
-        future: asyncio.Future[Decided] = self._loop.create_future()
-
-        def done(answer: Decided | SeicheError) -> None:
-            self._ready.append((future, answer))
-            if len(self._ready) == 1:
-                self._loop.call_soon_threadsafe(self._deliver)
-
-        return future, done
-
-    def _deliver(self) -> None:
-        ready, self._ready = self._ready, []
-        for future, answer in ready:
-            if future.done():
-                continue  # the client is gone; what was decided is decided
-            if isinstance(answer, SeicheError):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-
 class Handlers:
     """All calls. What waits for SQL or storage runs in threads; transactions in one call do not need any."""
 
@@ -75,6 +48,7 @@ class Handlers:
         self._metrics = metrics
         self._loop = loop
         self._answers = Answers(loop)
+        self.streams = Streams()
         self._threads = ThreadPoolExecutor(threads, "seiche-call")
         self._closing = asyncio.Event()
 
@@ -93,6 +67,7 @@ class Handlers:
             "ReserveTransactionTableId": self._unary(self.reserve, pb.ReserveTransactionTableIdRequest),
             "ExecuteTransaction": self._unary(self.execute, pb.ExecuteTransactionRequest),
             "DescribeLake": self._unary(self.describe, pb.DescribeLakeRequest, READ),
+            "ExecuteTransactions": grpc.stream_stream_rpc_method_handler(self._execute_many),
             "WatchTransaction": grpc.unary_stream_rpc_method_handler(self._watch, response_serializer=_encoded),
         }
         return tuple(grpc.method_handlers_generic_handler(name, methods) for name in NAMES)
@@ -125,6 +100,9 @@ class Handlers:
         return pb.ReserveTransactionTableIdResponse(table_id=found)
 
     async def execute(self, service: Service, request: pb.ExecuteTransactionRequest) -> Message:
+        return wire.executed(await self._executed(service, request))
+
+    async def _executed(self, service: Service, request: pb.ExecuteTransactionRequest) -> Decided:
         future, done = self._answers.expect()
         submit = partial(
             service.submit,
@@ -143,7 +121,26 @@ class Handlers:
         except SeicheError:
             # Perhaps only because this server has not looked at the lake for a while. Looking may take long.
             await self._run(submit)
-        return wire.executed(await future)
+        return await future
+
+    async def _execute_many(self, _: object, context: Context) -> None:
+        header = _authorization(context)
+
+        async def answer(data: bytes) -> bytes:
+            with self._metrics.call("execute") as call:
+                try:
+                    # Who was let in when the call began may not be any more.
+                    service = self._host.service(header, WRITE)
+                    request = _decoded(data, pb.ExecuteTransactionRequest)
+                    return wire.executed(await self._executed(service, request)).SerializeToString()
+                except SeicheError as error:
+                    return pb.ExecuteTransactionResponse(status=_refused(error, call)).SerializeToString()
+                except Exception as error:
+                    log.exception("a call failed", extra={"method": "execute"})
+                    failure = SeicheError(f"the server failed: {type(error).__name__}", remedy="Report it.")
+                    return pb.ExecuteTransactionResponse(status=_refused(failure, call)).SerializeToString()
+
+        await self.streams.serve(context, answer)
 
     async def describe(self, service: Service, _: pb.DescribeLakeRequest) -> Message:
         state = await self._run(service.lake.state)
@@ -200,14 +197,20 @@ class Handlers:
         return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encoded)
 
     async def _refuse(self, error: SeicheError, context: Context, call: Call) -> None:
-        status, _ = status_of(error)
-        call.ended(status.name)
-        level = logging.WARNING if status is grpc.StatusCode.INTERNAL else logging.DEBUG
-        log.log(level, "refused: %s", error.message, extra={"kind": error.kind, "status": status.name})
-        await context.abort(status, error.message, trailer(error))
+        _refused(error, call)
+        await context.abort(status_of(error)[0], error.message, trailer(error))
 
     async def _run(self, act: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._threads, act)
+
+
+def _refused(error: SeicheError, call: Call) -> common_pb2.Status:
+    """Note that a call was refused; returns what the client is told."""
+    status, _ = status_of(error)
+    call.ended(status.name)
+    level = logging.WARNING if status is grpc.StatusCode.INTERNAL else logging.DEBUG
+    log.log(level, "refused: %s", error.message, extra={"kind": error.kind, "status": status.name})
+    return status_message(error)
 
 
 def _authorization(context: Context) -> str | None:

@@ -1,13 +1,14 @@
 """What the server counts, for Prometheus and for OpenTelemetry."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from seiche.core.clock import Clock
 from seiche.service.group import GroupCommitter
 from seiche.service.host import Host
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 __all__ = ["Call", "Metrics"]
 
@@ -23,19 +24,37 @@ _GAUGES: Final = {
 
 
 class Call:
-    """One call that is being answered."""
+    """One call that is being answered; a block of it is the call from beginning to end."""
 
-    __slots__ = ("status",)
+    __slots__ = ("_began", "_method", "_metrics", "_span", "status")
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: "Metrics", method: str) -> None:
+        self._metrics = metrics
+        self._method = method
         self.status = "OK"
 
     def ended(self, status: str) -> None:
         self.status = status
 
+    def __enter__(self) -> Self:
+        self._began = self._metrics.now()
+        self._span = self._metrics.span(self._method)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self.status == "OK":
+            self.ended("CANCELLED")
+        self._metrics.count(self._method, self.status, self._metrics.now() - self._began)
+        if self._span is not None:
+            self._span.set_attribute("rpc.grpc.status", self.status)
+            self._span.end()
+
 
 class Metrics:
-    """Counts calls as they end; looks at queues when it is asked. Spans are made if a tracer was set up."""
+    """Counts calls as they end; looks at queues when it is asked.
+
+    The same goes to OpenTelemetry, with a span for each call, if a meter and a tracer are set up before the server.
+    """
 
     def __init__(self, host: Host, clock: Clock) -> None:
         from opentelemetry import metrics, trace
@@ -50,8 +69,14 @@ class Metrics:
             "seiche_call_seconds", "How long calls took.", ("method",), buckets=_SECONDS, registry=self.registry
         )
         self._tracer = trace.get_tracer("seiche.service")
-        self._spans = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
-        self._otel = metrics.get_meter("seiche.service").create_counter("seiche.calls")
+        meter = metrics.get_meter("seiche.service")
+        self._otel_calls = meter.create_counter("seiche.calls", description="Calls by method and status.")
+        self._otel_seconds = meter.create_histogram(
+            "seiche.call.duration", unit="s", description="How long calls took."
+        )
+        # Who has set up neither pays for neither: a span that goes nowhere costs as much as a row in SQL.
+        self._traced = _set_up(trace.get_tracer_provider())
+        self._metered = _set_up(metrics.get_meter_provider())
         gauges = {
             name: Gauge(f"seiche_{name}", text, ("account",), registry=self.registry) for name, text in _GAUGES.items()
         }
@@ -60,28 +85,26 @@ class Metrics:
                 gauge.labels(account).set_function(partial(_figure, service.group, name))
         self._bound: dict[str, tuple[Any, Any]] = {}
 
-    @contextmanager
-    def call(self, method: str) -> Iterator[Call]:
+    def call(self, method: str) -> Call:
         """Around one call."""
-        call = Call()
-        began = self._clock.monotonic()
-        span = self._tracer.start_span(method) if self._spans else None
-        try:
-            yield call
-        except BaseException:
-            if call.status == "OK":
-                call.ended("CANCELLED")
-            raise
-        finally:
-            bound = self._bound.get(method)
-            if bound is None:
-                bound = self._bound[method] = (self._calls.labels(method, "OK"), self._seconds.labels(method))
-            (bound[0] if call.status == "OK" else self._calls.labels(method, call.status)).inc()
-            bound[1].observe(self._clock.monotonic() - began)
-            if span is not None:
-                span.set_attribute("rpc.grpc.status", call.status)
-                span.end()
-                self._otel.add(1, {"method": method, "status": call.status})
+        return Call(self, method)
+
+    def now(self) -> float:
+        return self._clock.monotonic()
+
+    def span(self, method: str) -> "Span | None":
+        return self._tracer.start_span(method) if self._traced else None
+
+    def count(self, method: str, status: str, seconds: float) -> None:
+        """Note a call that has ended."""
+        bound = self._bound.get(method)
+        if bound is None:
+            bound = self._bound[method] = (self._calls.labels(method, "OK"), self._seconds.labels(method))
+        (bound[0] if status == "OK" else self._calls.labels(method, status)).inc()
+        bound[1].observe(seconds)
+        if self._metered:
+            self._otel_calls.add(1, {"method": method, "status": status})
+            self._otel_seconds.record(seconds, {"method": method})
 
     def exposition(self) -> bytes:
         """All figures, in the text format of Prometheus."""
@@ -89,6 +112,11 @@ class Metrics:
 
         found: bytes = generate_latest(self.registry)
         return found
+
+
+def _set_up(provider: object) -> bool:
+    """Whether it is somebody's, and not what stands in for one in OpenTelemetry's own interface."""
+    return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
 def _figure(group: GroupCommitter, name: str) -> float:

@@ -23,7 +23,8 @@ __all__ = ["Plan", "from_work", "intent_of"]
 class Plan:
     """One transaction, ready to be joined with others or decided by itself.
 
-    `flushed`: whoever wrote the files says that they are safely on disk.
+    `flushed`: whoever wrote the files says that they are safely on disk. `kept`: what it wants is written down in
+    intents.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Plan:
     # Instead of what is wanted: a saved transaction.
     work: bytes = b""
     flushed: bool = False
+    kept: bool = False
 
     @staticmethod
     def operation(wanted: Wanted) -> Operation:

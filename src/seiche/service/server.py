@@ -111,6 +111,8 @@ class Server:
             await self._health.enter_graceful_shutdown()
         if self._pages is not None:
             self._pages.close()
+        if self._handlers is not None:
+            self._handlers.streams.close()
         if self._grpc is not None:
             await self._grpc.stop(grace)
         await asyncio.get_running_loop().run_in_executor(None, self.host.close)

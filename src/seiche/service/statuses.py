@@ -17,7 +17,7 @@ from seiche.errors import (
 )
 from seiche.service import common_pb2 as pb
 
-__all__ = ["DETAILS", "TYPES", "error_of", "status_of", "trailer"]
+__all__ = ["DETAILS", "TYPES", "error_in", "error_of", "status_message", "status_of", "trailer"]
 
 DETAILS: Final = "grpc-status-details-bin"
 # The same message under the name that clients of the catalog protocol look for.
@@ -54,8 +54,8 @@ def status_of(error: SeicheError) -> tuple[grpc.StatusCode, "pb.ErrorCode"]:
     return next(_BY_KIND[kind] for kind in type(error).__mro__ if kind in _BY_KIND)
 
 
-def trailer(error: SeicheError) -> tuple[tuple[str, bytes], ...]:
-    """The details of a failed call, as gRPC sends them."""
+def status_message(error: SeicheError) -> pb.Status:
+    """What a refused request is told: the status with its details, under both names."""
     status, code = status_of(error)
     params = {name: str(value)[:1000] for name, value in error.details.items() if name not in _NEVER_SENT}
     detail = pb.Error(
@@ -68,14 +68,25 @@ def trailer(error: SeicheError) -> tuple[tuple[str, bytes], ...]:
     message = pb.Status(code=status.value[0], message=error.message[:1000])
     for name in TYPES:
         message.details.add(type_url=f"type.googleapis.com/{name}", value=detail)
-    return ((DETAILS, message.SerializeToString()),)
+    return message
+
+
+def trailer(error: SeicheError) -> tuple[tuple[str, bytes], ...]:
+    """The details of a failed call, as gRPC sends them."""
+    return ((DETAILS, status_message(error).SerializeToString()),)
 
 
 def error_of(trailers: object) -> pb.Error | None:
     """The details of a failed call, if it has any."""
     for name, value in trailers or ():  # type: ignore[attr-defined]
         if name == DETAILS:
-            for detail in pb.Status.FromString(value).details:
-                if detail.type_url.endswith(TYPES[0]):
-                    return pb.Error.FromString(detail.value)
+            return error_in(pb.Status.FromString(value))
+    return None
+
+
+def error_in(status: pb.Status) -> pb.Error | None:
+    """The details in a status, if it has any."""
+    for detail in status.details:
+        if detail.type_url.endswith(TYPES[0]):
+            return pb.Error.FromString(detail.value)
     return None

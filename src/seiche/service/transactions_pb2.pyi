@@ -233,14 +233,16 @@ class ExecuteTransactionRequest(_message.Message):
     def __init__(self, ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., idempotency: _Optional[_Union[_common_pb2.IdempotencyKey, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[TxChange, _Mapping]]] = ..., base_version: _Optional[int] = ..., tx_id: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., work: _Optional[bytes] = ...) -> None: ...
 
 class ExecuteTransactionResponse(_message.Message):
-    __slots__ = ("transaction", "version", "tables")
+    __slots__ = ("transaction", "version", "tables", "status")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     transaction: Transaction
     version: int
     tables: _containers.RepeatedCompositeFieldContainer[TableOutcome]
-    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableOutcome, _Mapping]]] = ...) -> None: ...
+    status: _common_pb2.Status
+    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableOutcome, _Mapping]]] = ..., status: _Optional[_Union[_common_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class TableOutcome(_message.Message):
     __slots__ = ("table_id", "table_version", "pointer_version")

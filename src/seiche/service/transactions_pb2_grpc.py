@@ -74,6 +74,11 @@ class TransactionsStub(object):
                 request_serializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionRequest.SerializeToString,
                 response_deserializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionResponse.FromString,
                 _registered_method=True)
+        self.ExecuteTransactions = channel.stream_stream(
+                '/seiche.transaction.v1.Transactions/ExecuteTransactions',
+                request_serializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionRequest.SerializeToString,
+                response_deserializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionResponse.FromString,
+                _registered_method=True)
         self.DescribeLake = channel.unary_unary(
                 '/seiche.transaction.v1.Transactions/DescribeLake',
                 request_serializer=seiche_dot_service_dot_transactions__pb2.DescribeLakeRequest.SerializeToString,
@@ -134,6 +139,14 @@ class TransactionsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExecuteTransactions(self, request_iterator, context):
+        """The same over a call that stays open: for each request one answer, before the next request is looked at. A request
+        that is refused has a `status` in its answer, and the call goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeLake(self, request, context):
         """Where the caller's lake is, for clients that read and write its files themselves.
         """
@@ -181,6 +194,11 @@ def add_TransactionsServicer_to_server(servicer, server):
             ),
             'ExecuteTransaction': grpc.unary_unary_rpc_method_handler(
                     servicer.ExecuteTransaction,
+                    request_deserializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionRequest.FromString,
+                    response_serializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionResponse.SerializeToString,
+            ),
+            'ExecuteTransactions': grpc.stream_stream_rpc_method_handler(
+                    servicer.ExecuteTransactions,
                     request_deserializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionRequest.FromString,
                     response_serializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionResponse.SerializeToString,
             ),
@@ -404,6 +422,33 @@ class Transactions(object):
             request,
             target,
             '/seiche.transaction.v1.Transactions/ExecuteTransaction',
+            seiche_dot_service_dot_transactions__pb2.ExecuteTransactionRequest.SerializeToString,
+            seiche_dot_service_dot_transactions__pb2.ExecuteTransactionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExecuteTransactions(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/seiche.transaction.v1.Transactions/ExecuteTransactions',
             seiche_dot_service_dot_transactions__pb2.ExecuteTransactionRequest.SerializeToString,
             seiche_dot_service_dot_transactions__pb2.ExecuteTransactionResponse.FromString,
             options,

@@ -7,9 +7,9 @@ from seiche.service import definitions
 from seiche.service import transactions_pb2 as pb
 from seiche.service.changes import Change
 from seiche.service.core import RESERVED
-from seiche.service.deciding import Decided
 from seiche.service.refusals import refused
 from seiche.service.state.records import Record
+from seiche.service.tickets import Decided
 
 __all__ = ["change", "executed", "seconds", "transaction"]
 

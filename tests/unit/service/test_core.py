@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from seiche import IncompatibleConflict, InvalidInput, Lake, RetryableConflict, Unavailable
+from seiche.lake.saved import encode
 from seiche.service.blobs import blob_uri, delete_uri
 from seiche.service.changes import Change, pointer_key
 from seiche.service.core import LONGEST_TTL, RESERVED, Service, Settings
@@ -79,6 +80,43 @@ def test_a_failure_that_may_pass_keeps_intents_and_says_why(
     assert numbers_in(lake) == [0]
 
 
+def test_what_was_executed_in_one_call_can_be_committed_by_its_id(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same states, the same records: what failed and may still succeed is kept, and anybody can try again."""
+    saved = lake.transaction()
+    saved.append("shop.stock", [{"writer": 0, "number": 7}])
+    intent = saved.intent()
+    assert intent is not None
+    work = encode(intent, 2**60).SerializeToString()
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "decide_group", raising(Unavailable("the storage is away")))
+        failed = [
+            service.execute([appending(lake, "shop.orders", numbers=[3])]).record,
+            service.execute([appending(lake, "shop.carts", numbers=[5], expected_version=1)]).record,
+            service.execute(work=work).record,
+        ]
+    assert [one.state for one in failed] == [State.APPLY_FAILED_RETRYABLE] * 3
+    kept = [intent for one in failed for intent in service.intents(one.id)]
+    assert [intent.error and intent.error.code for intent in kept] == ["UNAVAILABLE"] * 3
+    with pytest.raises(RetryableConflict) as caught:
+        prepared(service, defining(lake, "shop.carts", "other"))
+    assert caught.value.reason == "target.locked"
+    assert [service.commit(one.id).state for one in failed] == [State.APPLIED] * 3
+    assert [service.intents(one.id) for one in failed] == [[], [], []]
+    assert [numbers_in(lake, name) for name in ("shop.orders", "shop.carts", "shop.stock")] == [[3], [5], [7]]
+
+
+def test_that_an_append_in_one_call_will_not_happen_is_a_root(service: Service, lake: Lake) -> None:
+    """It was not written down before it was tried: another server may be at the same one, and must find that."""
+    given = appending(lake, "shop.orders")
+    service.execute([overwriting(lake, "shop.orders")])
+    record = service.execute([given], key="k").record
+    assert record.state is State.APPLY_FAILED_CONFLICT
+    assert lake.status(record.id).outcome == "aborted"
+    assert service.execute([given], key="k").record.state is State.APPLY_FAILED_CONFLICT
+
+
 def raising(error: Exception) -> Any:
     def act(*_: object, **__: object) -> None:
         raise error
@@ -93,7 +131,7 @@ def test_a_failure_after_somebody_else_applied_it_is_none(
     tx = prepared(service, appending(lake, "shop.orders"))
     real = lake.decide_group
 
-    def applied_but_lost(intents: Any) -> Any:
+    def applied_but_lost(intents: Any, _: object) -> Any:
         real(intents)
         raise Unavailable("the answer was lost")
 

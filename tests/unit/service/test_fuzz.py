@@ -28,6 +28,7 @@ METHODS = (
     "GetTransaction",
     "ReserveTransactionTableId",
     "ExecuteTransaction",
+    "ExecuteTransactions",
     "DescribeLake",
 )
 # Mistakes of a client. Anything else would be one of the server.
@@ -55,10 +56,13 @@ class Target:
         self.before = {name: lake.version for name, lake in lakes.items()}
 
     def send(self, method: str, data: bytes, token: str) -> bytes | grpc.StatusCode:
-        call = self.channel.unary_unary(f"/{NAMES[self.calls % 2]}/{method}")
+        path = f"/{NAMES[self.calls % 2]}/{method}"
+        metadata = (("authorization", f"Bearer {token}"),)
         self.calls += 1
         try:
-            answer: bytes = call(data, metadata=(("authorization", f"Bearer {token}"),), timeout=30)
+            if method == "ExecuteTransactions":
+                return _streamed(self.channel.stream_stream(path)(iter([data]), metadata=metadata, timeout=30))
+            answer: bytes = self.channel.unary_unary(path)(data, metadata=metadata, timeout=30)
         except grpc.RpcError as error:
             found: grpc.StatusCode = error.code()
             return found
@@ -68,6 +72,15 @@ class Target:
         answer = self.send("BeginTransaction", b"", token)
         assert isinstance(answer, bytes)
         self.transactions.append(pb.BeginTransactionResponse.FromString(answer).transaction.tx_id)
+
+
+def _streamed(answers: Any) -> bytes | grpc.StatusCode:
+    """The one answer to one message: refusals are in it, and the call goes on."""
+    (answer,) = answers
+    found = pb.ExecuteTransactionResponse.FromString(answer)
+    if not found.HasField("status"):
+        return bytes(answer)
+    return next(code for code in grpc.StatusCode if code.value[0] == found.status.code)
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +144,9 @@ def definition(draw: Callable[[Any], Any], tables: list[str]) -> common_pb2.Tabl
 def request_for(draw: Callable[[Any], Any], method: str, tables: list[str], known: list[str]) -> bytes:
     if draw(st.integers(0, 4)) == 0:
         return draw(st.binary(max_size=200))  # type: ignore[no-any-return]
-    made: Any = getattr(pb, f"{method}Request")()
+    made: Any = getattr(pb, f"{method.replace('Transactions', 'Transaction')}Request")()
     fields = {field.name for field in made.DESCRIPTOR.fields}
-    if "tx_id" in fields and method != "ExecuteTransaction":
+    if "tx_id" in fields and "Execute" not in method:
         made.tx_id = draw(st.one_of(st.sampled_from(known), TEXT))
     if "changes" in fields:
         made.changes.extend(draw(st.lists(change(tables), max_size=4)))

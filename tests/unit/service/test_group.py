@@ -29,12 +29,12 @@ class Gate:
         self._real = lake.decide_group
         patch.setattr(lake, "decide_group", self)
 
-    def __call__(self, intents: Sequence[Any]) -> Any:
+    def __call__(self, intents: Sequence[Any], *rest: Any) -> Any:
         self.groups.append(len(intents))
         if not self.entered.is_set():
             self.entered.set()
             assert self.opened.wait(30)
-        return self._real(intents)
+        return self._real(intents, *rest)
 
 
 def together(service: Service, lake: Lake, patch: pytest.MonkeyPatch, acts: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -220,6 +220,55 @@ def test_health_reflection_and_figures(server: Running) -> None:
         urllib.request.urlopen(f"{base}/other")
 
 
+class Recorder:
+    """A provider, meter, tracer, instrument and span of OpenTelemetry in one: notes what is done with it."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[object, ...]] = []
+
+    def start_span(self, name: str) -> "Recorder":
+        self.seen.append(("span", name))
+        return self
+
+    def set_attribute(self, name: str, value: object) -> None:
+        self.seen.append((name, value))
+
+    def end(self) -> None:
+        self.seen.append(("end",))
+
+    def create_counter(self, name: str, **_: object) -> "Recorder":
+        return self
+
+    create_histogram = create_counter
+
+    def add(self, amount: int, attributes: dict[str, str]) -> None:
+        self.seen.append(("add", amount, *attributes.values()))
+
+    def record(self, seconds: float, attributes: dict[str, str]) -> None:
+        self.seen.append(("record", *attributes.values()))
+
+
+def test_opentelemetry_hears_of_every_call(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry import metrics, trace
+
+    recorder = Recorder()
+    for module, names in ((trace, ("tracer", "tracer_provider")), (metrics, ("meter", "meter_provider"))):
+        for name in names:
+            monkeypatch.setattr(module, f"get_{name}", lambda *_: recorder)
+    with running(hosted({"default": lake}, tmp_path)) as server:
+        calls = Calls(server.port)
+        calls("BeginTransaction", pb.BeginTransactionRequest())
+        failing(calls, "CommitTransaction", pb.CommitTransactionRequest(tx_id="nothing"))
+    counted = [("add", 1, name, status) for name, status in (("begin", "OK"), ("commit", "INVALID_ARGUMENT"))]
+    assert [one for one in recorder.seen if one[0] == "add"] == counted
+    assert [one for one in recorder.seen if one[0] == "record"] == [("record", "begin"), ("record", "commit")]
+    spans = [one for one in recorder.seen if one[0] not in ("add", "record")]
+    assert spans == [
+        ("span", "begin"), ("rpc.grpc.status", "OK"), ("end",),
+        ("span", "commit"), ("rpc.grpc.status", "INVALID_ARGUMENT"), ("end",),
+    ]  # fmt: skip
+
+
 def test_a_port_that_is_taken(server: Running, lake: Lake, tmp_path: Path) -> None:
     host = hosted({"default": lake}, tmp_path)
     with pytest.raises(Unavailable):
@@ -262,6 +311,23 @@ def test_over_tls(lake: Lake, tmp_path: Path) -> None:
         client.table("shop.orders").append([{"writer": 1, "number": 5}])
         assert numbers_in(lake) == [5]
         client.close()
+
+
+def test_who_shows_no_certificate_is_not_let_in(lake: Lake, tmp_path: Path) -> None:
+    plain = certificate(tmp_path)
+    ports = Ports("localhost", certificate=plain.certificate, key=plain.key, client_ca=plain.certificate)
+    cert, key = (tmp_path / "cert.pem").read_bytes(), (tmp_path / "key.pem").read_bytes()
+    with running(hosted({"default": lake}, tmp_path), ports) as server:
+        for shown in (None, (key, cert)):
+            credentials = grpc.ssl_channel_credentials(cert, *(shown or ()))
+            with grpc.secure_channel(f"localhost:{server.port}", credentials) as channel:
+                call = channel.unary_unary(f"/{NAMES[0]}/BeginTransaction")
+                if shown:
+                    assert call(b"", timeout=30)
+                    continue
+                with pytest.raises(grpc.RpcError) as caught:
+                    call(b"", timeout=30)
+                assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 def test_tls_needs_both(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Calls to a server, made again where that is safe."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -20,7 +20,10 @@ try:
 except ImportError as missing:
     raise InvalidInput("a client of a server needs grpcio", remedy="Install `seiche[server]`.") from missing
 
-from seiche.service.statuses import error_of
+from seiche.service import common_pb2
+from seiche.service import transactions_pb2 as pb
+from seiche.service.client.lines import Ended, Lines
+from seiche.service.statuses import error_in, error_of
 
 __all__ = ["Address", "Channel"]
 
@@ -49,6 +52,15 @@ _PASSING: Final = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
+_CODES: Final[Mapping[int, Any]] = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class _Refused(Exception):
+    """A request in an open call was refused."""
+
+    def __init__(self, status: common_pb2.Status) -> None:
+        super().__init__()
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,50 +97,91 @@ class Channel:
         self._process = 0
         self._open: Any = None
         self._calls: dict[str, Any] = {}
+        self._lines: Lines | None = None
+        self._metadata = (("authorization", f"Bearer {address.token}"),) if address.token else None
 
     def call(self, method: str, request: Message, answer: type[Answer]) -> Answer:
         """Call a method that may be called twice. Raises what the server raised.
 
         `CommitUnknown` if calls were sent and none was answered: it may or may not have happened.
         """
-        metadata = (("authorization", f"Bearer {self._address.token}"),) if self._address.token else None
-        failure: Any = None
+
+        def act() -> Answer:
+            made: Answer = self._method(method, answer)(request, timeout=_CALL_SECONDS, metadata=self._metadata)
+            return made
+
+        return self._insist(act)
+
+    def execute(self, request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        """`ExecuteTransaction` over a call that stays open. The request must have an id; else as `call`."""
+
+        def act() -> pb.ExecuteTransactionResponse:
+            answer: pb.ExecuteTransactionResponse = self._open_lines().ask(request)
+            if answer.HasField("status"):
+                raise _Refused(answer.status)
+            return answer
+
+        return self._insist(act)
+
+    def _insist(self, act: Callable[[], Answer]) -> Answer:
+        """Do it until there is an answer."""
+        said: SeicheError | None = None
+        failure: Exception = Ended()
         for _ in self._patience.tries(self._runtime):
             try:
-                made: Answer = self._method(method, answer)(request, timeout=_CALL_SECONDS, metadata=metadata)
-                return made
+                return act()
+            except _Refused as refusal:
+                failure, said = refusal, _said(error_in(refusal.status))
+                code = _CODES.get(refusal.status.code, grpc.StatusCode.UNKNOWN)
             except grpc.RpcError as error:
-                failure = error
-                meaning = _meaning(error)
-                if meaning is not None and meaning.details.get("reason") not in ("idempotency.pending", "queue.full"):
-                    raise meaning from error
-                if meaning is None and error.code() not in _PASSING:
-                    raise _unexplained(error) from error
-        explained = _meaning(failure)
-        if explained is not None:
-            raise explained from failure
-        raise CommitUnknown(
-            f"{self._address.host} did not answer: {failure.details()}", code=failure.code().name
-        ) from failure
+                failure, said = error, _said(error_of(error.trailing_metadata()))
+                code = error.code()
+            except Ended as ended:
+                failure, said, code = ended, None, grpc.StatusCode.UNAVAILABLE
+            if said is not None and said.details.get("reason") not in ("idempotency.pending", "queue.full", "stopping"):
+                raise said from failure
+            if said is None and code not in _PASSING:
+                raise _unexplained(code, failure) from failure
+        if said is not None:
+            raise said from failure
+        raise CommitUnknown(f"{self._address.host} did not answer: {_text(failure)}", code=code.name) from failure
 
     def close(self) -> None:
         with self._lock:
             if self._open is not None and self._process == os.getpid():
+                if self._lines is not None:
+                    self._lines.close()
                 self._open.close()
-            self._open = None
+            self._open = self._lines = None
             self._calls = {}
+
+    def _opened(self) -> Any:
+        if self._open is None or self._process != os.getpid():
+            # What was inherited must not be touched, not even to close it: its threads are not here.
+            self._open, self._process, self._calls, self._lines = self._address.open(), os.getpid(), {}, None
+        return self._open
 
     def _method(self, name: str, answer: type[Message]) -> Any:
         with self._lock:
-            if self._open is None or self._process != os.getpid():
-                # What was inherited must not be touched, not even to close it: its threads are not here.
-                self._open, self._process, self._calls = self._address.open(), os.getpid(), {}
+            channel = self._opened()
             found = self._calls.get(name)
             if found is None:
-                found = self._calls[name] = self._open.unary_unary(
+                found = self._calls[name] = channel.unary_unary(
                     f"/{SERVICE}/{name}", request_serializer=_encoded, response_deserializer=answer.FromString
                 )
             return found
+
+    def _open_lines(self) -> Lines:
+        with self._lock:
+            channel = self._opened()
+            if self._lines is None:
+                method = channel.stream_stream(
+                    f"/{SERVICE}/ExecuteTransactions",
+                    request_serializer=_encoded,
+                    response_deserializer=pb.ExecuteTransactionResponse.FromString,
+                )
+                self._lines = Lines(method, self._metadata, self._runtime.clock, _CALL_SECONDS)
+            return self._lines
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_address": self._address, "_patience": self._patience}
@@ -141,9 +194,8 @@ def _encoded(message: Message) -> bytes:
     return message.SerializeToString()
 
 
-def _meaning(error: Any) -> SeicheError | None:
+def _said(detail: common_pb2.Error | None) -> SeicheError | None:
     """What the server raised, if it was the server who said so."""
-    detail = error_of(error.trailing_metadata())
     if detail is None:
         return None
     kind = _KINDS.get(detail.context.get("kind", ""), SeicheError)
@@ -151,10 +203,14 @@ def _meaning(error: Any) -> SeicheError | None:
     return kind(detail.message, remedy=detail.context.get("remedy", ""), reason=detail.message_key, **params)
 
 
-def _unexplained(error: Any) -> SeicheError:
-    text = f"the server refused the call: {error.code().name}: {error.details()}"
-    if error.code() in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
+def _text(failure: Any) -> str:
+    return str(failure.details()) if isinstance(failure, grpc.RpcError) else "the call was ended"
+
+
+def _unexplained(code: Any, failure: Exception) -> SeicheError:
+    text = f"the server refused the call: {code.name}: {_text(failure)}"
+    if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
         return PermissionDenied(text)
-    if error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED):
+    if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED):
         return InvalidInput(text)
     return Unavailable(text)

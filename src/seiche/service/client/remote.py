@@ -1,6 +1,6 @@
 """A lake whose data is written here, and whose commits are decided by a server."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -44,9 +44,14 @@ class RemoteCommitter(Committer):
 
     channel: Channel
 
-    def commit_group(self, intents: Sequence[Intent]) -> list[Answer]:
+    def commit_group(
+        self, intents: Sequence[Intent], decided: Callable[[list[Answer]], None] | None = None
+    ) -> list[Answer]:
         """Each by itself: it is the server that puts those of many clients together."""
-        return [self._commit(intent) for intent in intents]
+        answers = [self._commit(intent) for intent in intents]
+        if decided is not None:
+            decided(answers)
+        return answers
 
     def _commit(self, intent: Intent) -> Answer:
         request = self._request(intent)
@@ -58,7 +63,7 @@ class RemoteCommitter(Committer):
         self.states.store.flush(intent.unflushed)
         for _ in _AGAIN.tries(self.runtime):
             try:
-                response = self.channel.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
+                response = self.channel.execute(request)
             except CommitUnknown as error:
                 return self._looked_up(intent, error)
             except SeicheError as error:

@@ -20,6 +20,9 @@ CREATE TABLE IF NOT EXISTS seiche_transactions (
 )
 """,
     "CREATE INDEX IF NOT EXISTS seiche_transactions_expiry ON seiche_transactions (expires)",
+    # What the sweep looks for every few seconds: OPEN, PREPARED or APPLY_FAILED_RETRYABLE, among very many others.
+    "CREATE INDEX IF NOT EXISTS seiche_transactions_live ON seiche_transactions (expires) WHERE state IN (1, 2, 8)",
+    "CREATE INDEX IF NOT EXISTS seiche_transactions_doubt ON seiche_transactions (updated) WHERE state IN (2, 8)",
     """
 CREATE TABLE IF NOT EXISTS seiche_intents (
   account text NOT NULL, tx text NOT NULL, target text NOT NULL, kind text NOT NULL, blob text NOT NULL,
@@ -45,6 +48,10 @@ class Session(Protocol):
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement; returns the rows that it gives."""
+        ...
+
+    def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each of many rows of values."""
         ...
 
 

@@ -17,12 +17,19 @@ _COLUMNS: Final = tuple(field.name for field in fields(Record))
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM seiche_transactions"
 _INSERT: Final = f"INSERT INTO seiche_transactions ({', '.join(_COLUMNS)}) VALUES "
 _ROW: Final = f"({', '.join('?' * len(_COLUMNS))})"
+_ENDING: Final = ("state", "updated", "lake_version", "attempts", "error_code", "error_message")
 _INTENT_COLUMNS: Final = (
     "account, tx, target, kind, blob, exclusive, expected_version, created, position, "
     "error_code, error_message, error_at, error_expected, error_actual, error_owner"
 )
 _LIVE: Final = (State.OPEN, State.PREPARED, State.APPLY_FAILED_RETRYABLE)
 _COMMITTING: Final = (State.PREPARED, State.APPLY_FAILED_RETRYABLE)
+# For a transaction that was decided before it was written down.
+_NOTE: Final = (
+    f"{_INSERT}{_ROW} ON CONFLICT (account, id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _ENDING)
+    + f" WHERE seiche_transactions.state NOT IN ({', '.join(str(int(state)) for state in sorted(FINAL))})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +176,39 @@ class TransactionStore:
             return started
 
         return self.database.transact(act)
+
+    def known(self, account: str, ids: Sequence[str]) -> dict[str, Record]:
+        """Those of the transactions that are remembered."""
+        rows = self.database.read(
+            lambda session: session.run(f"{_SELECT} WHERE account = ? AND id IN ({_marks(ids)})", (account, *ids))
+        )
+        return {row[1]: _record(row) for row in rows}
+
+    def note(self, records: Sequence[Record]) -> None:
+        """Remember transactions together with how their commit ended. What is final here already stays as it is."""
+        self.database.transact(lambda session: session.run_many(_NOTE, [_values(record) for record in records]))
+
+    def keep(self, intents: Sequence[IntentRecord], now: int) -> Held | None:
+        """Write all intents of a transaction that may be committed still, or none if somebody else has a target."""
+
+        def act(session: Session) -> None:
+            found = _found(session, intents[0].account, intents[0].tx, lock=True) if intents else []
+            if not found or found[0].state not in _COMMITTING:
+                return
+            for intent in sorted(intents, key=lambda one: one.target):
+                session.run(
+                    "DELETE FROM seiche_intents WHERE account = ? AND tx = ? AND target = ?",
+                    (intent.account, intent.tx, intent.target),
+                )
+                held = _written(session, intent, now)
+                if held is not None:
+                    raise _Refused(held)
+
+        try:
+            self.database.transact(act)
+        except _Refused as refused:
+            return refused.held
+        return None
 
     def finish(self, account: str, endings: Sequence[Ending], now: int) -> None:
         """Note how commits ended. What is final stays as it is; intents of those that were applied or aborted go."""

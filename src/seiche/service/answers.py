@@ -1,0 +1,38 @@
+"""Answers from the committing threads on their way to the event loop."""
+
+import asyncio
+from collections.abc import Callable
+
+from seiche.errors import SeicheError
+from seiche.service.tickets import Decided
+
+__all__ = ["Answers"]
+
+
+class Answers:
+    """Hands answers that come from other threads to the event loop: one wake-up for a whole group."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._ready: list[tuple[asyncio.Future[Decided], Decided | SeicheError]] = []
+
+    def expect(self) -> tuple["asyncio.Future[Decided]", Callable[[Decided | SeicheError], None]]:
+        """A future, and what to call with its answer from any thread."""
+        future: asyncio.Future[Decided] = self._loop.create_future()
+
+        def done(answer: Decided | SeicheError) -> None:
+            self._ready.append((future, answer))
+            if len(self._ready) == 1:
+                self._loop.call_soon_threadsafe(self._deliver)
+
+        return future, done
+
+    def _deliver(self) -> None:
+        ready, self._ready = self._ready, []
+        for future, answer in ready:
+            if future.done():
+                continue  # the client is gone; what was decided is decided
+            if isinstance(answer, SeicheError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)

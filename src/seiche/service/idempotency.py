@@ -1,0 +1,49 @@
+"""Calls under a key: done once, and answered again as often as they are repeated."""
+
+from collections.abc import Callable
+
+from seiche.core.runtime import Runtime
+from seiche.errors import SeicheError
+from seiche.service.ledger import Ledger
+from seiche.service.refusals import key_mismatch, key_pending, refused
+from seiche.service.state.keys import Claim, KeyStore, Verdict
+from seiche.service.state.records import Record
+from seiche.service.states import State
+
+__all__ = ["Idempotency"]
+
+
+class Idempotency:
+    """The keys of prepare and commit, of one account."""
+
+    def __init__(self, account: str, keys: KeyStore, ledger: Ledger, runtime: Runtime) -> None:
+        self._account = account
+        self._keys = keys
+        self._ledger = ledger
+        self._runtime = runtime
+
+    def once(self, operation: str, key: str, request: str, tx: str, act: Callable[[], Record]) -> Record:
+        """Do it once for each key: again with the same request it is answered, with another one refused."""
+        if not tx:
+            raise refused("missing tx_id", "tx-id.missing")
+        key = key.strip()
+        if not key:
+            return act()
+        claim = Claim(self._account, operation, key, request, str(self._runtime.uuid()))
+        match self._keys.claim(claim, self._ledger.now()):
+            case Verdict.MISMATCH:
+                raise key_mismatch(operation, key)
+            case Verdict.PENDING:
+                raise key_pending(operation, key)
+            case Verdict.REPLAY:
+                return self._ledger.load(tx)
+        try:
+            record = act()
+        except SeicheError as error:
+            (self._keys.release if error.retryable else self._keys.forget)(claim)
+            raise
+        if record.final or record.state is State.PREPARED:
+            self._keys.done(claim, self._ledger.now())
+        else:
+            self._keys.release(claim)
+        return record

@@ -1,0 +1,95 @@
+"""What is known about transactions: from the database while they live, from the tree for as long as it remembers."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from seiche.core.runtime import Runtime
+from seiche.errors import Unavailable
+from seiche.lake.lake import Lake, Status
+from seiche.lake.tree.root import millis
+from seiche.service.refusals import not_found
+from seiche.service.settings import Settings
+from seiche.service.state.records import Record
+from seiche.service.state.transactions import Ending, TransactionStore
+from seiche.service.states import State
+
+__all__ = ["Ledger", "from_tree"]
+
+log = logging.getLogger("seiche.service")
+
+
+class Ledger:
+    """The records of one account. Where the database is behind, the tree is asked, and what it says is noted."""
+
+    def __init__(self, account: str, lake: Lake, store: TransactionStore, settings: Settings, runtime: Runtime) -> None:
+        self._account = account
+        self._lake = lake
+        self._store = store
+        self._settings = settings
+        self._runtime = runtime
+
+    def now(self) -> int:
+        return millis(self._runtime.clock.now())
+
+    def new(self, tx: str, ttl: float | None, properties: Mapping[str, str], request: str) -> Record:
+        """A transaction that begins now; it is nowhere yet."""
+        now, version = self.now(), self._lake.states.known.version
+        until = now + self._settings.lifetime(ttl)
+        return Record(self._account, tx, State.OPEN, now, now, until, version, 0, properties, request)
+
+    def load(self, tx: str) -> Record:
+        """The transaction, from the database or, if that does not have it, from the tree."""
+        record = self._store.get(self._account, tx) if tx else None
+        if record is not None:
+            return self.healed(record)
+        try:
+            status = self._lake.status(str(UUID(tx)))
+        except ValueError:
+            raise not_found(tx) from None
+        if not tx or status.outcome == "undecided":
+            raise not_found(tx)
+        return from_tree(self.new(tx, None, {}, ""), status)
+
+    def healed(self, record: Record) -> Record:
+        """The record, after the tree was asked if a commit was begun and nobody noted how it ended."""
+        if record.final or not record.attempts:
+            return record
+        status = self._lake.status(record.id)
+        if status.outcome == "undecided":
+            return record
+        return self._note(record, status)
+
+    def end(self, record: Record, reason: str) -> Record:
+        """Decide against a transaction. If a commit of it may have begun, only a root can."""
+        ended = self._store.abandon(self._account, record.id, self.now(), reason) or record
+        if ended.final:
+            return ended
+        return self._note(ended, self._lake.settle(record.id))
+
+    def sweep(self, limit: int) -> int:
+        """Decide transactions whose time is up, and note how commits ended that nobody noted; returns how many."""
+        ended = 0
+        for record in self._store.overdue(self.now(), limit):
+            if record.account == self._account:
+                self.end(record, "expired")
+                ended += 1
+        for record in self._store.doubtful(limit):
+            if record.account == self._account and self.healed(record).final:
+                ended += 1
+        return ended
+
+    def _note(self, record: Record, status: Status) -> Record:
+        state = State.APPLIED if status.outcome == "committed" else State.ABORTED
+        try:
+            self._store.finish(self._account, [Ending(record.id, state, status.version or 0)], self.now())
+        except Unavailable as error:
+            log.warning("decided, but not noted: %s", error.message)
+        return record.became(state, self.now(), lake_version=status.version or 0)
+
+
+def from_tree(record: Record, status: Status) -> Record:
+    """A transaction that only the tree remembers."""
+    state = State.APPLIED if status.outcome == "committed" else State.ABORTED
+    return replace(record, state=state, lake_version=status.version or 0)

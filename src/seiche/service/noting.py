@@ -1,0 +1,141 @@
+"""What the SQL store is told about a group of transactions: before it is decided, and after.
+
+What it is told before makes later callers careful: of a transaction whose commit was begun only a root can say that it
+will not happen. What it is told after is a convenience; if that fails, the answer is the same, and whoever asks next
+finds it in the tree.
+
+Appends in one call are not written down before. Nothing can be asked about them that the tree does not answer: who
+sends them again is told what became of them, and a negative answer about them is a root.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seiche.core.runtime import Runtime
+from seiche.errors import SeicheError
+from seiche.lake.tree.root import millis
+from seiche.service.blobs import Blobs
+from seiche.service.changes import work_key
+from seiche.service.planning import Plan
+from seiche.service.refusals import key_mismatch, not_found, not_prepared, refused
+from seiche.service.state.records import IntentRecord, Record
+from seiche.service.state.transactions import Ending, TransactionStore
+from seiche.service.states import State
+from seiche.service.tickets import Decided, Ticket
+
+__all__ = ["Begun", "Notes"]
+
+log = logging.getLogger("seiche.service")
+
+
+@dataclass(slots=True)
+class Begun:
+    """A group as it goes to be decided: what is known of its members, and the answers of those that do not go.
+
+    `unwritten` are those that no other server can know of.
+    """
+
+    records: dict[str, Record] = field(default_factory=dict)
+    answers: dict[str, Decided | SeicheError] = field(default_factory=dict)
+    unwritten: frozenset[str] = frozenset()
+    # When the first of them was decided, which is when all of them were.
+    decided_at: int = 0
+
+    def needs_root(self, tx: str) -> bool:
+        """Whether only a root can say that the transaction will not happen: another server may be at it."""
+        return tx in self.unwritten or self.records[tx].attempts > 1
+
+
+class Notes:
+    """Keeps the SQL store of one account in step with what is decided."""
+
+    def __init__(self, account: str, store: TransactionStore, blobs: Blobs, runtime: Runtime) -> None:
+        self._account = account
+        self._store = store
+        self._blobs = blobs
+        self._runtime = runtime
+
+    def begin(self, group: Sequence[Ticket]) -> Begun:
+        """Count the attempt of each member, and find those that may not be committed, or not any more."""
+        appends = [ticket.id for ticket in group if ticket.plan is not None and ticket.plan.appends]
+        known = self._store.known(self._account, appends) if appends else {}
+        unwritten = frozenset(appends) - known.keys()
+        executing = [one.record for one in group if one.record is not None and one.id not in unwritten]
+        committing = [one.id for one in group if one.record is None]
+        started = {}
+        if executing or committing:
+            started = self._store.start(self._account, executing, committing, self._now())
+        begun = Begun(unwritten=unwritten)
+        for ticket in group:
+            record = ticket.record if ticket.id in unwritten else started.get(ticket.id)
+            refusal = _refusal(ticket, record)
+            if refusal is not None:
+                begun.answers[ticket.id] = refusal
+            elif record is not None:
+                begun.records[ticket.id] = record
+        return begun
+
+    def end(self, decided: Sequence[Decided], plans: Sequence[Plan], begun: Begun) -> None:
+        """Write down how it ended, once for the whole group."""
+        new, endings, again = [], [], set()
+        for one in decided:
+            record = one.record
+            if record.id in begun.unwritten:
+                new.append(record)
+            if record.id not in begun.unwritten or one.errors:
+                endings.append(Ending(record.id, record.state, record.lake_version, one.errors))
+            if record.state is State.APPLY_FAILED_RETRYABLE:
+                again.add(record.id)
+        try:
+            if new:
+                self._store.note(new)
+            # Before the errors, which are written on what is kept.
+            self._keep([plan for plan in plans if plan.id in again and not plan.kept])
+            if endings:
+                self._store.finish(self._account, endings, begun.decided_at)
+        except SeicheError as error:
+            log.warning("decided, but not noted: %s", error.message, extra={"transactions": [*begun.records]})
+
+    def _keep(self, plans: Sequence[Plan]) -> None:
+        """Keep what transactions in one call want that may still succeed: anybody may commit them now, by their id."""
+        now = self._now()
+        for plan in plans:
+            wanted = [
+                IntentRecord(
+                    self._account,
+                    plan.id,
+                    one.target,
+                    one.kind,
+                    one.blob if one.kind == "delete" else self._blobs.put(one.data),
+                    one.exclusive,
+                    one.expected_version,
+                    now,
+                    position,
+                )
+                for position, one in enumerate(plan.wanted)
+            ]
+            if plan.work:
+                key = work_key(self._account, plan.id)
+                wanted = [
+                    IntentRecord(self._account, plan.id, key, "work", self._blobs.put(plan.work), False, None, now)
+                ]
+            self._store.keep(wanted, now)
+
+    def _now(self) -> int:
+        return millis(self._runtime.clock.now())
+
+
+def _refusal(ticket: Ticket, record: Record | None) -> Decided | SeicheError | None:
+    """The answer to a transaction that is not to be committed."""
+    if record is None:
+        return not_found(ticket.id)
+    if ticket.record is not None and record.request_hash != ticket.record.request_hash:
+        return key_mismatch("ExecuteTransaction", ticket.id)
+    if record.final:
+        return Decided(record)
+    if ticket.record is not None and record.changes_hash:
+        return refused("the transaction was prepared with other changes", "prepare.mismatch")
+    if record.state is State.OPEN:
+        return not_prepared(ticket.id, record.state)
+    return None

@@ -1,0 +1,76 @@
+"""What tells one request from another, and what may stand in it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from seiche.lake.objects.names import Name
+from seiche.service.changes import Change, digest
+from seiche.service.refusals import refused
+
+__all__ = [
+    "FLUSHED",
+    "RESERVED",
+    "begin_hash",
+    "check_properties",
+    "checked_id",
+    "execute_hash",
+    "prepare_hash",
+    "reserved_names",
+]
+
+# Properties of a transaction that hold ids of tables which it may make, by name.
+RESERVED: Final = "seiche.reserved-table-id:"
+# A client that has flushed the files that it names says so in this property.
+FLUSHED: Final = "seiche.flushed"
+_MOST_PROPERTIES: Final = 256
+_LONGEST_PROPERTY: Final = 16 << 10
+
+
+def begin_hash(ttl: float | None, properties: Mapping[str, str]) -> str:
+    return digest(json.dumps([ttl, sorted(properties.items())]).encode())
+
+
+def prepare_hash(tx: str, changes: Sequence[Change]) -> str:
+    return digest(repr((tx, [_summary(change) for change in changes])).encode())
+
+
+def execute_hash(ttl: float | None, properties: Mapping[str, str], changes: Sequence[Change], work: bytes) -> str:
+    return digest(repr((ttl, sorted(properties.items()), [*map(_summary, changes)])).encode() + work)
+
+
+def _summary(change: Change) -> tuple[object, ...]:
+    """What tells one change from another."""
+    data = change.payload if change.table is None else change.table.encoded
+    return (
+        change.table_id,
+        change.table_name,
+        change.target_key,
+        None if data is None else digest(data),
+        change.blob_uri,
+        change.table is not None,
+        change.expected_version,
+    )
+
+
+def checked_id(tx: str) -> str:
+    """The id that a client has chosen, as ids are written."""
+    try:
+        return str(UUID(tx))
+    except ValueError:
+        raise refused(f"{tx!r} cannot be the id of a transaction", "tx-id.invalid", "Use a UUID.") from None
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    if len(properties) > _MOST_PROPERTIES or sum(map(len, (*properties, *properties.values()))) > _LONGEST_PROPERTY:
+        raise refused("the properties are too many or too long", "properties.too-large")
+
+
+def reserved_names(properties: Mapping[str, str]) -> dict[str, Name]:
+    """The names of tables that a transaction may make, by the ids that were reserved for them."""
+    return {
+        table: tuple(name.removeprefix(RESERVED).split("."))
+        for name, table in properties.items()
+        if name.startswith(RESERVED)
+    }

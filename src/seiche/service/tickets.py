@@ -1,0 +1,47 @@
+"""One who waits for a decision, and what he is told."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from seiche.errors import SeicheError
+from seiche.service.outcomes import Touched
+from seiche.service.planning import Plan
+from seiche.service.state.records import ApplyError, Record
+
+__all__ = ["Decided", "Ticket"]
+
+log = logging.getLogger("seiche.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A transaction as it is after its commit was tried, and the tables that took part."""
+
+    record: Record
+    tables: tuple[Touched, ...] = ()
+    errors: dict[str, ApplyError] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Ticket:
+    """One who waits for a decision: a transaction that was prepared before, or one that is executed in one go.
+
+    The latter brings its plan, and the record that it begins with.
+    """
+
+    id: str
+    done: Callable[[Decided | SeicheError], None]
+    record: Record | None = None
+    plan: Plan | None = None
+    told: bool = False
+
+    def tell(self, answer: Decided | SeicheError) -> None:
+        """Give the answer, unless there was one. One who does not listen any more must not stop the others."""
+        if self.told:
+            return
+        self.told = True
+        try:
+            self.done(answer)
+        except Exception:
+            log.exception("an answer could not be delivered")
