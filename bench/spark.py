@@ -1,7 +1,8 @@
 """Spark on a lake against Spark on parquet, and merges against delta-rs: the same work in the same run.
 
 Sizes are set by environment variables: SEICHE_BENCH_ROWS (5,000,000), SEICHE_BENCH_ROUNDS (2), SEICHE_BENCH_FRAGMENTS
-(1,000). A ratio is our time divided by theirs, each the best of the rounds after one to warm up.
+(1,000); SEICHE_BENCH_PARTS chooses among parquet, merge and compact. A ratio is our time divided by theirs, each the
+best of the rounds after one to warm up.
 """
 
 import os
@@ -22,6 +23,7 @@ from tools import java_home
 ROWS = int(os.environ.get("SEICHE_BENCH_ROWS", "5000000"))
 ROUNDS = int(os.environ.get("SEICHE_BENCH_ROUNDS", "2"))
 FRAGMENTS = int(os.environ.get("SEICHE_BENCH_FRAGMENTS", "1000"))
+PARTS = os.environ.get("SEICHE_BENCH_PARTS", "parquet,merge,compact").split(",")
 MERGED = ROWS // 50
 
 SCHEMA = pa.schema(
@@ -107,8 +109,20 @@ class Bench:
                 ONE,
             ),
             (
+                "the same through the data source",
+                lambda: self.source_of("x").selectExpr("sum(x)").collect(),
+                lambda: parquet.selectExpr("sum(x)").collect(),
+                ONE,
+            ),
+            (
                 "sum where k = 7, pruned and filtered",
                 lambda: with_spark.read("b.t", columns=["x"], filter="k = 7").selectExpr("sum(x)").collect(),
+                lambda: parquet.where("k = 7").selectExpr("sum(x)").collect(),
+                PRUNED,
+            ),
+            (
+                "the same through the data source",
+                lambda: self.source_of("x", filter="k = 7").selectExpr("sum(x)").collect(),
                 lambda: parquet.where("k = 7").selectExpr("sum(x)").collect(),
                 PRUNED,
             ),
@@ -118,6 +132,10 @@ class Bench:
             # Short ones: what the virtual machine compiles on the way counts for little only after a few.
             taken, other = interleaved(ours, theirs, 4 * ROUNDS)
             yield [name, taken, other, taken / other, bar]
+
+    def source_of(self, columns: str, **options: str) -> Any:
+        reader = self.spark.read.format("seiche").options(**self.options, columns=columns, **options)
+        return reader.load()
 
     def merged(self) -> list[object]:
         """Half of the rows are in the table already."""
@@ -175,11 +193,13 @@ def run() -> Iterable[Table]:
     columns = ("what", "ours, s", "theirs, s", "ratio", "bar")
     try:
         bench = Bench(folder)
-        rows = [bench.written(), *bench.read()]
+        rows = [bench.written(), *(bench.read() if "parquet" in PARTS else ())]
         note = "Ours is fsynced; parquet and Delta are not."
         yield Table(f"Spark, {ROWS:,} rows of 8 columns, against parquet", columns, rows, note)
-        yield Table("A merge by Spark, against delta-rs in one process", columns, [bench.merged()])
-        yield Table("Compaction by Spark, against threads of one process", columns, [bench.compacted()])
+        if "merge" in PARTS:
+            yield Table("A merge by Spark, against delta-rs in one process", columns, [bench.merged()])
+        if "compact" in PARTS:
+            yield Table("Compaction by Spark, against threads of one process", columns, [bench.compacted()])
         bench.spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,27 +11,32 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import seiche
+from seiche.spark.settings import DEFAULTS
 
 
 def run(uri: str) -> dict[str, Any]:
-    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in {**DEFAULTS, "spark.default.parallelism": "2", "spark.sql.shuffle.partitions": "2"}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     lake = seiche.create(uri, durability="os")
     lake.create_namespace("shop")
     lake.create_table("shop.t", pa.schema([("id", pa.int64()), ("s", pa.string())]))
     rows = spark.range(100).selectExpr("id", "cast(id as string) as s")
     data = spark.range(95, 105).selectExpr("id", "'m' as s")
     seen: dict[str, Any] = {}
+    options = {"lake": uri, "table": "shop.t"}
+    # Nobody has registered the format yet: Spark finds it by itself.
+    spark.range(1000, 1100).selectExpr("id", "'w' as s").write.format("seiche").options(**options).mode("append").save()
     with lake.spark(spark).transaction() as tx:
         seen["append"] = tx.append("shop.t", rows).rows
         seen["delete"] = tx.delete("shop.t", "id < 10").rows
-        seen["update"] = tx.update("shop.t", {"s": "'x'"}, "id > 90").rows
+        seen["update"] = tx.update("shop.t", {"s": "'x'"}, "id > 90 and id < 1000").rows
         upsert = tx.merge("shop.t", data, on="id").when_matched_update_all().when_not_matched_insert_all()
         seen["upsert"] = dict(upsert.execute().notes)
         seen["join"] = tx.merge("shop.t", data, on="id").when_matched_delete("source.id > 100").execute().rows
         seen["read"] = tx.read("shop.t").count()
-    options = {"lake": uri, "table": "shop.t"}
-    seen["source"] = spark.read.format("seiche").options(**options).load().where("id > 50").count()
-    rows.write.format("seiche").options(**options).mode("append").save()
+    seen["source"] = spark.read.format("seiche").options(**options).load().where("id > 50 and s <> 'w'").count()
     seen["rows"] = lake.table("shop.t").to_arrow().num_rows
     spark.stop()
     return seen

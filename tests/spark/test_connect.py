@@ -24,7 +24,7 @@ def test_statements_and_the_data_source_work_through_a_connection(java: None, on
         "update": 9,
         "upsert": {"inserted": 5, "updated": 5, "deleted": 0, "executors": 1},
         "join": 4,
-        "read": 91,
+        "read": 191,
         "source": 50,
         "rows": 191,
     }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as fn
 from pyspark.sql import types as t
 
 from seiche.errors import InvalidInput
@@ -45,6 +46,9 @@ SPARK_TYPES: list[tuple[str, t.DataType, list[Any]]] = [
 ]  # fmt: skip
 
 
+VARIANT = """CASE WHEN long = 1 THEN parse_json('{"a": null, "b": [1, 2.5, "x"]}') END"""
+
+
 def schema_of(cases: list[tuple[str, t.DataType, list[Any]]]) -> t.StructType:
     return t.StructType([t.StructField(name, kind) for name, kind, _ in cases])
 
@@ -53,7 +57,8 @@ def test_every_type_of_spark_comes_back(spark: "SparkSession", lake: Any) -> Non
     schema = schema_of(SPARK_TYPES).add("nothing", t.NullType())
     rows = [(*(values[row] for _, _, values in SPARK_TYPES), None) for row in range(2)]
     rows.append((None,) * len(schema))
-    frame = spark.createDataFrame(rows, schema)
+    frame = spark.createDataFrame(rows, schema).withColumn("variant", fn.expr(VARIANT))
+    schema.add("variant", t.VariantType())
     lake.create_table("shop.t", arrow_schema(schema))
     with lake.transaction(spark=spark) as tx:
         tx.append("shop.t", frame)
@@ -66,6 +71,8 @@ def test_every_type_of_spark_comes_back(spark: "SparkSession", lake: Any) -> Non
     frame_read = lake.spark(spark).read("shop.t")
     assert frame_read.schema == schema
     assert sorted(map(str, frame_read.collect())) == sorted(wanted * 2)
+    found = frame_read.selectExpr("variant_get(variant, '$.b[1]', 'double') as b").distinct().collect()
+    assert {row["b"] for row in found} == {2.5, None}
 
 
 ARROW_TYPES: list[tuple[str, pa.DataType, list[Any], Any]] = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Batches", "Progress", "Readable", "collected", "executor", "frame_of", "run_each", "watched"]
+__all__ = ["Batches", "Progress", "Readable", "collected", "executor", "frame_of", "parallelism", "run_each", "watched"]
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -121,6 +121,15 @@ def watched(session: "SparkSession", tasks: int, progress: Progress | None) -> I
         watcher.join()
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
     progress(tasks, tasks)
+
+
+def parallelism(session: "SparkSession") -> int:
+    """How many tasks the workers do at a time; through Spark Connect, what `spark.default.parallelism` says, or 16."""
+    try:
+        return max(1, session.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001 - through Spark Connect there is no context, and no type for saying so
+        said = str(session.conf.get("spark.default.parallelism", ""))
+        return max(1, int(said)) if said.isdigit() else 16
 
 
 def executor() -> str:

@@ -16,6 +16,7 @@ _KNOWN = frozenset(
         "lake", "path", "table", "version", "as_of", "columns", "filter", "partitions", "durability", "lease",
         "overwrite_schema", "max_rows_per_file", "max_bytes_per_file",
         "stream", "checkpointlocation", "changes", "starting_version", "on_change",
+        "token", "ca", "lake_uri",
         "max_files_per_trigger", "max_rows_per_trigger", "querytag", "queryname",
     }
 )  # fmt: skip
@@ -75,7 +76,29 @@ class Options:
         if writing and (version or as_of):
             raise InvalidInput("an old version cannot be written to", remedy="Leave out `version` and `as_of`.")
         point: int | str | None = int(version) if version and version.isdigit() else version
-        return open_lake(self.uri, point, as_of=None if as_of is None else moment(as_of), **self.storage)
+        if point is None and as_of is None:
+            return self._connected() if self.served else open_lake(self.uri, **self.storage)
+        return open_lake(self.home(), point, as_of=None if as_of is None else moment(as_of), **self.storage)
+
+    @property
+    def served(self) -> bool:
+        """Whether `lake` names a server, which decides what is committed."""
+        return self.uri.startswith(("grpc://", "grpcs://"))
+
+    def home(self) -> str:
+        """Where the lake is stored; of one behind a server it is asked, unless `lake_uri` says so."""
+        if not self.served:
+            return self.uri
+        if "lake_uri" in self.values:
+            return self.values["lake_uri"]
+        with self._connected() as lake:
+            return lake.store.uri
+
+    def _connected(self) -> Lake:
+        from seiche.service.client import connect
+
+        token, ca = self.values.get("token", ""), self.values.get("ca")
+        return connect(self.uri, token=token, ca=ca, uri=self.values.get("lake_uri"), **self.storage)
 
     def open_held(self) -> Lake:
         """The lake to read from. With the option `lease` (such as `2h`) the version that is read does not expire for
@@ -83,7 +106,7 @@ class Options:
         """
         lake = self.open()
         lease = self.values.get("lease")
-        return lake if lease is None else open_lake(self.uri, lake.version, lease=lease, **self.storage)
+        return lake if lease is None else open_lake(lake.store.uri, lake.version, lease=lease, **self.storage)
 
     def number(self, name: str) -> int | None:
         """A positive number."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["GROUP", "Scan", "grouped", "live_rows", "read_frame", "scans"]
+__all__ = ["GROUP", "Scan", "grouped", "live_rows", "read_frame", "scans", "spread"]
 
 # The number of the task that a row was read by. All rows of a fragment are read by the same one.
 GROUP = "_seiche_group"
@@ -29,6 +29,8 @@ GROUP = "_seiche_group"
 _ROWS = 1 << 20
 # Never more: what a task did is lost with it.
 _MOST_ROWS = 1 << 23
+# What Spark takes of files into one task, at most, and at least where it has workers to spare.
+_TASK_BYTES, _LEAST_BYTES = 128 << 20, 4 << 20
 # Rows that go to Spark at a time: about so many bytes, since each batch has a price, and each is held in memory.
 _BATCH_BYTES = 8 << 20
 _FEWEST, _MOST = 1 << 12, 1 << 17
@@ -147,6 +149,15 @@ def grouped(fragments: Sequence[DataFragment], parts: int | None = None) -> list
     if run:
         groups.append(tuple(run))
     return groups
+
+
+def spread(fragments: Sequence[DataFragment], workers: int) -> int | None:
+    """Into how many tasks fragments are divided if nobody says: as Spark divides files; `None` if a size is unknown."""
+    sizes = [file.file_size_bytes for fragment in fragments for file in fragment.files]
+    if not sizes or not all(sizes):
+        return None
+    total = sum(sizes)
+    return max(1, -(-total // _TASK_BYTES), min(workers, total // _LEAST_BYTES))
 
 
 def live_rows(snapshot: Snapshot) -> int | None:

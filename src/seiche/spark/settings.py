@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seiche.errors import InvalidInput
@@ -14,15 +15,18 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULTS", "require_pyspark", "session"]
 
 # Rows go to and from Python as Arrow; filters of `spark.read.format("seiche")` are handed on. Everything stays on this
-# machine unless a master elsewhere is named.
+# machine unless a master elsewhere is named. Over TCP each task would wait 40 ms for its first rows: Spark sends them
+# in pieces, and the kernel holds the second back until the first is acknowledged.
 DEFAULTS = {
     "spark.python.daemon.module": "seiche.spark.daemon",
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_LOGGING = (Path(__file__).parent / "log4j2.properties").as_uri()
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
@@ -60,7 +64,7 @@ def session(
         chosen = master or "local[*]"
         local = _LOCAL if chosen.startswith("local") else {}
         builder = SparkSession.builder.appName(name).master(chosen).config("spark.driver.memory", memory)
-        for key, value in {**DEFAULTS, **local, **(settings or {})}.items():
+        for key, value in {**DEFAULTS, **_quiet(), **local, **(settings or {})}.items():
             builder = builder.config(key, value)
         with warnings.catch_warnings():
             # Spark's launcher is forked and replaced by Java at once: nothing of this process is used in it.
@@ -68,6 +72,13 @@ def session(
             running = builder.getOrCreate()
     register(running)
     return running
+
+
+def _quiet() -> dict[str, str]:
+    """What keeps Spark from saying at every start what nobody can help; an installation of its own has its own word."""
+    if os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR"):
+        return {}
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}"}
 
 
 def _require_java() -> None:

@@ -1,7 +1,10 @@
 """The data source "seiche": `spark.read.format("seiche")` and `df.write.format("seiche")`."""
 
+import gc
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -16,13 +19,13 @@ from pyspark.sql.types import StructType
 
 from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
-from seiche.lake.lake import Lake
+from seiche.lake.lake import Lake, open_lake
 from seiche.lake.objects.names import parts
 from seiche.lake.transaction import Transaction
 from seiche.spark.filters import Pushed
 from seiche.spark.jobs import Readable
 from seiche.spark.options import Options
-from seiche.spark.scanning import scans
+from seiche.spark.scanning import scans, spread
 from seiche.spark.types import arrow_schema, conform_shown, spark_schema
 from seiche.spark.writing import Target, overwriting, target_of, write_batches, written_fragments
 from seiche.table.change import Change
@@ -42,6 +45,10 @@ class SeicheSource(DataSource):
     """A table of a lake: options `lake` and `table`; for an old version `version` (a number of the lake, or a tag) or
     `as_of`; `columns` and `filter` to read less.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        _settle()
 
     @classmethod
     def name(cls) -> str:
@@ -112,7 +119,9 @@ class TableReader(DataSourceReader):
 
             handle = cast(IcebergTransactionTable, table)
             return iceberg_scans(handle, transaction, columns=self._columns, where=self._where(), parts=count)[0]
-        return scans(table._snapshot(), columns=self._columns, where=self._where(), parts=count)[0]
+        snapshot = table._snapshot()
+        count = count or spread(snapshot.manifest.fragments.decoded(), os.cpu_count() or 1)
+        return scans(snapshot, columns=self._columns, where=self._where(), parts=count)[0]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if isinstance(partition, ScanPartition):
@@ -148,10 +157,11 @@ class TableWriter(DataSourceArrowWriter):
         self._limits = Limits.of(options.number("max_rows_per_file"), options.number("max_bytes_per_file"))
         with options.open(writing=True) as lake:
             self._target = self._aim(lake, schema)
+            self._home = lake.store.uri if options.served else options.uri
         conform_shown(arrow_schema(schema), self._target.schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        base = self._options.open(writing=True).version
+        base = open_lake(self._home, **self._options.storage).version
         if not isinstance(self._target, Target):
             return FragmentsWritten((self._target.write(iterator),), base)
         written = write_batches(self._target, iterator)
@@ -204,6 +214,16 @@ class TableWriter(DataSourceArrowWriter):
             return target_of(snapshot, self._limits)
         new = arrow_schema(schema) if self._options.yes("overwrite_schema") else snapshot.schema
         return target_of(snapshot, self._limits, new)
+
+
+@cache
+def _settle() -> None:
+    """Spark plans in processes of its own, which look for garbage after every call: not among what is loaded by now.
+
+    That takes 50 ms each time, on the processors that the first tasks want.
+    """
+    if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+        gc.freeze()
 
 
 def _is_iceberg(lake: Lake, table: str) -> bool:

@@ -7,6 +7,7 @@ from seiche.errors import InvalidInput
 from seiche.lake.handles import TransactionTable
 from seiche.lake.statements import TableName
 from seiche.lake.transaction import Transaction
+from seiche.spark.jobs import parallelism
 from seiche.spark.merge_builder import SparkMergeBuilder
 from seiche.spark.scanning import live_rows, read_frame
 from seiche.table.change import Result
@@ -180,7 +181,4 @@ class SparkTransaction(Transaction):
 
     def _parts(self) -> int:
         """Into how many tasks work is divided: one for each worker, since tasks have a price."""
-        try:
-            return max(2, self.session.sparkContext.defaultParallelism)
-        except Exception:  # noqa: BLE001 - through Spark Connect there is no context, and no type for saying so
-            return 16
+        return max(2, parallelism(self.session))
