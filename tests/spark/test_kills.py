@@ -1,4 +1,4 @@
-"""The driver of a stream is killed at any moment; when it has been started again, every row is there once."""
+"""The driver is killed at any moment of writes, merges, compaction and a stream; run again, every row is there once."""
 
 import os
 import random
@@ -14,37 +14,42 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.spark.killed_job import ROWS
+
 ROOT = Path(__file__).resolve().parents[2]
-FILES = 4
+SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 
 
-def driver(lake: Any, folder: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "tests.spark.stream_job", lake.uri, str(folder / "feed"), str(folder / "point")]
+def driver(lake: Any, folder: Path, steps: int) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "tests.spark.killed_job", lake.uri, str(folder), str(steps)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True)
 
 
-def kill_after(running: "subprocess.Popen[bytes]", lake: Any, version: int, pause: float) -> None:
-    """Kill the driver and all it started, a little after the lake has got this far; or let it end."""
+def kill_after(running: "subprocess.Popen[bytes]", lake: Any, version: int, pause: float) -> bool:
+    """Kill the driver and all it started, a little after the lake has got this far; `False` if it had ended."""
     deadline = time.monotonic() + 120
     while lake.version < version and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     time.sleep(pause)
+    alive = running.poll() is None
     with suppress(ProcessLookupError):
         os.killpg(running.pid, signal.SIGKILL)
     running.wait()
+    return alive
 
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_a_stream_whose_driver_is_killed(
+@pytest.mark.timeout(1800)
+def test_a_driver_that_is_killed(
     java: None, one_spark: None, lake: Any, tmp_path: Path, effort: Callable[[int, int], int]
 ) -> None:
-    kills, files = effort(1, 12), FILES * effort(1, 4)
-    schema = pa.schema([("id", pa.int64()), ("n", pa.int64())])
-    for name in ("shop.all", "shop.zero"):
-        lake.create_table(name, schema)
+    kills, steps, files = effort(1, 16), effort(2, 12), effort(2, 12)
+    for name in ("shop.all", "shop.zero", "shop.plain"):
+        lake.create_table(name, SCHEMA)
+    lake.create_table("shop.steps", pa.schema([("step", pa.int64())]))
     lake.create_table("shop.counts", pa.schema([("n", pa.int64()), ("count", pa.int64())]))
     (tmp_path / "feed").mkdir()
     for number in range(files):
@@ -52,13 +57,24 @@ def test_a_stream_whose_driver_is_killed(
         text = "".join(f'{{"id": {one}, "n": {one % 3}}}\n' for one in rows)
         (tmp_path / "feed" / f"{number:04}.json").write_text(text)
     chance = random.Random(kills)
+    killed = []
     for _ in range(kills):
-        kill_after(driver(lake, tmp_path), lake, lake.version + chance.randint(1, 3), chance.random() * 0.3)
-    last = driver(lake, tmp_path)
-    assert last.wait(240) == 0, (tmp_path / "log").read_text()[-3000:]
-    every = list(range(10 * files))
+        at = lake.version
+        begun = driver(lake, tmp_path, steps)
+        if not kill_after(begun, lake, at + chance.randint(0, 4), chance.random() * 2):
+            break
+        killed.append(lake.version - at)
+    last = driver(lake, tmp_path, steps)
+    assert last.wait(400) == 0, (tmp_path / "log").read_text()[-3000:]
+    assert killed, "it never got to be killed"
+    every = [*range(-ROWS * steps, 0), *range(10 * files)]
+    kinds = [(-1 - one if one < 0 else one) % 3 for one in every]
     assert sorted(lake.table("shop.all").to_arrow()["id"].to_pylist()) == every
-    assert sorted(lake.table("shop.zero").to_arrow()["id"].to_pylist()) == [one for one in every if one % 3 == 0]
+    zero = [one for one, kind in zip(every, kinds, strict=True) if not kind]
+    assert sorted(lake.table("shop.zero").to_arrow()["id"].to_pylist()) == zero
     counts = lake.table("shop.counts").to_arrow().sort_by("n")["count"].to_pylist()
-    assert counts == [sum(one % 3 == kind for one in every) for kind in range(3)]
-    print(f"{kills} kills, {files} batches, {lake.version} versions")
+    assert counts == [kinds.count(kind) for kind in range(3)]
+    plain = sorted((row["n"], row["id"]) for row in lake.table("shop.plain").to_arrow().to_pylist())
+    assert plain == [(number, row) for number in range(steps) for row in range(ROWS)]
+    assert lake.fsck().problems == ()
+    print(f"{len(killed)} kills, after {killed} versions each; {steps} steps, {files} batches, {lake.version} versions")
