@@ -1,6 +1,7 @@
 """What all tests share: the two lengths of a proof, and real storage servers."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,21 +10,55 @@ import pytest
 
 from tests import databases, servers
 
+SPARK = "tests/spark/"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run proofs in their long form (make soak)")
 
 
+# Small tests of one file go to a worker together: what they share is made once, and nobody asks for work after each.
+TOGETHER = ("tests/unit/", "tests/interop/test_matrix_")
+AT_A_TIME = 20
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests with Spark go to one worker, which starts one and keeps it; all others go to whoever is free."""
+    """Tests with Spark are begun first and go to one worker, which starts one Spark and keeps it; all others go to
+    whoever is free, also to that worker when it is done.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        def __init__(self) -> None:
+            super().__init__(config, log)
+            config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
+            self._scopes: dict[str, str] = {}
+            self._seen: Counter[str] = Counter()
 
-    return OneSpark(config, log)
+        def _split_scope(self, nodeid: str) -> str:
+            """The tests that go to one worker together. The first calls come in the order of the tests."""
+            if nodeid not in self._scopes:
+                self._scopes[nodeid] = self._scope(nodeid)
+            return self._scopes[nodeid]
+
+        def _scope(self, nodeid: str) -> str:
+            if nodeid.startswith(SPARK):
+                return SPARK
+            if not nodeid.startswith(TOGETHER):
+                return nodeid
+            file = nodeid.partition("::")[0]
+            self._seen[file] += 1
+            return f"{file} {(self._seen[file] - 1) // AT_A_TIME}"
+
+    return OneSpark()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With several workers what takes longest comes first, so that all of them end at about the same time."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        order = (SPARK, "tests/e2e/", "tests/simulation/", "tests/interop/", "tests/contract/", "tests/unit/")
+        items.sort(key=lambda item: next((n for n, folder in enumerate(order) if item.nodeid.startswith(folder)), 9))
 
 
 @pytest.fixture(scope="session")

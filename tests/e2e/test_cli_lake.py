@@ -114,6 +114,7 @@ def test_help_shows_the_examples_whole(capsys: pytest.CaptureFixture[str]) -> No
 def test_from_nothing_to_a_rolled_back_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command) -> None:
     monkeypatch.chdir(tmp_path)
     assert run.json("init", "lake") == {"uri": f"file://{tmp_path}/lake", "version": 0}
+    assert "seiche create-namespace" in run("ls", "lake")
     assert run.json("create-namespace", "lake", "shop", "-p", "owner=me") == {"name": "shop", "version": 1}
     made = run.json(
         "create-table", "lake", "shop.t", "--schema", "id:int64!,v:float32[2]", "-p", "a=b", "--stable-row-ids"

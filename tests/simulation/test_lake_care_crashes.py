@@ -3,6 +3,8 @@
 Nothing that is needed is ever missing, and whatever was interrupted can be run again and then is done.
 """
 
+from collections.abc import Callable
+
 import pytest
 
 from seiche import CommitUnknown, Lake, Unavailable
@@ -94,13 +96,17 @@ def live(store: DictStore) -> list[int]:
     return [version for version in range(newest + 1) if read_root(store, version).expired_at_millis is None]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("faults", [None, UNANSWERED], ids=["crash", "unanswered"])
-def test_an_expiry_interrupted_anywhere_is_finished_by_the_next(faults: tuple[Fault, ...] | None) -> None:
+def test_an_expiry_interrupted_anywhere_is_finished_by_the_next(
+    faults: tuple[Fault, ...] | None, effort: Callable[[int, int], int]
+) -> None:
+    every = effort(3, 1)
     last = at(NEGLECTED, 80).version
     count = 0
     half = 0
     options = {} if faults is None else {"faults": faults}
-    for crash in crash_points(lambda: copied(NEGLECTED), expire, **options):
+    for crash in crash_points(lambda: copied(NEGLECTED), expire, every=every, **options):
         store = crash.store
         assert isinstance(store, DictStore)
         assert missing(store) == [], str(crash)
@@ -112,18 +118,19 @@ def test_an_expiry_interrupted_anywhere_is_finished_by_the_next(faults: tuple[Fa
         assert all(version >= last for version in left[1:]), f"{crash}: {left}"
         usable(store, 82)
         count += 1
-    assert count >= 60
+    assert count >= 60 // every
     assert faults or not half, "oldest first: version 0 goes before any other"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("stage", [EXPIRED, NOTED, TRASHED], ids=["first run", "second run", "third run"])
 @pytest.mark.parametrize("faults", [None, UNANSWERED], ids=["crash", "unanswered"])
 def test_a_clean_up_interrupted_anywhere_takes_nothing_that_is_needed_and_is_finished_by_the_next(
-    stage: DictStore, faults: tuple[Fault, ...] | None
+    stage: DictStore, faults: tuple[Fault, ...] | None, effort: Callable[[int, int], int]
 ) -> None:
-    count = 0
+    count, every = 0, effort(3, 1)
     options = {} if faults is None else {"faults": faults}
-    for crash in crash_points(lambda: copied(stage), clean, **options):
+    for crash in crash_points(lambda: copied(stage), clean, every=every, **options):
         store = crash.store
         assert isinstance(store, DictStore)
         assert missing(store) == [], str(crash)
@@ -134,7 +141,7 @@ def test_a_clean_up_interrupted_anywhere_takes_nothing_that_is_needed_and_is_fin
             assert garbage(store) == [], str(crash)
         usable(store, 90)
         count += 1
-    assert count >= 60
+    assert count >= 60 // every
 
 
 def test_bringing_back_interrupted_anywhere_loses_nothing() -> None:
@@ -176,15 +183,17 @@ def mend(store: SimulatedStore) -> object:
     return at(store, 70).fsck(repair=True)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("faults", [None, UNANSWERED], ids=["crash", "unanswered"])
 def test_mending_interrupted_anywhere_makes_nothing_worse_and_is_finished_by_the_next(
-    faults: tuple[Fault, ...] | None,
+    faults: tuple[Fault, ...] | None, effort: Callable[[int, int], int]
 ) -> None:
+    every = effort(5, 1)
     before = at(copied(TORN), 81).fsck()
     assert len(before.problems) == 8
     count = 0
     options = {} if faults is None else {"faults": faults}
-    for crash in crash_points(lambda: copied(TORN), mend, **options):
+    for crash in crash_points(lambda: copied(TORN), mend, every=every, **options):
         store = crash.store
         assert isinstance(store, DictStore)
         found = at(store, 82).fsck()
@@ -194,4 +203,4 @@ def test_mending_interrupted_anywhere_makes_nothing_worse_and_is_finished_by_the
         assert at(store, 84).fsck().problems == (), str(crash)
         usable(store, 85)
         count += 1
-    assert count >= 60
+    assert count >= 60 // every

@@ -65,6 +65,8 @@ def ls(
         raise seiche.NotFound(f"there is no namespace {namespace}", remedy=f"'seiche ls {uri}' lists all.")
     if as_json:
         print_json(found)
+    elif not found:
+        print_line("Nothing is there yet; 'seiche create-namespace' and 'seiche create-table' make something.")
     else:
         print_table(("kind", "name", "format", "version"), ([one.get(key, "") for key in _LISTED] for one in found))
 
