@@ -245,6 +245,17 @@ def test_listing_a_directory(tree: Store) -> None:
     assert paths(tree, "e", recursive=False) == []
 
 
+def test_folders_lead_to_everything(tree: Store) -> None:
+    assert tree.folders("none") in ([], None)
+    found, folders = list[str](), [""]
+    while folders:
+        folder = folders.pop()
+        inside = tree.folders(folder)
+        found += paths(tree, folder, recursive=inside is None)
+        folders += inside or []
+    assert sorted(found) == sorted(TREE)
+
+
 def test_listing_nothing(tree: Store) -> None:
     for nothing in ("none", "d/none", "d/a", "da/x/y"):
         assert paths(tree, nothing) == paths(tree, nothing, recursive=False) == []

@@ -1,14 +1,19 @@
 """A driver of its own, run by the test of the cluster: writes, merges, compacts and reads, with an executor that dies.
 
-python -m tests.spark.cluster_job MASTER LAKE FOLDER ROWS
+python -m tests.spark.cluster_job MASTER LAKE FOLDER ROWS KILLS
+
+With KILLS an executor is killed during each of the merges and the compaction, at some moment, too.
 """
 
 import json
 import os
+import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,8 +36,38 @@ def dying(folder: str, batches: Any) -> Iterator[Any]:
     time.sleep(60)
 
 
-def run(master: str, uri: str, folder: str, rows_text: str) -> dict[str, Any]:
-    count = int(rows_text)
+@contextmanager
+def killing(application: str, wanted: bool) -> Iterator[list[int]]:
+    """An executor of the application is killed at some moment of the block; gives the processes that were."""
+    killed: list[int] = []
+    ended = threading.Event()
+
+    def kill() -> None:
+        if not ended.wait(1 + 4 * random.random()):
+            found = [int(one.parent.name) for one in Path("/proc").glob("[0-9]*/cmdline") if _is_executor(one)]
+            victim = random.choice(found)
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    def _is_executor(commands: Path) -> bool:
+        with suppress(OSError):
+            words = commands.read_bytes().split(b"\0")
+            return application.encode() in words and b"--executor-id" in words
+        return False
+
+    killer = threading.Thread(target=kill)
+    if wanted:
+        killer.start()
+    try:
+        yield killed
+    finally:
+        ended.set()
+        if wanted:
+            killer.join()
+
+
+def run(master: str, uri: str, folder: str, rows_text: str, kills_text: str) -> dict[str, Any]:
+    count, kills = int(rows_text), kills_text == "kills"
     settings = {
         "spark.driver.maxResultSize": "16m",
         "spark.executor.memory": "512m",
@@ -52,18 +87,23 @@ def run(master: str, uri: str, folder: str, rows_text: str) -> dict[str, Any]:
     lake.create_namespace("shop")
     lake.create_table("shop.t", pa.schema([("id", pa.int64()), ("n", pa.int64()), ("s", pa.string())]))
     seen: dict[str, Any] = {}
+    danger = partial(killing, spark.sparkContext.applicationId, kills)
     rows = spark.range(0, count, 1, 8).selectExpr("id", "id % 10 as n", "cast(id as string) as s")
     with lake.transaction(spark=spark) as tx:
         seen["append"] = dict(tx.append("shop.t", rows).notes)
     data = spark.range(0, count + 1000, 2, 4).selectExpr("id", "-1L as n", "'new' as s")
-    with lake.transaction(spark=spark) as tx:
+    with danger() as killed, lake.transaction(spark=spark) as tx:
         merge = tx.merge("shop.t", data, on="id").when_matched_update_all().when_not_matched_insert_all()
         seen["merge"] = dict(merge.execute().notes)
+    seen["kills"] = [len(killed)]
     data = spark.range(0, count, 20, 4).selectExpr("id")
-    with lake.transaction(spark=spark) as tx:
+    with danger() as killed, lake.transaction(spark=spark) as tx:
         join = tx.merge("shop.t", data, on="id").when_matched_update({"s": "concat(target.s, '!')"})
         seen["join"] = dict(join.execute().notes)
-    seen["compact"] = dict(lake.spark(spark).compact("shop.t", target_rows_per_fragment=count // 4).notes)
+    seen["kills"].append(len(killed))
+    with danger() as killed:
+        seen["compact"] = dict(lake.spark(spark).compact("shop.t", target_rows_per_fragment=count // 4).notes)
+    seen["kills"].append(len(killed))
     seen["index"] = lake.spark(spark).create_index("shop.t", "id").rows
     more = spark.range(2 * count, 2 * count + 100, 1, 4).selectExpr("id", "7L as n", "'late' as s")
     with lake.transaction(spark=spark) as tx:

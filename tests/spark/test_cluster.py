@@ -26,18 +26,26 @@ def master(java: None, tmp_path: Path) -> Iterator[str]:
 def test_two_workers_share_the_work_and_one_dies(
     master: str, tmp_path: Path, effort: Callable[[int, int], int]
 ) -> None:
-    """In the long form it merges two and a half million rows into five, with a driver of 1 GB that takes 16 MB."""
+    """In the long form it merges two and a half million rows into five, with a driver of 1 GB that takes 16 MB, and
+    executors are killed meanwhile.
+    """
     rows = effort(40_000, 5_000_000)
     job = [sys.executable, "-m", "tests.spark.cluster_job"]
-    command = [*job, master, f"file://{tmp_path}/lake", str(tmp_path), str(rows)]
+    kills = effort(0, 1)
+    command = [*job, master, f"file://{tmp_path}/lake", str(tmp_path), str(rows), "kills" if kills else ""]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=effort(270, 1700), check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["append"]["executors"] == 2
-    assert seen["merge"] == {"inserted": 500, "updated": rows // 2, "deleted": 0, "executors": 2}
-    assert seen["join"] == {"inserted": 0, "updated": rows // 20, "deleted": 0, "executors": 2}
-    assert seen["compact"]["executors"] == 2
+    # At least both: one that took the place of a dead one counts as well.
+    busy = [seen[what].pop("executors") for what in ("merge", "join", "compact")]
+    assert min(busy) >= 2
+    assert kills or max(busy) == 2
+    assert seen["merge"] == {"inserted": 500, "updated": rows // 2, "deleted": 0}
+    assert seen["join"] == {"inserted": 0, "updated": rows // 20, "deleted": 0}
+    assert sum(seen["kills"]) >= kills
     assert seen["index"] == rows + 500
     assert seen["killed"]
     assert seen["read"] == [rows + 600, rows // 2 + 500, rows + 600]
     assert seen["source"] == 5
+    print(f"{rows:,} rows, {sum(seen['kills']) + 1} executors killed")

@@ -9,10 +9,16 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
-from seiche.errors import InvalidInput, Unavailable
+import seiche
+from seiche.errors import Corrupt, InvalidInput, Unavailable
+from seiche.lake.care.gc import collect
+from seiche.lake.care.path_set import PathSet
+from seiche.lake.export.copying import Hashed
 from seiche.spark import jobs, maintenance, writing
 from seiche.spark.address import Address
+from seiche.spark.copying import Carriers
 from seiche.spark.jobs import Batches, run_each
+from seiche.spark.listing import Listers
 from seiche.store import open_store
 
 if TYPE_CHECKING:
@@ -66,12 +72,89 @@ def test_an_index_of_segments(spark: "SparkSession", lake: Any, table: Any) -> N
     assert "ScalarIndexQuery" in plan
 
 
-def test_files_are_copied_by_workers(spark: "SparkSession", lake: Any, table: Any, tmp_path: Path) -> None:
-    target = open_store(f"file://{tmp_path}/copy", durability="os")
-    paths = [one.path for one in lake.store.list()]
-    size = maintenance.copy_files(spark, lake.store, target, paths)
-    assert size == sum(lake.store.head(path).size for path in paths)
-    assert [target.get(path) for path in paths] == [lake.store.get(path) for path in paths]
+def test_an_export_by_workers(spark: "SparkSession", lake: Any, table: Any, tmp_path: Path) -> None:
+    """It is what an export is; and going on with one that stopped copies only what is missing."""
+    lake.create_table("shop.other", SCHEMA)
+    told: list[tuple[int, int]] = []
+    with_spark = lake.spark(spark)
+    made = with_spark.export("copy", f"file://{tmp_path}/copy", progress=lambda *now: told.append(now))
+    assert made.done
+    assert told[-1][0] == told[-1][1] > 0
+    copy = seiche.open(made.location)
+    assert ids(copy.table("shop.t")) == WANTED
+    assert copy.fsck(deep=True).problems == ()
+    assert ids(table) == WANTED
+    (row,) = with_spark.sql(f"CALL seiche.export('again', 'file://{tmp_path}/again')").collect()
+    assert ids(seiche.open(row["location"]).table("shop.t")) == WANTED
+
+
+def test_a_file_that_arrives_damaged_is_found(
+    spark: "SparkSession", lake: Any, table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry = Carriers.copy
+
+    def damaging(self: Carriers, items: Any, target: Any, runtime: Any) -> Any:
+        done = carry(self, items, target, runtime)
+        target.put(next(one.path for one in done if one.path.endswith(".lance")), b"something else")
+        # As if it had been damaged on the way, when nobody had looked at it yet.
+        return [Hashed(one.path, one.size, one.sha256) for one in done]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Carriers, "copy", damaging)
+        with pytest.raises(Corrupt, match="arrived at"):
+            lake.spark(spark).export("copy", f"file://{tmp_path}/copy")
+    made = lake.spark(spark).export("copy", f"file://{tmp_path}/copy")
+    assert ids(seiche.open(made.location).table("shop.t")) == WANTED
+
+
+def test_a_deep_clone_by_workers(spark: "SparkSession", lake: Any, table: Any, tmp_path: Path) -> None:
+    version = lake.version
+    lake.table("shop.t").delete("id < 100")
+    told: list[tuple[int, int]] = []
+    made = lake.spark(spark).clone(
+        "shop.t", f"file://{tmp_path}/clone", version=version, progress=lambda *now: told.append(now)
+    )
+    assert told[-1][0] == told[-1][1] > 0
+    assert ids(made) == WANTED
+    # It belongs to nobody: whoever comes may write to it.
+    made.append([{"id": 1000, "n": 0}])
+    assert ids(made) == [*WANTED, 1000]
+    again = maintenance.clone(spark, made, f"file://{tmp_path}/second")
+    assert ids(again) == [*WANTED, 1000]
+    assert ids(table) == [one for one in WANTED if one >= 100]
+    lake.create_table("shop.facts", SCHEMA, format="iceberg")
+    with pytest.raises(InvalidInput, match="cannot be cloned"):
+        lake.spark(spark).clone("shop.facts", f"file://{tmp_path}/third")
+
+
+def test_a_clean_up_that_workers_list_the_files_for(spark: "SparkSession", lake: Any, table: Any) -> None:
+    """It finds the same files as one that lists them by itself, wherever they are, and takes the same away."""
+    lake.create_table("shop.gone", SCHEMA)
+    lake.table("shop.gone").append([{"id": 1, "n": 1}])
+    lake.drop_table("shop.gone")
+    lake.table("shop.t").compact(target_rows_per_fragment=1000)
+    lake.expire(older_than=0, keep=1)
+    here = lake.gc(grace=0)
+    assert here.unneeded
+    listers = Listers(spark)
+    there = collect(lake, grace=0, listing=listers)
+    assert (there.unneeded, there.files, there.bytes) == (here.unneeded, here.files, here.bytes)
+    assert listers.executors
+    files = listers(lake.store, (every := PathSet()))
+    assert (files.left_out, len(list(files.listed))) == (0, here.files)
+    for info in lake.store.list():
+        every.add(info.path)
+    less = listers(lake.store, every)
+    # What the driver saw itself while it planned is not left out.
+    assert (less.left_out + len(list(less.listed)), less.left_out > 20) == (here.files, True)
+    told: list[tuple[int, int]] = []
+    with_spark = lake.spark(spark)
+    done = with_spark.gc(dry_run=False, grace=0, window=0, progress=lambda *now: told.append(now))
+    assert {one.path for one in done.moved} == {one.path for one in here.unneeded}
+    assert told[-1][0] == told[-1][1] > 0
+    assert ids(table) == WANTED
+    assert lake.fsck().problems == ()
+    assert with_spark.sql("CALL seiche.gc()").collect()[0]["unneeded"] == 0
 
 
 def dying(folder: str, work: Any, batches: Batches) -> Iterator[Any]:

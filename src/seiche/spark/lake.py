@@ -4,18 +4,25 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake
+from seiche.lake.objects.names import parts, text
+from seiche.lake.publish import Publisher
 from seiche.lake.statements import TableName
 from seiche.lake.tags import version_of
 from seiche.spark.jobs import Progress
 from seiche.spark.registration import register
 from seiche.spark.transaction import SparkTransaction
+from seiche.store.prefix import below
 from seiche.table.change import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from seiche.lake.care.gc import CleanUp
+    from seiche.lake.export.records import Export
     from seiche.spark.sql.session import SqlSession
+    from seiche.table.table import Table
 
 __all__ = ["SparkLake"]
 
@@ -98,6 +105,41 @@ class SparkLake:
             self.session, self.lake.table(table), column, index_type, workers=workers, progress=progress, **options
         )
 
+    def clone(
+        self,
+        table: TableName,
+        target: str,
+        *,
+        version: int | str | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> "Table":
+        """Make a deep clone of a Lance table, which belongs to no lake: workers copy its files. `options` are those of
+        the store at the target. If it dies there is no table at the target, and doing it again begins anew.
+        """
+        from seiche.spark.maintenance import clone
+
+        handle = self.at(version)
+        with handle.reading():
+            return clone(self.session, _published(handle, table), target, progress=progress, **options)
+
+    def export(self, name: str, target: str, *, progress: Progress | None = None, **options: Any) -> "Export":
+        """As `lake.export`, with the files copied, and read back, by all workers; `options` are the same.
+
+        `progress` is told how many tasks of the running job are done, and of how many.
+        """
+        from seiche.lake.export.export import export_lake
+        from seiche.spark.copying import Carriers
+
+        return export_lake(self.lake, name, target, carrier=Carriers(self.session, progress), **options)
+
+    def gc(self, *, progress: Progress | None = None, **options: Any) -> "CleanUp":
+        """As `lake.gc`, with all files listed by the workers; `options` are the same. `progress` as for `export`."""
+        from seiche.lake.care.gc import collect
+        from seiche.spark.listing import Listers
+
+        return collect(self.lake, listing=Listers(self.session, progress), **options)
+
     def at(self, version: int | str | None = None, as_of: datetime | None = None) -> Lake:
         """The lake itself, or a handle that stays at a version or time and is read-only."""
         point = version if as_of is None else as_of
@@ -108,3 +150,19 @@ class SparkLake:
 
     def __repr__(self) -> str:
         return f"SparkLake({self.lake!r})"
+
+
+def _published(lake: Lake, name: TableName) -> "Table":
+    """A Lance table of the lake as one that stands by itself, at the version that the lake has; read-only."""
+    from seiche.table.table import Table
+
+    state = lake.state()
+    row = state.table(parts(name))
+    if row.format != "lance" or row.type != "managed":
+        raise InvalidInput(
+            f"{text(parts(name))} is no Lance table of the lake's own, and cannot be cloned",
+            remedy="Export it: lake.export(name, target, tables=[...]).",
+        )
+    # Others know it by its published manifests, and the one who committed it may have died before.
+    Publisher(lake.store, lake.states.runtime).publish(row)
+    return Table.open(below(lake.store, row.location), row.table_version)

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 from seiche.core.runtime import SYSTEM
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.spark.address import Address
-from seiche.spark.jobs import Progress, executor, run_each
+from seiche.spark.copying import Carriers
+from seiche.spark.jobs import Progress, executor, parallelism, run_each
 from seiche.store.base import Store
 from seiche.table.change import Result
 from seiche.table.data.index_build import IndexTask, Segment, build_segment
 from seiche.table.data.rewrites import RewriteResult, RewriteTask, execute
 from seiche.table.snapshot import Snapshot
+from seiche.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["compact", "copy_files", "create_index"]
+__all__ = ["clone", "compact", "create_index"]
 
 # What others change while it is being rewritten is planned and done again, so often.
 _ROUNDS = 5
@@ -59,22 +61,26 @@ def create_index(
 ) -> Result:
     """Build an index with a task of Spark for each of its segments; `options` as for `table.create_index`."""
     build = table.index_build(column, index_type, **options)
-    tasks = build.plan(workers or _parallelism(session))
+    tasks = build.plan(workers or parallelism(session))
     address = Address.of(_snapshot(table).store)
     return build.commit(run_each(session, partial(_segment, address), tasks, progress))
 
 
-def copy_files(
-    session: "SparkSession", source: Store, target: Store, paths: list[str], *, progress: Progress | None = None
-) -> int:
-    """Copy files from one store into another under the same names, by all workers; returns how many bytes.
+def clone(
+    session: "SparkSession",
+    table: Table,
+    target: str | Store,
+    *,
+    version: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Table:
+    """Make a deep clone of a table: workers copy its files, then the driver writes the manifest that makes it one.
 
-    Doing it twice is the same as once.
+    `options` as for `Table.clone`. If it fails or dies there is no table at the target, and doing it again begins anew.
     """
-    parts = 4 * _parallelism(session)
-    groups = [paths[number::parts] for number in range(min(parts, len(paths)))]
-    work = partial(_copy, Address.of(source), Address.of(target))
-    return sum(run_each(session, work, groups, progress))
+    carriers = Carriers(session, progress)
+    return table.clone(target, version=version, carry=carriers.clone, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +95,6 @@ def _rewrite(address: Address, task: RewriteTask) -> _Rewritten:
 
 def _segment(address: Address, task: IndexTask) -> Segment:
     return build_segment(task, address.open(), SYSTEM)
-
-
-def _copy(source: Address, target: Address, paths: list[str]) -> int:
-    there, here = source.open(), target.open()
-    for path in paths:
-        here.copy_from(there, path, path)
-    return sum(here.head(path).size for path in paths)
-
-
-def _parallelism(session: "SparkSession") -> int:
-    return max(1, session.sparkContext.defaultParallelism)
 
 
 def _snapshot(table: LakeTable | TransactionTable) -> Snapshot:

@@ -124,6 +124,13 @@ class Store(ABC):
         that directory up to and including it are left out. It needs not exist.
         """
 
+    def folders(self, prefix: str = "") -> "Sequence[str] | None":
+        """The directories directly in `prefix`, by their full paths; `None` if the store cannot say so cheaply.
+
+        With `list` of each of them, and of the files directly in `prefix`, everything below it is found.
+        """
+        return None
+
     @abstractmethod
     def native_uri(self, path: str = "") -> str:
         """The address under which native readers and writers (pylance, PyIceberg) find `path`."""

@@ -190,6 +190,16 @@ class LocalStore(Store):
         after = check_start_after(check_directory(prefix), start_after)
         return self._files(prefix, after, recursive)
 
+    def folders(self, prefix: str = "") -> Sequence[str]:
+        try:
+            with os.scandir(self._base + check_directory(prefix)) as entries:
+                names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise translate(error, prefix) from error
+        return sorted(join(prefix, name) for name in names)
+
     def flush(self, paths: Iterable[str]) -> int:
         if not self._fsync:
             return 0

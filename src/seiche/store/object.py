@@ -186,6 +186,12 @@ class ObjectStore(Store):
         check_start_after(check_directory(prefix), start_after)
         return self._files(prefix, start_after, recursive)
 
+    def folders(self, prefix: str = "") -> Sequence[str]:
+        _threads.check()
+        with self._asking(prefix or self._prefix, "list"):
+            found = self._client.list_with_delimiter(join(self._prefix, check_directory(prefix)) or None)
+            return [one.rstrip("/")[len(self._base) :] for one in found["common_prefixes"]]
+
     def _key(self, path: str) -> str:
         _threads.check()
         return self._base + check(path)

@@ -85,6 +85,10 @@ class PrefixStore(Store):
         )
         return map(self._relative, found)
 
+    def folders(self, prefix: str = "") -> Sequence[str] | None:
+        found = self.inner.folders(paths.join(self.prefix, prefix))
+        return None if found is None else [one.removeprefix(f"{self.prefix}/") for one in found]
+
     def turn(self, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[bool]:
         return self.inner.turn(meanwhile)
 

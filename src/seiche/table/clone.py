@@ -30,7 +30,7 @@ from seiche.table.version_files import StoredFile, VersionFiles
 from seiche.table.versions.base import Versions
 from seiche.table.versions.stored import StoredVersions
 
-__all__ = ["CLONE_PROPERTY", "Progress", "ProgressCallback", "clone"]
+__all__ = ["CLONE_PROPERTY", "Carry", "Progress", "ProgressCallback", "clone", "copy_one"]
 
 # Metadata of the tag that keeps what a shallow clone refers to: where the clone is.
 CLONE_PROPERTY = "seiche.clone"
@@ -49,6 +49,8 @@ class Progress:
 
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
+# Copies files into a store, by whichever means; all are there when it returns.
+Carry: TypeAlias = Callable[[Sequence[StoredFile], Store], object]
 
 
 def clone(
@@ -59,6 +61,7 @@ def clone(
     shallow: bool,
     protect: bool = True,
     progress: ProgressCallback | None = None,
+    carry: Carry | None = None,
 ) -> Manifest:
     """Make the table `target` as a copy of `version`, whose number its first version keeps; returns that version.
 
@@ -75,7 +78,11 @@ def clone(
     _refuse_existing(target)
     if shallow:
         return _clone_shallow(source, manifest, transaction, target, protect=protect)
-    _copy(VersionFiles(manifest, store, runtime).all(), target.store, runtime, progress)
+    files = VersionFiles(manifest, store, runtime).all()
+    if carry is None:
+        _copy(files, target.store, runtime, progress)
+    else:
+        carry(files, target.store)
     return _commit(target, transaction, manifest, runtime)
 
 
@@ -102,7 +109,7 @@ def _copy(files: Sequence[StoredFile], target: Store, runtime: Runtime, progress
 
     def copy(file: StoredFile) -> None:
         nonlocal done
-        _copy_one(file, target, runtime)
+        copy_one(file, target, runtime)
         with lock:
             done = Progress(done.files_done + 1, len(files), done.bytes_done + file.size, total)
             if progress is not None:
@@ -113,7 +120,8 @@ def _copy(files: Sequence[StoredFile], target: Store, runtime: Runtime, progress
     target.in_parallel(copy, files)
 
 
-def _copy_one(file: StoredFile, target: Store, runtime: Runtime) -> None:
+def copy_one(file: StoredFile, target: Store, runtime: Runtime) -> None:
+    """Copy a file, however often it takes. When this returns it is there, as large as it was."""
     failure: SeicheError | None = None
     for _ in _PATIENCE.tries(runtime):
         try:

@@ -12,7 +12,7 @@ Nothing of this depends on clocks being right. They only decide when a run finds
 file must not be needed by is told by the order of the listing, the fence and the versions between them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -25,6 +25,7 @@ from seiche.lake.care.leases import USUAL, leases
 from seiche.lake.care.listing import Listed
 from seiche.lake.care.live import live_roots
 from seiche.lake.care.notes import Note, leave_note, notes
+from seiche.lake.care.path_set import PathSet
 from seiche.lake.care.reachable import Reachable
 from seiche.lake.care.saved_work import SavedWork, saved_work
 from seiche.lake.care.trash import Trash, TrashedFile
@@ -32,11 +33,12 @@ from seiche.lake.federated_release import released
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree.root import Root
+from seiche.store.base import ObjectInfo, Store
 
 if TYPE_CHECKING:
     from seiche.lake.care.verbs import CareVerbs
 
-__all__ = ["GRACE", "WINDOW", "CleanUp", "Progress", "Unneeded", "collect"]
+__all__ = ["GRACE", "WINDOW", "CleanUp", "Files", "Listing", "Progress", "Unneeded", "collect"]
 
 # Longer than transactions live.
 GRACE: Final = timedelta(days=1)
@@ -44,6 +46,19 @@ WINDOW: Final = timedelta(days=7)
 
 # Told now and then what is being done, and how far it is.
 Progress: TypeAlias = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a lake, but for some that are needed: of those it says only how many there are."""
+
+    listed: Iterable[ObjectInfo]
+    left_out: int = 0
+    bytes: int = 0
+
+
+# Lists all files of a lake; it may leave out any that are in the set.
+Listing: TypeAlias = Callable[[Store, PathSet], Files]
 
 _OFTEN: Final = 1000
 
@@ -124,13 +139,14 @@ def collect(
     grace: Duration = GRACE,
     window: Duration = WINDOW,
     progress: Progress = lambda _what, _done: None,
+    listing: Listing = lambda store, _needed: Files(store.list()),
 ) -> CleanUp:
     """Clear away what nothing needs; a dry run only says what would go, and why, and writes nothing.
 
     With no `grace` everything happens in one run, and transactions that are running now have to be run again. With no
     `window` there is no way back. Interrupted anywhere, it can be run again.
     """
-    job = _Job(lake, duration(grace, "grace"), duration(window, "window"), progress)
+    job = _Job(lake, duration(grace, "grace"), duration(window, "window"), progress, listing)
     job.look()
     if dry_run:
         now = lake.states.runtime.clock.now()
@@ -141,11 +157,14 @@ def collect(
 class _Job:
     """One run."""
 
-    def __init__(self, lake: "CareVerbs", grace: timedelta, window: timedelta, progress: Progress) -> None:
+    def __init__(
+        self, lake: "CareVerbs", grace: timedelta, window: timedelta, progress: Progress, listing: Listing
+    ) -> None:
         self._lake = lake
         self._grace = grace
         self._window = window
         self._progress = progress
+        self._listing = listing
         self.states: States = lake.states
         self.newest: State = self.states.latest()
         self.reachable = Reachable(self.states)
@@ -244,7 +263,9 @@ class _Job:
 
     def _list(self) -> None:
         locations = {*self.reachable.tables, *self.reachable.closed}
-        for info in self._counted("listing files", self._lake.store.list()):
+        files = self._listing(self._lake.store, self.reachable.needed)
+        self._files, self._bytes = files.left_out, files.bytes
+        for info in self._counted("listing files", iter(files.listed)):
             self._files += 1
             self._bytes += info.size
             found = place(info.path, locations)
@@ -293,7 +314,7 @@ class _Job:
     @cached_property
     def _afresh(self) -> Reachable:
         """What is needed now, without the versions that have expired since the beginning."""
-        again = _Job(self._lake, self._grace, self._window, self._progress)
+        again = _Job(self._lake, self._grace, self._window, self._progress, self._listing)
         again._mark(live_roots(again.states, again.newest))
         return again.reachable
 

@@ -8,7 +8,7 @@ which stays with the copy.
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound
@@ -18,7 +18,21 @@ from seiche.lake.care.listing import pack, unpack
 from seiche.lake.export.items import Item
 from seiche.store.base import Buffer, Store
 
-__all__ = ["FOLDER", "LIST", "Hashed", "copy_files", "forget_parts", "hashed", "read_list", "verify", "write_list"]
+__all__ = [
+    "FOLDER",
+    "LIST",
+    "Carrier",
+    "Hashed",
+    "Threads",
+    "copy_files",
+    "copy_item",
+    "forget_parts",
+    "hashed",
+    "read_back",
+    "read_list",
+    "verify",
+    "write_list",
+]
 
 FOLDER: Final = EXPORTED
 LIST: Final = f"{FOLDER}/files"
@@ -37,14 +51,43 @@ class Hashed:
     sha256: str
 
 
-def copy_files(items: Sequence[Item], target: Store, runtime: Runtime, progress: Progress) -> list[Hashed]:
+class Carrier(Protocol):
+    """Who moves the bytes of an export: threads of this process, or others elsewhere."""
+
+    @property
+    def at_once(self) -> int:
+        """How many files to give it at a time. What was copied is written down after each time."""
+
+    def copy(self, items: Sequence[Item], target: Store, runtime: Runtime) -> Sequence[Hashed]:
+        """Bring files to the target, in any order; what each of them is."""
+
+    def read(self, files: Sequence[Hashed], target: Store, runtime: Runtime) -> Sequence[Hashed | None]:
+        """Read files of the target, in the order given: what each of them is, `None` if it is not there."""
+
+
+class Threads:
+    """The usual carrier: several files at a time, through this process."""
+
+    at_once = _AT_ONCE
+
+    def copy(self, items: Sequence[Item], target: Store, runtime: Runtime) -> Sequence[Hashed]:
+        return target.in_parallel(lambda one: copy_item(one, target, runtime), items)
+
+    def read(self, files: Sequence[Hashed], target: Store, runtime: Runtime) -> Sequence[Hashed | None]:
+        return target.in_parallel(lambda one: read_back(one, target, runtime), files)
+
+
+def copy_files(
+    items: Sequence[Item], target: Store, runtime: Runtime, progress: Progress, carrier: Carrier | None = None
+) -> list[Hashed]:
     """Bring all files to the target, several at a time; returns what each of them is."""
     done = {one.path: one for one in _written_down(target) if _stands(target, one)}
     missing = [one for one in items if one.path not in done]
     count = len(items) - len(missing)
-    for first in range(0, len(missing), _AT_ONCE):
-        some = missing[first : first + _AT_ONCE]
-        found = target.in_parallel(lambda one: insist(lambda: _copy(one, target), runtime), some)
+    carrier = carrier or Threads()
+    for first in range(0, len(missing), carrier.at_once):
+        some = missing[first : first + carrier.at_once]
+        found = carrier.copy(some, target, runtime)
         part = f"{_PARTS}/{runtime.uuid()}"
         insist(lambda: target.put(part, _packed(found)), runtime)  # noqa: B023 - called at once
         done.update((one.path, one) for one in found)
@@ -64,11 +107,14 @@ def read_list(target: Store) -> list[Hashed]:
     return _unpacked(target.get(LIST), LIST)
 
 
-def verify(files: Sequence[Hashed], target: Store, runtime: Runtime, progress: Progress) -> None:
+def verify(
+    files: Sequence[Hashed], target: Store, runtime: Runtime, progress: Progress, carrier: Carrier | None = None
+) -> None:
     """Read all files back; `Corrupt` with the first that is not what it must be. It is removed, to be copied again."""
-    for first in range(0, len(files), _AT_ONCE):
-        some = files[first : first + _AT_ONCE]
-        for wanted, found in zip(some, target.in_parallel(lambda one: _read(one, target, runtime), some), strict=True):
+    carrier = carrier or Threads()
+    for first in range(0, len(files), carrier.at_once):
+        some = files[first : first + carrier.at_once]
+        for wanted, found in zip(some, carrier.read(some, target, runtime), strict=True):
             if found != wanted:
                 target.delete(wanted.path)
                 raise Corrupt(
@@ -95,6 +141,11 @@ def hashed(item: Item) -> Hashed:
     return Hashed(item.path, size, digest.hexdigest())
 
 
+def copy_item(item: Item, target: Store, runtime: Runtime) -> Hashed:
+    """Copy a file, however often it takes; what it is."""
+    return insist(lambda: _copy(item, target), runtime)
+
+
 def _copy(item: Item, target: Store) -> Hashed:
     sent: list[Hashed] = []
 
@@ -110,7 +161,8 @@ def _copy(item: Item, target: Store) -> Hashed:
     return sent[-1]
 
 
-def _read(one: Hashed, target: Store, runtime: Runtime) -> Hashed | None:
+def read_back(one: Hashed, target: Store, runtime: Runtime) -> Hashed | None:
+    """What a file of the target is; `None` if it is not there."""
     try:
         return insist(lambda: hashed(Item(one.path, lambda: target.chunks(one.path))), runtime)
     except NotFound:

@@ -48,9 +48,13 @@ def export_lake(
     tables: Sequence[str | Sequence[str]] | None = None,
     address: str | None = None,
     progress: Progress = lambda _what, _done: None,
+    carrier: copying.Carrier | None = None,
     **options: Any,
 ) -> Export:
-    """Make an export, or finish one that was begun; returns its record. See `lake.export`."""
+    """Make an export, or finish one that was begun; returns its record. See `lake.export`.
+
+    `carrier` moves the bytes; threads of this process, if it is not given.
+    """
     states = lake.states
     store = open_target(target, states.store, states.runtime, **options)
     wanted = replace(
@@ -74,7 +78,7 @@ def export_lake(
     except AlreadyExists:
         lake.decide(Forgetting(str(states.runtime.uuid()), states.latest().version, name=name))
         raise
-    _carry_out(states, export, store, progress)
+    _carry_out(states, export, store, progress, carrier)
     lake.decide(Finishing(str(states.runtime.uuid()), states.latest().version, name=name))
     return _begun(states, name)
 
@@ -101,7 +105,9 @@ def _wanted(
     )
 
 
-def _carry_out(states: States, export: Export, store: Store, progress: Progress) -> None:
+def _carry_out(
+    states: States, export: Export, store: Store, progress: Progress, carrier: copying.Carrier | None
+) -> None:
     runtime = states.runtime
     root = states.at(export.version).root
     is_lake = is_export_root(store, export.version, export_root_id(root, export.name))
@@ -112,9 +118,9 @@ def _carry_out(states: States, export: Export, store: Store, progress: Progress)
     if not is_lake:  # otherwise somebody may have gone on from it, and cleared away what is not needed there any more
         publisher = Publisher(states.store, runtime)
         states.store.in_parallel(publisher.publish, found.referred)
-        files = copying.copy_files(found.items, store, runtime, progress)
+        files = copying.copy_files(found.items, store, runtime, progress, carrier)
         copying.write_list([*files, *map(copying.hashed, found.roots)], store, runtime)
-        copying.verify(files, store, runtime, progress)
+        copying.verify(files, store, runtime, progress, carrier)
     _make_visible(found, export, store, states)
     with suppress(SeicheError):
         copying.forget_parts(store)

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from seiche.errors import InvalidInput
-from seiche.lake.lake import Lake
 from seiche.lake.objects.names import Name, parts
-from seiche.spark.maintenance import compact
+from seiche.spark.maintenance import compact, create_index
 from seiche.spark.sql.listing import Listing
 from seiche.spark.sql.relations import qualified, table
 from seiche.spark.sql.statements import Call
 from seiche.spark.transaction import SparkTransaction
+
+if TYPE_CHECKING:
+    from seiche.spark.lake import SparkLake
 
 __all__ = ["PROCEDURES", "Procedure", "arguments_of", "clean_up", "compacted", "procedure_of", "table_named"]
 
@@ -26,7 +28,7 @@ class Procedure:
 
     parameters: tuple[str, ...]
     required: int
-    on_lake: Callable[[Lake, dict[str, Any]], Listing] | None = None
+    on_lake: "Callable[[SparkLake, dict[str, Any]], Listing] | None" = None
     on_table: Callable[[SparkTransaction, dict[str, Any]], Listing] | None = None
 
 
@@ -61,46 +63,48 @@ def arguments_of(call: Call) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _rollback(lake: Lake, given: dict[str, Any]) -> Listing:
+def _rollback(with_spark: "SparkLake", given: dict[str, Any]) -> Listing:
     if given.pop("dry_run", False):
-        found = lake.rollback(given.pop("to"), dry_run=True, **given)
+        found = with_spark.lake.rollback(given.pop("to"), dry_run=True, **given)
         return Listing("change string", tuple((str(one),) for one in found.objects))
-    return Listing("version bigint", ((lake.rollback(given.pop("to"), **given),),))
+    return Listing("version bigint", ((with_spark.lake.rollback(given.pop("to"), **given),),))
 
 
-def _tag(lake: Lake, given: dict[str, Any]) -> Listing:
-    return Listing("tag string, version bigint", ((given["name"], lake.tag(given["name"], given.get("version"))),))
+def _tag(with_spark: "SparkLake", given: dict[str, Any]) -> Listing:
+    return Listing(
+        "tag string, version bigint", ((given["name"], with_spark.lake.tag(given["name"], given.get("version"))),)
+    )
 
 
-def _untag(lake: Lake, given: dict[str, Any]) -> Listing:
-    lake.untag(given["name"])
+def _untag(with_spark: "SparkLake", given: dict[str, Any]) -> Listing:
+    with_spark.lake.untag(given["name"])
     return Listing("tag string", ((given["name"],),))
 
 
-def _export(lake: Lake, given: dict[str, Any]) -> Listing:
-    made = lake.export(given.pop("name"), given.pop("target"), **given)
+def _export(with_spark: "SparkLake", given: dict[str, Any]) -> Listing:
+    made = with_spark.export(given.pop("name"), given.pop("target"), **given)
     return Listing("export string, version bigint, location string", ((made.name, made.version, made.location),))
 
 
-def _expire(lake: Lake, given: dict[str, Any]) -> Listing:
-    done = lake.expire(**given)
+def _expire(with_spark: "SparkLake", given: dict[str, Any]) -> Listing:
+    done = with_spark.lake.expire(**given)
     return Listing("done boolean, versions string, kept bigint", ((done.done, str(done.versions), len(done.kept)),))
 
 
-def _gc(lake: Lake, given: dict[str, Any]) -> Listing:
-    return clean_up(lake, **given)
+def _gc(with_spark: "SparkLake", given: dict[str, Any]) -> Listing:
+    return clean_up(with_spark, **given)
 
 
-def clean_up(lake: Lake, **options: Any) -> Listing:
+def clean_up(with_spark: "SparkLake", **options: Any) -> Listing:
     """Clear away files that no kept version needs, or see what would go."""
-    done = lake.gc(**options)
+    done = with_spark.gc(**options)
     columns = "done boolean, files bigint, unneeded bigint, moved bigint, removed bigint, waiting_for string"
     row = (done.done, done.files, len(done.unneeded), len(done.moved), done.removed, done.waiting_for)
     return Listing(columns, (row,))
 
 
-def _fsck(lake: Lake, given: dict[str, Any]) -> Listing:
-    found = lake.fsck(**given)
+def _fsck(with_spark: "SparkLake", given: dict[str, Any]) -> Listing:
+    found = with_spark.lake.fsck(**given)
     columns = "severity string, kind string, path string, message string, remedy string, repaired boolean"
     rows = ((one.severity, one.kind, one.path, one.message, one.remedy, one.repaired) for one in found.problems)
     return Listing(columns, tuple(rows))
@@ -117,7 +121,7 @@ def _compact(tx: SparkTransaction, given: dict[str, Any]) -> Listing:
 
 
 def _create_index(tx: SparkTransaction, given: dict[str, Any]) -> Listing:
-    made = table(tx, given.pop("table")).create_index(given.pop("column"), **given)
+    made = create_index(tx.session, table(tx, given.pop("table")), given.pop("column"), **given)
     return Listing("changed boolean, rows bigint", ((made.changed, made.rows),))
 
 

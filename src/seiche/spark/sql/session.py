@@ -138,14 +138,14 @@ class SqlSession:
         self._alone("VACUUM")
         if statement.name:
             self._looking(lambda reader: _exists(reader, statement.name))
-        return clean_up(self.lake.lake, dry_run=statement.dry_run)
+        return clean_up(self.lake, dry_run=statement.dry_run)
 
     def _call(self, call: made.Call) -> Listing:
         procedure, given = procedure_of(call), arguments_of(call)
         try:
             if procedure.on_lake is not None:
                 self._alone(f"seiche.{call.procedure}")
-                return procedure.on_lake(self.lake.lake, given)
+                return procedure.on_lake(self.lake, given)
             on_table = procedure.on_table
             assert on_table is not None  # noqa: S101 - a procedure is one or the other
             named = table_named(given, self.namespace)

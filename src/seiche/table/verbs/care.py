@@ -11,7 +11,7 @@ from seiche.store.beside import open_beside
 from seiche.table.cleanup import Cleaner
 from seiche.table.cleanup_plan import Cleanup, Policy
 from seiche.table.cleanup_survey import Protection
-from seiche.table.clone import ProgressCallback, clone
+from seiche.table.clone import Carry, ProgressCallback, clone
 from seiche.table.format.refs import MAIN
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
 from seiche.table.format.transactions import decode
@@ -50,6 +50,7 @@ class CareVerbs(ReferenceVerbs):
         branch: str | None = None,
         protect: bool = True,
         progress: ProgressCallback | None = None,
+        carry: Carry | None = None,
         manifest_store: "str | ManifestStore | None" = None,
         **options: Any,
     ) -> "Table":
@@ -58,9 +59,9 @@ class CareVerbs(ReferenceVerbs):
 
         Its first version has the number of the one that was cloned. A deep clone has all files of that version and
         depends on nothing; they are copied within the storage where source and target share it, else through this
-        process in pieces, several at a time, and `progress` is called after each. A shallow clone copies nothing and
-        refers to the files of this table; so that clean-up leaves those alone, this table gets a tag `clone-...`,
-        unless `protect` is false. Remove it when the clone is gone.
+        process in pieces, several at a time, and `progress` is called after each; or by `carry`, if it is given. A
+        shallow clone copies nothing and refers to the files of this table; so that clean-up leaves those alone, this
+        table gets a tag `clone-...`, unless `protect` is false. Remove it when the clone is gone.
 
         `AlreadyExists` if there is a table at the target, which is then left as it is. If the clone fails or dies,
         there is none, and doing it again begins anew.
@@ -69,7 +70,7 @@ class CareVerbs(ReferenceVerbs):
 
         source, number = self._source(version, tag, branch)
         made = self._target(target, manifest_store, options)
-        clone(source, number, made, shallow=shallow, protect=protect, progress=progress)
+        clone(source, number, made, shallow=shallow, protect=protect, progress=progress, carry=carry)
         return Table._at(made, None, None, self._runtime)
 
     def changes(
