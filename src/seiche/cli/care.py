@@ -234,8 +234,29 @@ def _show_health(found: Health) -> None:
     if rows:
         print_line()
         print_table(columns, rows)
+    if found.iceberg:
+        print_line()
+        _show_iceberg(found)
     print_line()
     for one in found.advice:
         print_line(f"{one.about}: {one.finding}. Try: {one.command}", style="yellow")
     if not found.advice:
         print_line("Nothing needs to be done.", style="green")
+
+
+def _show_iceberg(found: Health) -> None:
+    columns = ("Iceberg table", "version", "snapshots", "manifests", "files", "small", "deletions", "metadata bytes")
+    rows = [
+        (
+            one.table,
+            one.version,
+            one.snapshots,
+            one.manifests,
+            one.files,
+            one.small_files,
+            one.delete_files,
+            one.metadata_bytes,
+        )
+        for one in found.iceberg
+    ]
+    print_table(columns, rows)

@@ -42,9 +42,12 @@ class _Deletes(ManifestWriterV2):
 def delete_by_position(lake: Lake, name: str, wanted: int, kind: Kind = "parquet") -> str:
     """Delete the row with this id, by a file of deletions; returns the address of that."""
     table: Any = lake.table(name).to_iceberg()
-    task = next(one for one in table.scan(row_filter=f"id = {wanted}").plan_files())
-    with table.io.new_input(task.file.file_path).open() as stream:
-        position = pq.read_table(stream)["id"].to_pylist().index(wanted)
+    for task in table.scan(row_filter=f"id = {wanted}").plan_files():
+        with table.io.new_input(task.file.file_path).open() as stream:
+            held = pq.read_table(stream)["id"].to_pylist()
+        if wanted in held:
+            position = held.index(wanted)
+            break
     metadata, snapshot_id = table.metadata, table.metadata.new_snapshot_id()
     where = f"{metadata.location}/data/{snapshot_id}-deletes.{kind}"
     data = {"parquet": _parquet, "puffin": _puffin}[kind](task.file.file_path, position)

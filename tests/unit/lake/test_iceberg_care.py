@@ -1,17 +1,24 @@
 """Clean-up and checks of Iceberg tables: nothing that a kept version needs is taken, and what is wrong is found."""
 
+import io
 import os
+import struct
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import seiche
-from seiche import Lake, RetryableConflict
+from seiche import Corrupt, Lake, RetryableConflict
+from seiche.lake.care import health
+from seiche.lake.iceberg.parquet import check_parquet
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import IcebergReach
 from tests.unit.lake.conftest import SCHEMA, ids, rows
+from tests.unit.lake.iceberg_deletes import delete_by_position
 
 
 @pytest.fixture
@@ -169,3 +176,68 @@ def test_sequence_numbers_that_go_back_are_found(ice: Lake) -> None:
     data = ice.store.get(path)
     ice.store.put(path, data.replace(b'"last-sequence-number":2', b'"last-sequence-number":0'))
     assert ice.fsck().kinds() == {"metadata.damaged"}
+
+
+@pytest.mark.parametrize("damage", ["footer", "page", "rows"])
+def test_damage_inside_of_data_files_is_found_by_a_deep_look(ice: Lake, damage: str) -> None:
+    """None of it changes the size of a file; each is found, and named by the file."""
+    ice.table("shop.i").append(rows(*range(2000)))
+    ice.table("shop.i").append(rows(*range(2000, 2010)))
+    assert ice.fsck(deep=True).problems == ()
+    path = max((one for one in files(ice) if one.endswith(".parquet")), key=lambda one: ice.store.head(one).size)
+    data = bytearray(ice.store.get(path))
+    size, footer = len(data), int.from_bytes(data[-8:-4], "little") + 8
+    match damage:
+        case "footer":
+            data[-footer : 12 - footer] = bytes(12)
+        case "page":
+            data[4:40] = bytes(36)
+        case "rows":
+            # A sound file with a row less. What is between its pages and its footer is not read.
+            fewer = parquet(rows(*range(1999)), compression="zstd", use_dictionary=False)
+            footer = int.from_bytes(fewer[-8:-4], "little") + 8
+            data = fewer[:-footer] + bytearray(size - len(fewer)) + fewer[-footer:]
+    assert len(data) == size
+    ice.store.put(path, bytes(data))
+    assert ice.fsck().problems == (), "not without reading it"
+    [problem] = ice.fsck(deep=True).problems
+    assert (problem.kind, problem.path) == ("data.damaged", path)
+
+
+def test_a_bit_that_only_a_checksum_notices(ice: Lake) -> None:
+    data = parquet(rows(*range(2000)), compression="none", use_dictionary=False, write_page_checksum=True)
+    ice.store.put("x.parquet", bytes(data))
+    check_parquet(ice.store, "x.parquet", 2000)
+    data[data.index(struct.pack("<q", 1500))] ^= 1
+    ice.store.put("x.parquet", bytes(data))
+    with pytest.raises(Corrupt, match="CRC"):
+        check_parquet(ice.store, "x.parquet", 2000)
+
+
+def parquet(table: pa.Table, **options: Any) -> bytearray:
+    out = io.BytesIO()
+    pq.write_table(table, out, store_schema=False, **options)
+    return bytearray(out.getvalue())
+
+
+def test_figures_of_iceberg_tables(ice: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ice.health().iceberg[0].files == 0, "an empty one"
+    for number in range(3):
+        ice.table("shop.i").append(rows(number, number + 10))
+    delete_by_position(ice, "shop.i", 11)
+    [one] = ice.health().iceberg
+    assert (one.table, one.snapshots, one.manifests, one.files, one.small_files) == ("shop.i", 4, 4, 3, 3)
+    assert (one.delete_files, one.rows, one.version) == (1, 6, ice.table("shop.i").version)
+    assert one.metadata_bytes == len(ice.store.get(ice.table("shop.i").row.iceberg.location))  # type: ignore[union-attr]
+    assert ice.health().advice == ()
+    for name, value in {"_SMALL_FRAGMENTS": 2, "_MANIFEST_BYTES": 10, "_SNAPSHOTS": 3, "_DELETE_FILES": 0.1}.items():
+        monkeypatch.setattr(health, name, value)
+    said = {one.finding: one.command for one in ice.health().advice if one.about == "shop.i"}
+    assert len(said) == 4
+    with ice.transaction() as tx:  # as it says
+        tx.table("shop.i").overwrite(tx.table("shop.i").to_arrow())
+    ice.table("shop.i").to_iceberg().maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
+    [one] = ice.health().iceberg
+    assert (one.snapshots, one.files, one.small_files, one.rows) == (1, 1, 1, 5)
+    ice.store.put(path_of(ice.store, ice.table("shop.i").metadata.current_snapshot().manifest_list) or "", b"x")  # type: ignore[attr-defined]
+    assert ice.health().iceberg == (), "what is damaged is for fsck to say"

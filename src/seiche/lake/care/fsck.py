@@ -212,7 +212,7 @@ class _Check:
         from seiche.lake.iceberg.checking import IcebergCheck
 
         if row.location not in self.iceberg:
-            self.iceberg[row.location] = IcebergCheck(self._store, row.location, self.findings)
+            self.iceberg[row.location] = IcebergCheck(self._store, row.location, self.findings, deep=self._deep)
         self.iceberg[row.location].add(row)
 
     def _check_hints(self, newest: Root | None, oldest: int) -> None:

@@ -1,6 +1,7 @@
 """What will hurt before it does: figures of a lake and its tables, and the command that helps."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,9 +23,9 @@ from seiche.table.operations.coverage import is_system
 if TYPE_CHECKING:
     from seiche.lake.care.verbs import CareVerbs
 
-__all__ = ["Advice", "Health", "TableHealth", "examine"]
+__all__ = ["SMALL_BYTES", "Advice", "Health", "IcebergHealth", "TableHealth", "examine"]
 
-_SMALL_BYTES: Final = 1 << 20
+SMALL_BYTES: Final = 1 << 20
 _SMALL_FRAGMENTS: Final = 100
 _FRAGMENTS: Final = 10_000
 _MANIFEST_BYTES: Final = 8 << 20
@@ -34,6 +35,8 @@ _VERSIONS: Final = 10_000
 _BUFFER: Final = 1.0
 _ORPHANS: Final = 0.1
 _PINNED: Final = 1_000
+_SNAPSHOTS: Final = 1_000
+_DELETE_FILES: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,23 @@ class TableHealth:
     manifest_bytes: int
     indices: int
     unindexed: int
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergHealth:
+    """An Iceberg table in figures; all but the snapshots are of the current one. `rows` may have been deleted since by
+    files of deletions, of which there are `delete_files`.
+    """
+
+    table: str
+    version: int
+    snapshots: int
+    manifests: int
+    files: int
+    small_files: int
+    delete_files: int
+    rows: int
+    metadata_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +98,7 @@ class Health:
     orphans: int | None
     orphan_bytes: int | None
     tables: tuple[TableHealth, ...]
+    iceberg: tuple[IcebergHealth, ...]
     advice: tuple[Advice, ...]
 
     def as_dict(self) -> dict[str, object]:
@@ -89,7 +110,7 @@ def examine(lake: "CareVerbs", *, orphans: bool) -> Health:
     """Look at the newest version, and at what lies around it."""
     state = lake.states.latest()
     given_up = GivenUp.of(state).versions
-    tables = tuple(_tables(state))
+    tables, iceberg = tuple(_tables(state)), tuple(_iceberg(state))
     runs = list(lake.trash())
     found = lake.gc(dry_run=True) if orphans else None
     unneeded = None if found is None else found.unneeded
@@ -105,10 +126,15 @@ def examine(lake: "CareVerbs", *, orphans: bool) -> Health:
         orphans=None if unneeded is None else len(unneeded),
         orphan_bytes=None if unneeded is None else sum(one.size for one in unneeded),
         tables=tables,
+        iceberg=iceberg,
         advice=(),
     )
     everything = 0 if found is None else found.bytes
-    advice = (*_about_lake(figures, state, lake.store.uri, everything), *_about_tables(tables))
+    advice = (
+        *_about_lake(figures, state, lake.store.uri, everything),
+        *_about_tables(tables),
+        *_about_iceberg(iceberg),
+    )
     return replace(figures, advice=advice)
 
 
@@ -124,9 +150,19 @@ def _tables(state: State) -> Iterator[TableHealth]:
         yield _table(text(name_of(key)), row, manifest)
 
 
+def _iceberg(state: State) -> Iterator[IcebergHealth]:
+    for key, value in state.scan(tables_under(())):
+        row = as_relation(value)
+        if isinstance(row, TableRow) and row.type == "managed" and row.format == "iceberg":
+            from seiche.lake.iceberg.figures import figures
+
+            with suppress(SeicheError):  # damaged: `fsck` says how
+                yield figures(state, row, text(name_of(key)))
+
+
 def _table(name: str, row: TableRow, manifest: Manifest) -> TableHealth:
     fragments = manifest.fragments.decoded()
-    sizes = [sum(file.file_size_bytes or _SMALL_BYTES for file in one.files) for one in fragments]
+    sizes = [sum(file.file_size_bytes or SMALL_BYTES for file in one.files) for one in fragments]
     alive = {one.id: one.physical_rows - one.deletion_file.num_deleted_rows for one in fragments}
     covered: dict[str, set[int]] = {}
     for index in manifest.indices:
@@ -138,7 +174,7 @@ def _table(name: str, row: TableRow, manifest: Manifest) -> TableHealth:
         table=name,
         version=row.table_version,
         fragments=len(fragments),
-        small_fragments=sum(size < _SMALL_BYTES for size in sizes),
+        small_fragments=sum(size < SMALL_BYTES for size in sizes),
         rows=sum(alive.values()),
         deleted=sum(one.deletion_file.num_deleted_rows for one in fragments),
         manifest_bytes=manifests(row)[-1][1].size,
@@ -187,3 +223,20 @@ def _about_tables(tables: tuple[TableHealth, ...]) -> Iterator[Advice]:
         if one.unindexed > _UNINDEXED * max(1, one.rows):
             finding = f"{one.unindexed} of {one.rows} rows are not in an index that the table has"
             yield Advice(one.table, finding, f"lake.table({one.table!r}).optimize_indices()")
+
+
+def _about_iceberg(tables: tuple[IcebergHealth, ...]) -> Iterator[Advice]:
+    for one in tables:
+        table = f"tx.table({one.table!r})"
+        rewrite = f"in a transaction, {table}.overwrite({table}.to_arrow())"
+        expire = f"lake.table({one.table!r}).to_iceberg().maintenance.expire_snapshots().older_than(...).commit()"
+        if one.small_files > _SMALL_FRAGMENTS:
+            yield Advice(one.table, f"{one.small_files} of {one.files} files are small", rewrite)
+        if one.delete_files > _DELETE_FILES * one.files:
+            finding = f"{one.delete_files} files of deletions stand beside {one.files} of rows"
+            yield Advice(one.table, finding, "rewrite_position_delete_files of an engine that has it, such as Spark")
+        if one.snapshots > _SNAPSHOTS:
+            yield Advice(one.table, f"{one.snapshots} snapshots are in its metadata", expire)
+        if one.metadata_bytes > _MANIFEST_BYTES:
+            finding = f"its metadata has {one.metadata_bytes} bytes and is written at each commit"
+            yield Advice(one.table, finding, expire)

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyiceberg.manifest import ManifestFile, read_manifest_list
+from pyiceberg.manifest import FileFormat, ManifestFile, read_manifest_list
 
 from seiche.lake.care.problems import Findings
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, last_number, read
+from seiche.lake.iceberg.parquet import check_parquet
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import BROKEN, named_beside
 from seiche.lake.objects.rows import TableRow
@@ -26,6 +27,8 @@ class IcebergCheck:
     lake: Store
     location: str
     findings: Findings
+    # Whether data files are read too.
+    deep: bool = False
     files: int = 0
     _rows: dict[str, TableRow] = field(default_factory=dict)
     _listing: Mapping[str, int] = field(default_factory=dict)
@@ -84,9 +87,18 @@ class IcebergCheck:
             return
         try:
             for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
-                self._exists("data", entry.data_file.file_path, entry.data_file.file_size_in_bytes, needed_by)
+                one = entry.data_file
+                if self._exists("data", one.file_path, one.file_size_in_bytes, needed_by) and self.deep:
+                    self._check_data(one, needed_by)
         except BROKEN as error:
             self._damaged("manifest", manifest.manifest_path, error, needed_by)
+
+    def _check_data(self, one: Any, needed_by: str) -> None:
+        """Read a data file, or one of deletions, from end to end."""
+        path = path_of(self.lake, one.file_path)
+        if path is not None and one.file_format == FileFormat.PARQUET:
+            with self.findings.looking_at("data", path, needed_by=needed_by):
+                check_parquet(self.lake, path, one.record_count)
 
     def _exists(self, what: str, where: str, size: int, needed_by: str) -> bool:
         """Whether a file is to be looked into: it is there, in full, and was not looked at before."""

@@ -1,0 +1,44 @@
+"""An Iceberg table in figures, as far as they tell what will hurt."""
+
+from pyiceberg.manifest import DataFileContent, read_manifest_list
+
+from seiche.errors import Corrupt, SeicheError
+from seiche.lake.care.health import SMALL_BYTES, IcebergHealth
+from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.metadata import load
+from seiche.lake.iceberg.reach import BROKEN
+from seiche.lake.objects.rows import TableRow
+from seiche.lake.state import State
+
+__all__ = ["figures"]
+
+
+def figures(state: State, row: TableRow, name: str) -> IcebergHealth:
+    """What the current snapshot consists of, and how much metadata there is; `Corrupt` if that cannot be read."""
+    metadata = load(state, row)
+    size = 0 if row.iceberg is None else state.store.head(row.iceberg.location).size
+    snapshot, io = metadata.current_snapshot(), LakeFileIO(state.store)
+    manifests = files = small = deletes = rows = 0
+    try:
+        for manifest in () if snapshot is None else read_manifest_list(io.new_input(snapshot.manifest_list)):
+            manifests += 1
+            for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+                if entry.data_file.content != DataFileContent.DATA:
+                    deletes += 1
+                    continue
+                files += 1
+                small += entry.data_file.file_size_in_bytes < SMALL_BYTES
+                rows += entry.data_file.record_count
+    except (*BROKEN, SeicheError) as error:
+        raise Corrupt(f"{name}: its manifests cannot be read: {error}", table=name) from error
+    return IcebergHealth(
+        table=name,
+        version=row.table_version,
+        snapshots=len(metadata.snapshots),
+        manifests=manifests,
+        files=files,
+        small_files=small,
+        delete_files=deletes,
+        rows=rows,
+        metadata_bytes=size,
+    )
