@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import seiche
 from bench.report import Table
 from seiche.spark import session
 from seiche.spark.pipeline.decorators import Pipeline
@@ -97,16 +98,18 @@ def overhead(spark: Any, folder: Path, rows: int) -> Table:
         with ThreadPoolExecutor(len(whole.steps)) as pool:
             list(pool.map(write, whole.steps))
 
-    works = (lambda: publish(whole, spark), one_by_one, at_once)
-    for work in works:
+    quick = seiche.create(str(folder / f"quick-{rows}"), durability="os")
+    works = {
+        "pipeline, checked and committed": lambda: publish(whole, spark, lake=quick),
+        "the same, on the disk when it returns": lambda: publish(whole, spark),
+        "parquet, one by one": one_by_one,
+        "parquet, side by side": at_once,
+    }
+    for work in works.values():
         work()
-    rounds = [[timed(work) for work in works] for _ in range(ROUNDS)]
-    ours, theirs, together_ = (min(times) for times in zip(*rounds, strict=True))
-    best = min(theirs, together_)
-    shown = [
-        ("pipeline, checked and committed", ours, ours / best),
-        ("parquet, one by one", theirs, theirs / best),
-        ("parquet, side by side", together_, together_ / best),
-    ]
-    note = "the bar: at most 1.3 times the better parquet"
+    rounds = [[timed(work) for work in works.values()] for _ in range(ROUNDS)]
+    seconds = [min(times) for times in zip(*rounds, strict=True)]
+    best = min(seconds[-2:])
+    shown = [(name, one, one / best) for name, one in zip(works, seconds, strict=True)]
+    note = "the bar: at most 1.3 times the better parquet, which leaves it to the system when to write to the disk"
     return Table(f"3 tables of {rows:,} rows, seconds", ("written as", "seconds", "times parquet"), shown, note)

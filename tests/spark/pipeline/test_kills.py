@@ -84,17 +84,21 @@ class Reader(Thread):
 
     def run(self) -> None:
         while not self.stop.wait(0.1):
-            try:
-                lake = self._shop.lake
-                pinned = seiche.open(lake.store, version=lake.version)
-                orders = Counter(pinned.table("shop.orders").to_arrow()["customer"].to_pylist())
-                counts = {row["customer"]: row["orders"] for row in pinned.table("shop.counts").to_arrow().to_pylist()}
-                latest = set(pinned.table("shop.latest").to_arrow()["customer"].to_pylist())
-            except NotFound:
-                continue  # nothing is published yet
-            self.looks += 1
-            if orders != counts or latest != set(counts):
-                self.wrong.append(f"version {pinned.version}: {orders}, {counts}, {latest}")
+            self._look()
+        self._look()
+
+    def _look(self) -> None:
+        try:
+            lake = self._shop.lake
+            pinned = seiche.open(lake.store, version=lake.version)
+            orders = Counter(pinned.table("shop.orders").to_arrow()["customer"].to_pylist())
+            counts = {row["customer"]: row["orders"] for row in pinned.table("shop.counts").to_arrow().to_pylist()}
+            latest = set(pinned.table("shop.latest").to_arrow()["customer"].to_pylist())
+        except NotFound:
+            return  # nothing is published yet
+        self.looks += 1
+        if orders != counts or latest != set(counts):
+            self.wrong.append(f"version {pinned.version}: {orders}, {counts}, {latest}")
 
 
 @contextmanager

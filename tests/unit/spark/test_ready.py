@@ -35,6 +35,16 @@ def test_each_begins_when_what_it_needs_is_done() -> None:
     assert done[0] == "quick"
 
 
+def test_one_that_stands_first_waits_too() -> None:
+    done: list[str] = []
+    tasks = [
+        Task("sum", frozenset({"one", "two"}), lambda: sorted(done)),
+        Task("one", frozenset(), lambda: done.append("one")),
+        Task("two", frozenset({"one"}), lambda: done.append("two")),
+    ]
+    assert run_ready(tasks, at_once=4)[0] == ["one", "two"]
+
+
 def test_nothing_is_begun_after_an_error() -> None:
     begun: list[str] = []
 

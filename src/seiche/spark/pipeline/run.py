@@ -55,6 +55,7 @@ def run(
     definition: Definition,
     spark: "SparkSession | Callable[[], SparkSession] | None" = None,
     *,
+    lake: "Lake | None" = None,
     run_id: str | None = None,
     select: Sequence[str] = (),
     full_refresh: bool = False,
@@ -72,11 +73,12 @@ def run(
 
     `select` takes some of the steps (`shop.orders+` with those that depend on it); `full_refresh` reads sources from
     the beginning and replaces tables that are otherwise added to; `keep` is a tag for what was rejected. `spark` is a
-    session, or what makes one when everything is checked that can be checked without.
+    session, or what makes one when everything is checked that can be checked without; `lake` an open lake, with options
+    of its own, to take instead of opening the one that the pipeline names.
     """
     planned = plan(definition, select)
     check_sources(definition)
-    lake = open_or_create(definition.lake)
+    lake = open_or_create(definition.lake) if lake is None else lake
     _check_tables(planned, lake)
     identity = run_id or str(runtime.uuid())
     before = _published_before(lake, definition, identity)
