@@ -1,5 +1,6 @@
 """Exports: a copy is a lake of its own, plain readers and writers know it, and the lake remembers what it shares."""
 
+import hashlib
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,9 @@ from seiche.lake.export import copying
 from seiche.lake.export.copying import FOLDER, LIST, read_list
 from seiche.lake.export.items import Item
 from seiche.lake.objects.rows import TableRow
+from seiche.store import open_store
+from seiche.store.base import Store
+from seiche.store.local import LocalStore
 from seiche.table.change import Change
 from seiche.table.format import file
 from seiche.table.format.flags import SEICHE_FENCE
@@ -283,6 +287,7 @@ def test_a_file_that_arrives_damaged_is_no_export(full: Lake, tmp_path: Path, mo
             (tmp_path / "copy" / path).write_bytes(found[:-1] + bytes([found[-1] ^ 1]))
 
     monkeypatch.setattr(type(target), "put_stream", put_stream)
+    monkeypatch.setattr(copying, "LocalStore", type("NotHere", (), {}))  # as from or to another kind of storage
     with pytest.raises(Corrupt, match="arrived"):
         full.export("nightly", target)
     with pytest.raises(NotFound):
@@ -401,3 +406,32 @@ def test_an_export_that_was_left_is_told_by_health(lake: Lake, tmp_path: Path) -
     assert found.command == f"seiche export {lake.uri} x file://{tmp_path}/copy"
     lake.export("x", str(tmp_path / "copy"))
     assert not [one for one in lake.health().advice if one.about == "exports"]
+
+
+@pytest.mark.parametrize("damage", ["changed", "longer", "shorter"])
+def test_a_copy_from_disk_to_disk_is_compared_with_its_original(
+    full: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """A storage that changes bytes on the way is found at once; the next run makes up for it."""
+    copy_from = LocalStore.copy_from
+
+    def changing(self: LocalStore, source: Store, path: str, target: str) -> None:
+        copy_from(self, source, path, target)
+        if target.endswith(".lance") and "/data/" in target:
+            data = self.get(target)
+            changed = {"changed": bytes([data[0] ^ 1]) + data[1:], "longer": data + b"x", "shorter": data[:-1]}
+            self.put(target, changed[damage])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "copy_from", changing)
+        with pytest.raises(Corrupt, match="something else than was sent"):
+            full.export("x", str(tmp_path / "copy"))
+    with pytest.raises(NotFound):
+        seiche.open(str(tmp_path / "copy"))
+    full.export("x", str(tmp_path / "copy"))
+    assert seiche.open(str(tmp_path / "copy")).fsck(deep=True).problems == ()
+    files = {one.path: one for one in read_list(open_store(str(tmp_path / "copy")))}
+    for path, one in files.items():
+        data = (tmp_path / "copy" / path).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (one.size, one.sha256)
+    assert len(files) >= 20

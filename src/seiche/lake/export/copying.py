@@ -1,14 +1,14 @@
 """Copying the files of an export, so that it can be gone on with after a crash, and proving that they arrived.
 
 Each file is hashed as it is read. The hashes are written down portion by portion; who goes on with an export copies
-only what is not written down. At the end every file is read back from the target and compared with the whole list,
-which stays with the copy.
+only what is not written down. Every file is read back from the target and compared with the whole list, which stays
+with the copy: at the end, or from disk to disk when it is made (`on_disk`).
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound
@@ -16,7 +16,9 @@ from seiche.lake.care.insisting import insist
 from seiche.lake.care.layout import EXPORTED
 from seiche.lake.care.listing import pack, unpack
 from seiche.lake.export.items import Item
+from seiche.lake.export.on_disk import copy_on_disk
 from seiche.store.base import Buffer, Store
+from seiche.store.local import LocalStore
 
 __all__ = [
     "FOLDER",
@@ -38,17 +40,22 @@ FOLDER: Final = EXPORTED
 LIST: Final = f"{FOLDER}/files"
 _PARTS: Final = f"{FOLDER}/copied"
 _AT_ONCE: Final = 128
+# From this size on it pays to hash several files at a time, also where writing them does not.
+_LARGE: Final = 1 << 18
 
 Progress = Callable[[str, int], None]
+Done = TypeVar("Done")
+T = TypeVar("T", Item, "Hashed")
 
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """A file of an export, as it must be."""
+    """A file of an export, as it must be. `proved` says that the copy was read back and compared when it was made."""
 
     path: str
     size: int
     sha256: str
+    proved: bool = field(default=False, compare=False)
 
 
 class Carrier(Protocol):
@@ -71,10 +78,10 @@ class Threads:
     at_once = _AT_ONCE
 
     def copy(self, items: Sequence[Item], target: Store, runtime: Runtime) -> Sequence[Hashed]:
-        return target.in_parallel(lambda one: copy_item(one, target, runtime), items)
+        return _in_parallel(lambda one: copy_item(one, target, runtime), items, target)
 
     def read(self, files: Sequence[Hashed], target: Store, runtime: Runtime) -> Sequence[Hashed | None]:
-        return target.in_parallel(lambda one: read_back(one, target, runtime), files)
+        return _in_parallel(lambda one: read_back(one, target, runtime), files, target)
 
 
 def copy_files(
@@ -110,10 +117,13 @@ def read_list(target: Store) -> list[Hashed]:
 def verify(
     files: Sequence[Hashed], target: Store, runtime: Runtime, progress: Progress, carrier: Carrier | None = None
 ) -> None:
-    """Read all files back; `Corrupt` with the first that is not what it must be. It is removed, to be copied again."""
+    """Read back all files that were not yet; `Corrupt` with the first that is not what it must be. It is removed, to be
+    copied again.
+    """
     carrier = carrier or Threads()
-    for first in range(0, len(files), carrier.at_once):
-        some = files[first : first + carrier.at_once]
+    left = [one for one in files if not one.proved]
+    for first in range(0, len(left), carrier.at_once):
+        some = left[first : first + carrier.at_once]
         for wanted, found in zip(some, carrier.read(some, target, runtime), strict=True):
             if found != wanted:
                 target.delete(wanted.path)
@@ -122,7 +132,7 @@ def verify(
                     remedy="Run the export again; if it happens again, that storage loses or changes bytes.",
                     path=wanted.path,
                 )
-        progress("verifying files", first + len(some))
+        progress("verifying files", len(files) - len(left) + first + len(some))
 
 
 def forget_parts(target: Store) -> None:
@@ -146,7 +156,16 @@ def copy_item(item: Item, target: Store, runtime: Runtime) -> Hashed:
     return insist(lambda: _copy(item, target), runtime)
 
 
+def _in_parallel(work: Callable[[T], Done], items: Sequence[T], target: Store) -> Sequence[Done]:
+    if isinstance(target, LocalStore) and sum(one.size for one in items) >= len(items) * _LARGE:
+        return Store.in_parallel(target, work, items)
+    return target.in_parallel(work, items)
+
+
 def _copy(item: Item, target: Store) -> Hashed:
+    store, path = item.source or (None, "")
+    if isinstance(store, LocalStore) and isinstance(target, LocalStore):
+        return Hashed(item.path, *copy_on_disk(store, path, target, item.path), proved=True)
     sent: list[Hashed] = []
 
     def chunks() -> Iterator[Buffer]:
