@@ -28,22 +28,23 @@ def restartable() -> Iterator[tuple[str, Callable[[], None]]]:
         stdout=subprocess.PIPE,
         start_new_session=True,  # a Ctrl-C is for the tests; they end the server when they are done
     )
-    assert keeper.stdin is not None
-    assert keeper.stdout is not None
+    stdin, stdout = keeper.stdin, keeper.stdout
+    assert stdin is not None
+    assert stdout is not None
     try:
-        address = keeper.stdout.readline().decode().strip()
+        address = stdout.readline().decode().strip()
         if not address:
             raise RuntimeError("PostgreSQL does not start; its keeper says why above")
 
         def restart() -> None:
-            keeper.stdin.write(b"restart\n")
-            keeper.stdin.flush()
-            assert keeper.stdout.readline() == b"restarted\n"
+            stdin.write(b"restart\n")
+            stdin.flush()
+            assert stdout.readline() == b"restarted\n"
 
         yield address, restart
     finally:
-        keeper.stdin.close()
-        keeper.stdout.close()
+        stdin.close()
+        stdout.close()
         keeper.wait()
 
 

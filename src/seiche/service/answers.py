@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from threading import Lock
 
 from seiche.errors import SeicheError
 from seiche.service.tickets import Decided
@@ -14,6 +15,8 @@ class Answers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        # Several lakes have several committing threads: an answer that slips in between would never be delivered.
+        self._lock = Lock()
         self._ready: list[tuple[asyncio.Future[Decided], Decided | SeicheError]] = []
 
     def expect(self) -> tuple["asyncio.Future[Decided]", Callable[[Decided | SeicheError], None]]:
@@ -21,14 +24,17 @@ class Answers:
         future: asyncio.Future[Decided] = self._loop.create_future()
 
         def done(answer: Decided | SeicheError) -> None:
-            self._ready.append((future, answer))
-            if len(self._ready) == 1:
+            with self._lock:
+                self._ready.append((future, answer))
+                first = len(self._ready) == 1
+            if first:
                 self._loop.call_soon_threadsafe(self._deliver)
 
         return future, done
 
     def _deliver(self) -> None:
-        ready, self._ready = self._ready, []
+        with self._lock:
+            ready, self._ready = self._ready, []
         for future, answer in ready:
             if future.done():
                 continue  # the client is gone; what was decided is decided

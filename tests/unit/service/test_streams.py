@@ -48,7 +48,8 @@ def request(lake: Lake, number: int) -> pb.ExecuteTransactionRequest:
 def test_a_refusal_is_an_answer_and_the_call_goes_on(server: Running, lake: Lake) -> None:
     calls = channel(server)
     first = request(lake, 1)
-    assert calls.execute(first).transaction.state == pb.TS_APPLIED
+    applied = calls.execute(first)
+    assert (applied.transaction.state, applied.version) == (pb.TS_APPLIED, lake.version)
     wrong = pb.ExecuteTransactionRequest(tx_id=str(uuid.uuid4()))
     wrong.changes.add(table_fq="lake.shop.none", payload=b"")
     for bad, reason in ((wrong, "table.not-found"), (pb.ExecuteTransactionRequest(tx_id="x"), "tx-id.invalid")):
@@ -56,7 +57,9 @@ def test_a_refusal_is_an_answer_and_the_call_goes_on(server: Running, lake: Lake
             calls.execute(bad)
         assert caught.value.reason == reason
     assert calls.execute(request(lake, 2)).transaction.state == pb.TS_APPLIED
-    assert calls.execute(first).transaction.state == pb.TS_APPLIED, "the same transaction again"
+    for again in (calls.execute(first), calls.call("ExecuteTransaction", first, pb.ExecuteTransactionResponse)):
+        assert (again.transaction.tx_id, again.transaction.state) == (first.tx_id, pb.TS_APPLIED)
+        assert again.version == applied.version, "the same transaction again"
     assert calls._lines is not None
     assert len(calls._lines._free) == 1, "all of them over one call"
     assert numbers_in(lake) == [1, 2]

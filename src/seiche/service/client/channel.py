@@ -36,6 +36,10 @@ _MOST_BYTES: Final = 64 << 20
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", _MOST_BYTES),
     ("grpc.max_send_message_length", _MOST_BYTES),
+    # A server that is started again is found at once, not after the minutes that gRPC would come to wait.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
     # Each process has a connection of its own, also if another one talks to the same server with the same settings.
     ("grpc.use_local_subchannel_pool", 1),
 )
@@ -113,7 +117,7 @@ class Channel:
         return self._insist(act)
 
     def execute(self, request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
-        """`ExecuteTransaction` over a call that stays open. The request must have an id; else as `call`."""
+        """`ExecuteTransaction` over a call that stays open. The request must have an id or a key; else as `call`."""
 
         def act() -> pb.ExecuteTransactionResponse:
             answer: pb.ExecuteTransactionResponse = self._open_lines().ask(request)
