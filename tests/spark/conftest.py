@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import seiche
+from tests.spark.quick import QUICK
 from tools import java_home
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def spark(java: None, one_spark: None, tmp_path_factory: pytest.TempPathFactory)
 
     folder = tmp_path_factory.mktemp("spark")
     settings = {
+        **QUICK,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),

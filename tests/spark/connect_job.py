@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 
 import seiche
 from seiche.spark.settings import DEFAULTS
+from tests.spark.quick import QUICK
 
 
 def run(uri: str) -> dict[str, Any]:
     builder = SparkSession.builder.remote("local[2]")
-    for name, value in {**DEFAULTS, "spark.default.parallelism": "2", "spark.sql.shuffle.partitions": "2"}.items():
+    few = {"spark.default.parallelism": "2", "spark.sql.shuffle.partitions": "2"}
+    for name, value in {**DEFAULTS, **QUICK, **few}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     lake = seiche.create(uri, durability="os")

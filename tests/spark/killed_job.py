@@ -11,6 +11,7 @@ from typing import Any
 
 import seiche
 from seiche.spark import session, stream
+from tests.spark.quick import QUICK
 
 ROWS = 30
 
@@ -51,7 +52,7 @@ def plain(lake: Any, spark: Any, number: int) -> None:
 
 
 def run(uri: str, folder: str, steps: str) -> None:
-    settings = {"spark.sql.shuffle.partitions": "2"}
+    settings = {**QUICK, "spark.sql.shuffle.partitions": "2"}
     spark = session("killed", master="local[2]", memory="600m", settings=settings)
     spark.sparkContext.setLogLevel("ERROR")
     lake = seiche.open(uri, durability="os")

@@ -46,7 +46,7 @@ def kill_after(running: "subprocess.Popen[bytes]", lake: Any, version: int, paus
 def test_a_driver_that_is_killed(
     java: None, one_spark: None, lake: Any, tmp_path: Path, effort: Callable[[int, int], int]
 ) -> None:
-    kills, steps, files = effort(1, 16), effort(2, 12), effort(2, 12)
+    kills, steps, files = effort(1, 8), effort(2, 6), effort(2, 6)
     for name in ("shop.all", "shop.zero", "shop.plain"):
         lake.create_table(name, SCHEMA)
     lake.create_table("shop.steps", pa.schema([("step", pa.int64())]))

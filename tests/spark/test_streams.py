@@ -85,6 +85,7 @@ def counted(lake: Any, name: str) -> list[int]:
     return sorted(lake.table(name).to_arrow()["id"].to_pylist())
 
 
+@pytest.mark.soak
 def test_every_row_once_over_two_tables_whenever_it_stops(
     spark: "SparkSession", tables: Any, feed: Feed, tmp_path: Path, effort: Callable[[int, int], int]
 ) -> None:
