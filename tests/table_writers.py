@@ -1,20 +1,8 @@
-"""Processes that commit to one table, by Seiche or by pylance (`python -m tests.table_writers ...`).
+"""What processes do that commit to one table at the same time, by Seiche or by pylance."""
 
-    kind      seiche or pylance
-    deed      append, or delete
-    number    which of the processes this is
-    commits   how many must succeed
-    uri       the table
-    options   of the storage, as JSON
-
-Each says "ready", waits for a line, works, and then prints what it did.
-"""
-
-import json
-import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import lance
@@ -75,16 +63,13 @@ def pylance(uri: str, deed: str, writer: int, options: dict[str, Any]) -> Callab
     return lambda one: dataset.delete(f"id = {one}")
 
 
-def main(kind: str, deed: str, number: str, commits: str, uri: str, options: str) -> None:
-    opened = {"seiche": seiche, "pylance": pylance}[kind]
-    act = opened(uri, deed, int(number), json.loads(options))
-    first = int(number) * SPAN
+def write(
+    kind: str, deed: str, number: int, commits: int, uri: str, options: dict[str, Any], begin: Any, reports: Any
+) -> None:
+    """One of the processes: open the table, wait for the others, work, and report."""
+    act = {"seiche": seiche, "pylance": pylance}[kind](uri, deed, number, options)
+    first = number * SPAN
     report = Report()
-    print("ready", flush=True)
-    sys.stdin.readline()
-    report.try_each(range(first, first + SPAN), int(commits), act, again=deed == "delete")
-    print(json.dumps(asdict(report)), flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    begin.wait(120)
+    report.try_each(range(first, first + SPAN), commits, act, again=deed == "delete")
+    reports.put((number, report))

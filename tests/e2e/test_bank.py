@@ -100,7 +100,7 @@ def run_bank(uri: str, options: dict[str, Any], seconds: float, tellers: int) ->
 def test_the_total_is_right_at_every_version_on_local_disk(
     tmp_path: Path, effort: Callable[[int, int], int], record_property: Callable[[str, object], None]
 ) -> None:
-    lake, moved, killed = run_bank(str(tmp_path / "lake"), {"durability": "os"}, effort(6, 60), 8)
+    lake, moved, killed = run_bank(str(tmp_path / "lake"), {"durability": "os"}, effort(4, 60), 8)
     record_property("transfers", moved)
     record_property("killed", killed)
     assert moved >= effort(12, 200)
@@ -113,7 +113,7 @@ def test_the_total_is_right_at_every_version_on_local_disk(
 def test_the_total_is_right_at_every_version_on_s3(
     seaweedfs: S3Server, effort: Callable[[int, int], int], record_property: Callable[[str, object], None]
 ) -> None:
-    _, moved, killed = run_bank(seaweedfs.uri(), seaweedfs.options, effort(6, 60), effort(4, 8))
+    _, moved, killed = run_bank(seaweedfs.uri(), seaweedfs.options, effort(4, 60), effort(4, 8))
     record_property("transfers", moved)
     record_property("killed", killed)
     assert moved >= effort(2, 50)

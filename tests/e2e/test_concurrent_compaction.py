@@ -185,7 +185,7 @@ def test_rewriting_and_indexing_race_with_writers(
     while all(worker.is_alive() for worker in workers):
         # On a busy machine a few seconds may not be enough for everybody to get something done.
         lasted = time.monotonic() - begun
-        if (lasted > effort(6, 120) and gates.enough) or lasted > LIMIT_SECONDS:
+        if (lasted > effort(4, 120) and gates.enough) or lasted > LIMIT_SECONDS:
             break
         time.sleep(0.05)
     gates.stop.set()

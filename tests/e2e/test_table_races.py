@@ -1,8 +1,5 @@
 """Processes of Seiche and of pylance that commit to one table at the same time: nothing is lost or comes twice."""
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -13,39 +10,27 @@ import pytest
 
 from seiche.table.table import Table
 from tests import table_writers
+from tests.processes import CONTEXT
 from tests.servers import S3Server
-from tests.table_writers import SPAN, Report
+from tests.table_writers import SPAN, Report, write
 
 
 def race(kinds: Sequence[str], deed: str, commits: int, uri: str, **options: Any) -> list[Report]:
     """Let one process of each kind work on the table, all at the same time; what each was told."""
+    begin, reports = CONTEXT.Barrier(len(kinds)), CONTEXT.Queue()
     writers = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                table_writers.__name__,
-                *(kind, deed, str(number), str(commits), uri, json.dumps(options)),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        CONTEXT.Process(target=write, args=(kind, deed, number, commits, uri, options, begin, reports))
         for number, kind in enumerate(kinds)
     ]
+    for writer in writers:
+        writer.start()
     try:
-        for writer in writers:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
-        for writer in writers:
-            assert writer.stdin is not None
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-        return [Report(**json.loads(writer.communicate()[0])) for writer in writers]
+        told = dict(reports.get(timeout=600) for _ in writers)
+        return [told[number] for number in range(len(kinds))]
     finally:
         for writer in writers:
             writer.kill()
-            writer.wait()
+            writer.join()
 
 
 def check_appends(table: Table, kinds: Sequence[str], reports: Sequence[Report]) -> None:

@@ -1,14 +1,13 @@
 """Records in a PostgreSQL database."""
 
 import os
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.table.versions.external.base import unclear
-from seiche.table.versions.external.sql import CREATE, SqlManifestStore
+from seiche.table.versions.external.sql import SqlManifestStore
 
 if TYPE_CHECKING:
     import psycopg
@@ -40,13 +39,9 @@ class PostgresManifestStore(SqlManifestStore):
 
     def __init__(self, conninfo: str, *, table: str = "seiche_manifests", runtime: Runtime = SYSTEM) -> None:
         """`conninfo` is a `postgresql://` address or libpq's key-value form; the first call connects."""
-        if not table.isidentifier():
-            raise InvalidInput(f"{table!r} cannot be the name of a database table", remedy="Use letters and digits.")
-        super().__init__(f'"{table}"')
-        self._create = CREATE.format(table=f'"{table}"')
+        super().__init__(table)
         self._conninfo = _parsed(conninfo)
         self._runtime = runtime
-        self._lock = Lock()
         self._connection: psycopg.Connection[Any] | None = None
         self._owner = 0
         self._inherited: list[object] = []
@@ -60,12 +55,6 @@ class PostgresManifestStore(SqlManifestStore):
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
             self._connection = None
-
-    def _read(self, statement: str, values: dict[str, Any]) -> list[Any]:
-        return self._execute(statement, values, writes=False)
-
-    def _write(self, statement: str, values: dict[str, Any]) -> list[Any]:
-        return self._execute(statement, values, writes=True)
 
     def _execute(self, statement: str, values: dict[str, Any], *, writes: bool) -> list[Any]:
         """Run one statement, again only where it certainly had no effect; a lost write is the caller's to settle."""

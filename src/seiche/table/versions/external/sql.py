@@ -2,14 +2,16 @@
 
 from abc import abstractmethod
 from contextlib import suppress
+from threading import Lock
 from typing import Any, ClassVar
 
+from seiche.errors import InvalidInput
 from seiche.table.versions.external.base import ManifestStore, lost, not_there
 from seiche.table.versions.external.records import ManifestRecord
 
-__all__ = ["CREATE", "SqlManifestStore"]
+__all__ = ["SqlManifestStore"]
 
-CREATE = """
+_CREATE = """
 CREATE TABLE IF NOT EXISTS {table} (
   base_uri text NOT NULL, version bigint NOT NULL, path text NOT NULL, size bigint NOT NULL, e_tag text,
   PRIMARY KEY (base_uri, version)
@@ -52,11 +54,15 @@ class SqlManifestStore(ManifestStore):
     _parameter: ClassVar[str]
 
     def __init__(self, table: str) -> None:
-        """`table` is the name of the database table, quoted as the database wants it."""
+        """`table` is the name of the database table."""
+        if not table.isidentifier():
+            raise InvalidInput(f"{table!r} cannot be the name of a database table", remedy="Use letters and digits.")
         marks = {name: f"CAST({self._parameter.format(name)} AS {kind})" for name, kind in _TYPES.items()}
-        self._get, self._latest, self._insert, self._update, self._delete = (
-            statement.format(table=table, **marks) for statement in (_GET, _LATEST, _INSERT, _UPDATE, _DELETE)
+        self._create, self._get, self._latest, self._insert, self._update, self._delete = (
+            statement.format(table=f'"{table}"', **marks)
+            for statement in (_CREATE, _GET, _LATEST, _INSERT, _UPDATE, _DELETE)
         )
+        self._lock = Lock()
 
     def __del__(self) -> None:
         # Tables are not closed by their users, so neither is what they hold; the libraries complain about that.
@@ -64,12 +70,16 @@ class SqlManifestStore(ManifestStore):
             self.close()
 
     @abstractmethod
-    def _read(self, statement: str, values: dict[str, Any]) -> list[Any]:
-        """The rows that `statement` finds; `Unavailable` if it cannot be run now."""
+    def _execute(self, statement: str, values: dict[str, Any], *, writes: bool) -> list[Any]:
+        """Run a statement, durably if it `writes`, and return its rows. `Unavailable` if it cannot be run now,
+        `CommitUnknown` if what it writes may be there all the same.
+        """
 
-    @abstractmethod
+    def _read(self, statement: str, values: dict[str, Any]) -> list[Any]:
+        return self._execute(statement, values, writes=False)
+
     def _write(self, statement: str, values: dict[str, Any]) -> list[Any]:
-        """Run `statement` durably and return its rows; `CommitUnknown` if it may have taken effect all the same."""
+        return self._execute(statement, values, writes=True)
 
     def get(self, base_uri: str, version: int) -> ManifestRecord | None:
         return _first(self._read(self._get, {"base_uri": base_uri, "version": version}))

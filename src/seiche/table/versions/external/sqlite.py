@@ -3,13 +3,12 @@
 import os
 import sqlite3
 from contextlib import suppress
-from threading import Lock
 from typing import Any
 
-from seiche.errors import Corrupt, InvalidInput, PermissionDenied, SeicheError, Unavailable
+from seiche.errors import Corrupt, PermissionDenied, SeicheError, Unavailable
 from seiche.store.paths import as_uri_path
 from seiche.table.versions.external.base import unclear
-from seiche.table.versions.external.sql import CREATE, SqlManifestStore
+from seiche.table.versions.external.sql import SqlManifestStore
 
 __all__ = ["SqliteManifestStore"]
 
@@ -35,13 +34,9 @@ class SqliteManifestStore(SqlManifestStore):
         self, path: str | os.PathLike[str], *, table: str = "manifests", timeout: float = _BUSY_SECONDS
     ) -> None:
         """The file is made at the first call if missing. A statement waits `timeout` seconds for those of others."""
-        if not table.isidentifier():
-            raise InvalidInput(f"{table!r} cannot be the name of a database table", remedy="Use letters and digits.")
-        super().__init__(f'"{table}"')
-        self._create = CREATE.format(table=f'"{table}"')
+        super().__init__(table)
         self._path = os.path.abspath(os.fspath(path))
         self._timeout = timeout
-        self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
         self._inherited: list[sqlite3.Connection] = []
@@ -55,12 +50,6 @@ class SqliteManifestStore(SqlManifestStore):
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
             self._connection = None
-
-    def _read(self, statement: str, values: dict[str, Any]) -> list[Any]:
-        return self._execute(statement, values, writes=False)
-
-    def _write(self, statement: str, values: dict[str, Any]) -> list[Any]:
-        return self._execute(statement, values, writes=True)
 
     def _execute(self, statement: str, values: dict[str, Any], *, writes: bool) -> list[Any]:
         sent = False
