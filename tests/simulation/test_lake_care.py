@@ -331,8 +331,9 @@ MUTANTS = [
 
 def fails(world: World, seeds: int = 300) -> str:
     """What goes wrong in the first schedule in which something does."""
+    hesitant = (sample(world, seed, switching=0.05) for seed in range(45))  # quicker than all with one switch
     random = (sample(world, seed, switching=0.1) for seed in range(seeds))
-    for run in chain(explore(world, switches=1), random):
+    for run in chain(hesitant, explore(world, switches=1), random):
         try:
             world.check(run)
         except (AssertionError, SeicheError) as error:

@@ -213,7 +213,7 @@ def test_packages_are_installed_with_uv_or_without(
             raise setup.SetupError("no network")
 
     monkeypatch.setattr(setup, "run_quietly", run)
-    monkeypatch.setattr(setup.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     setup.install(tmp_path, ["thing"])
     assert ran[0] == "python -m pip install uv"
     assert ran[-1] == ("python -m pip install thing" if broken else "uv pip install --python python thing")
