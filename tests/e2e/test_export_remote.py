@@ -9,6 +9,7 @@ import seiche
 from seiche import AlreadyExists
 from tests.servers import S3Server
 from tests.unit.lake.conftest import SCHEMA, ids, rows
+from tests.unit.lake.iceberg_deletes import delete_by_position
 
 
 def test_from_s3_to_disk_and_back(seaweedfs: S3Server, tmp_path: Path) -> None:
@@ -41,8 +42,18 @@ def test_what_is_shared_is_read_in_the_same_bucket(seaweedfs: S3Server) -> None:
     lake = seiche.create(seaweedfs.uri(), **options)
     lake.create_namespace("shop")
     lake.create_table("shop.a", SCHEMA)
-    lake.table("shop.a").append(rows(1, 2))
+    lake.create_table("shop.i", SCHEMA, format="iceberg")
+    with lake.transaction() as tx:
+        tx.append("shop.a", rows(1, 2))
+        tx.append("shop.i", rows(1, 2, 3))
+    delete_by_position(lake, "shop.i", 3)
     target = seaweedfs.uri()
     lake.export("links", target, mode="minimal", **options)
     lake.table("shop.a").delete("true")
-    assert ids(seiche.open(target, **options), "shop.a") == [1, 2]
+    lake.table("shop.i").delete("id = 1")
+    copy = seiche.open(target, **options)
+    assert (ids(copy, "shop.a"), ids(copy, "shop.i")) == ([1, 2], [1, 2])
+    whole = seaweedfs.uri()
+    lake.export("whole", whole, "links", **options)
+    again = seiche.open(whole, **options)
+    assert (ids(again, "shop.a"), ids(again, "shop.i"), again.fsck(deep=True).problems) == ([1, 2], [1, 2], ())

@@ -20,7 +20,7 @@ from seiche.lake.iceberg.foreign_sources import FileSource, Found, Source, sourc
 from seiche.lake.iceberg.handles import IcebergLakeTable
 from seiche.lake.iceberg.metadata import Metadata, last_number
 from seiche.lake.iceberg.table import IcebergTable
-from seiche.lake.iceberg.work import IcebergWork
+from seiche.lake.iceberg.work import IcebergWork, Step, snapshots_in
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
@@ -31,7 +31,7 @@ from seiche.store.base import Store
 if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
 
-__all__ = ["ForeignIcebergTable", "at_place", "check_writable", "register", "seen"]
+__all__ = ["ForeignIcebergTable", "at_place", "check_writable", "register", "seen", "was_made"]
 
 _PINNED = "version"
 
@@ -110,6 +110,19 @@ def check_writable(row: TableRow, name: str) -> None:
     """`InvalidInput` if the table can only be read."""
     if row.type == "external":
         refuse_writing(name)
+
+
+def was_made(tx: "Transaction", edit: ForeignEdit, step: Step) -> bool:
+    """Whether an earlier run of this very transaction has made the step there, and it is only told again."""
+    metadata = None if edit.seen is None else edit.seen.metadata
+    snapshots = [one.snapshot_id for one in snapshots_in([step])]
+    if (
+        metadata is None
+        or not snapshots
+        or made_by(metadata, str(Runtime.derived_uuid(UUID(tx.id), edit.row.id))) is None
+    ):
+        return False
+    return all(metadata.snapshot_by_id(one) is not None for one in snapshots)
 
 
 class ForeignIcebergTable(IcebergLakeTable):

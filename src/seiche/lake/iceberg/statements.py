@@ -176,7 +176,9 @@ def _step(transaction: "Transaction", edit: TableEdit, step: Step, *, follow: bo
     foreign.check_writable(edit.row, edit.name)
     work = _work(transaction, edit)
     why = unmet(step.requirements, work.running)
-    if not why:
+    if isinstance(edit, ForeignEdit) and foreign.was_made(transaction, edit, step):
+        running = work.running
+    elif not why:
         running = apply(work.running, step.updates, now_millis=_now(transaction))
     elif follow:
         appends = _appends_of(transaction, edit)
