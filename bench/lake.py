@@ -13,6 +13,7 @@ DuckLake and delta-rs do not flush data files to the disk; "Seiche" does not eit
 import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,8 @@ from seiche.testing.wrapping import Call
 OURS: Mapping[str, Durability] = {"Seiche": "os", "Seiche with fsync": "fsync"}
 TABLES = 10
 APPENDERS, APPENDS = 8, 30
+# Of those that take half a second for each, a few say as much.
+SLOW_APPENDS = {"DuckLake on SQLite": 6, "DuckLake on SQLite, inlined": 6}
 COMMITTERS, COMMITS = 16, 50
 ROUNDS, IN_A_ROUND = 10, 5
 
@@ -197,6 +200,9 @@ def _work(make: Callable[[int], Callable[[], object]], number: int, times: int, 
     act = make(number)
     taken: list[float] = []
     failed: list[str] = []
+    # Once to warm up: what is loaded at the first time is paid once, by those who do this for a living.
+    with suppress(Exception):
+        act()
     start.wait()
     for _ in range(times):
         begin = time.perf_counter()
@@ -223,19 +229,29 @@ def _appenders(postgres: str) -> Table:
             if name in OURS:
                 lake = prepared(own / "lake", 1)
                 reports[name] = crowd(APPENDERS, APPENDS, partial(_our_appender, own / "lake", OURS[name]))
-                assert lake.table("bench.t0").to_arrow().num_rows == 10 * len(reports[name].taken), "rows were lost"
+                done = len(reports[name].taken) + APPENDERS
+                assert lake.table("bench.t0").to_arrow().num_rows == 10 * done, "rows were lost"
             else:
                 peers.prepare(name, own, postgres, 1)
-                reports[name] = crowd(APPENDERS, APPENDS, partial(_peer_appender, name, own, postgres))
+                times = SLOW_APPENDS.get(name, APPENDS)
+                reports[name] = crowd(APPENDERS, times, partial(_peer_appender, name, own, postgres))
     best = max(reports[name].rate for name in peers.PEERS)
     return Table(
         f"{APPENDERS} processes that append 10 rows to one table, {APPENDS} times each",
-        ("writer", "appends/s", "times the best peer", "median ms", "p99 ms", "failed"),
+        ("writer", "appends/s", "times the best peer", "median ms", "p99 ms", "failed", "of"),
         [
-            (name, one.rate, one.rate / best, one.percentile(0.5), one.percentile(0.99), one.failed)
+            (
+                name,
+                one.rate,
+                one.rate / best,
+                one.percentile(0.5),
+                one.percentile(0.99),
+                one.failed,
+                one.failed + len(one.taken),
+            )
             for name, one in reports.items()
         ],
-        f"of {APPENDERS * APPENDS}; bars: 4 times the best peer, p99 under 1000 ms, none failed",
+        "bars: 4 times the best peer, p99 under 1000 ms, none failed",
     )
 
 
@@ -262,7 +278,7 @@ def committers(shared: bool) -> Iterable[Table]:
             fragment = written.fragments[0].SerializeToString()
             before = lake.version
             report = crowd(COMMITTERS, COMMITS, partial(_committer, path, durability, fragment, shared))
-            assert lake.version == before + len(report.taken), "versions were lost"
+            assert lake.version == before + len(report.taken) + COMMITTERS, "versions were lost"
             late = (report.percentile(0.5), report.percentile(0.99))
             rows.append((name, report.rate, *late, min(report.ended) / max(report.ended), report.failed))
     yield Table(

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
@@ -22,6 +23,7 @@ from seiche.lake.tree.root import millis
 from seiche.lake.tree.swap import Lost, publish, stage
 from seiche.lake.tree.transactions import TransactionRecord
 from seiche.lake.tree.tree import Change
+from seiche.lake.turns import KeptTurns
 
 __all__ = ["Answer", "Committer"]
 
@@ -70,6 +72,10 @@ class Committer:
     publisher: Publisher
     runtime: Runtime
     patience: Patience
+    turns: KeptTurns = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "turns", KeptTurns(self.states.store, self.runtime))
 
     def commit(self, intent: Intent) -> Answer:
         """Decide one transaction; raises the error if it was not committed."""
@@ -87,11 +93,15 @@ class Committer:
         whole group is planned again. `decided` gets the answers as soon as they are for good, before that is published
         for plain readers, who are one version behind until then.
         """
-        # Once for all attempts: what the statements wrote does not depend on what others do.
-        self.states.store.flush(path for intent in intents for path in intent.unflushed)
+        # What the statements wrote is flushed once for all attempts: while one waits for a turn, or else together with
+        # what is staged, so that the disk is waited for once.
+        unflushed = [path for intent in intents for path in intent.unflushed]
+        flush = partial(self._flush, unflushed)
+        if _is_careful(intents):
+            flush()
         staged: set[str] = set()
         for attempt in self.patience.tries(self.runtime):
-            with self.states.store.turn() as waited:
+            with self.turns.one(flush) as waited:
                 guessed = attempt == 1 and not waited
                 base = self._base(intents) if guessed else self.states.latest()
                 group = _Group(base, base)
@@ -99,7 +109,7 @@ class Committer:
                     self._admit(intent, group)
                 if guessed and any(answer.error is not None for answer in group.answers.values()):
                     continue  # the version that it was tried on may have expired and been cleared away meanwhile
-                if not group.records or self._put(group, staged):
+                if not group.records or self._put(group, staged, unflushed):
                     answers = [group.answers[intent.id] for intent in intents]
                     if decided is not None:
                         decided(answers)
@@ -120,15 +130,20 @@ class Committer:
         That it was quiet when the transaction began is a guess about the time since, and costs one attempt if wrong.
         """
         known = self.states.known
-        careful = any(edit.is_planned_last for intent in intents for edit in intent.edits.values())
-        if self.states.quiet and not careful and all(intent.base == known.version for intent in intents):
+        if self.states.quiet and not _is_careful(intents) and all(intent.base == known.version for intent in intents):
             return known
         return self.states.latest()
+
+    def _flush(self, paths: list[str]) -> None:
+        """See to it that files of statements last, and need not be seen to again."""
+        if paths:
+            self.states.store.flush(paths)
+            paths.clear()
 
     def abort(self, transaction_id: str) -> None:
         """See to it that a transaction that is not decided yet is decided against, by a root that says so."""
         for _ in self.patience.tries(self.runtime):
-            with self.states.store.turn():
+            with self.turns.one():
                 base = self.states.latest()
                 if base.outcome(transaction_id) is not None:
                     return
@@ -138,7 +153,7 @@ class Committer:
                 group = _Group(base, base)
                 group.messages.append((transaction_key(transaction_id), rows.encode(row), transaction_id))
                 group.records.append(TransactionRecord(transaction_id, base.version, outcome="aborted"))
-                if self._put(group, set()):
+                if self._put(group, set(), []):
                     self._follow_up(group)
                     return
         raise RetryableConflict(
@@ -212,10 +227,10 @@ class Committer:
         kind = rows.kind_of(value).__name__.removesuffix("Row").lower()
         return definitions.stow(value, kind, (), self.runtime, most_bytes=state.definition.row_max_size_bytes)
 
-    def _put(self, group: _Group, staged: set[str]) -> bool:
+    def _put(self, group: _Group, staged: set[str], unflushed: list[str]) -> bool:
         """Write the files, then the root: `False` if somebody else has the version.
 
-        `staged` are files that an earlier attempt has written.
+        `staged` are files that an earlier attempt has written, `unflushed` those of statements that may not last yet.
         """
         base = group.base
         for one in group.planned:
@@ -223,8 +238,10 @@ class Committer:
         change = group.change or base.tree.apply(group.messages, self.runtime)
         records, side_file, side_files = transactions.stow(group.records, self.runtime)
         files = {**group.files, **change.files, **side_files}
-        stage(base.store, {path: files[path] for path in files.keys() - staged}, runtime=self.runtime)
+        new = {path: files[path] for path in files.keys() - staged}
+        stage(base.store, new, flush=unflushed, runtime=self.runtime)
         staged |= files.keys()
+        unflushed.clear()
         root = base.root.successor(
             change.tree.root,
             root_id=str(self.runtime.uuid()),
@@ -263,7 +280,7 @@ class Committer:
         for key in planned.rows:
             value = base.get(key)
             if value is not None and rows.kind_of(value) is rows.TableRow:
-                self.publisher.publish(rows.decode(value, rows.TableRow))
+                self.publisher.check(rows.decode(value, rows.TableRow), base.manifests)
         for row in planned.standing:
             self.publisher.publish(row)
 
@@ -277,6 +294,11 @@ class Committer:
             self.publisher.publish(made.row, made.published())
         except SeicheError as error:
             log.warning("published late: %s", error.message)
+
+
+def _is_careful(intents: Sequence[Intent]) -> bool:
+    """Whether planning some of it does what cannot be undone."""
+    return any(edit.is_planned_last for intent in intents for edit in intent.edits.values())
 
 
 def _merged(planned: Sequence[Planned]) -> dict[bytes, bytes | None]:

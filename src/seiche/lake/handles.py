@@ -130,12 +130,19 @@ class TransactionTable(TableVerbs):
 
 def table_snapshot(state: "State", row: TableRow, work: Work, transaction: "Transaction") -> Snapshot:
     """The table as the statements so far leave it."""
-    published = work.base if work.base.version and transaction.publish(row) else None
-    store = LateFlush(state.store, row.location, transaction.unflushed)
-    since = min(transaction.base, transaction.oldest)
-    fence = state.root.min_base
+
+    def published() -> Manifest | None:
+        # Only native code needs it, and not for everything: rows are appended without.
+        return work.base if work.base.version and transaction.publish(row) else None
+
     return Snapshot(
-        store, work.running, transaction.runtime, staged=True, published=published, since=since, fence=fence
+        LateFlush(state.store, row.location, transaction.unflushed),
+        work.running,
+        transaction.runtime,
+        staged=True,
+        published=published,
+        since=min(transaction.base, transaction.oldest),
+        fence=state.root.min_base,
     )
 
 

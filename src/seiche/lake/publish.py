@@ -7,12 +7,14 @@ from contextlib import suppress
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, NotFound, SeicheError, Unavailable
+from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import manifests
 from seiche.store.base import Store
 from seiche.store.prefix import below
 from seiche.table.format import file
+from seiche.table.format.file import ManifestFile
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
 from seiche.table.versions import hint
@@ -43,8 +45,11 @@ def opened(published: bytes, path: str) -> bytes:
 
 def _flagged(data: bytes, path: str, fence: int) -> bytes:
     read = file.decode(data, path=path)
-    transaction = b"" if read.transaction is None else read.transaction.SerializeToString(deterministic=True)
-    return _with_flag(read.manifest, transaction, fence)
+    return _with_flag(read.manifest, _stored(read), fence)
+
+
+def _stored(read: ManifestFile) -> bytes:
+    return b"" if read.transaction is None else read.transaction.SerializeToString(deterministic=True)
 
 
 def _with_flag(manifest: Manifest, transaction: bytes, fence: int) -> bytes:
@@ -64,30 +69,46 @@ class Publisher:
         self._runtime = runtime
         self._done: dict[str, int] = {}
 
-    def publish(self, row: TableRow, ready: Iterable[bytes] = ()) -> None:
+    def check(self, row: TableRow, cache: ManifestCache) -> None:
+        """`publish` for versions that others made. Those have published them, unless they were stopped: it is cheaper
+        to look first. And what a commit was just built upon is in memory.
+        """
+        if not self._is_done(row):
+            held = [cache.recall(ref) for _, ref in manifests(row)]
+            ready = [] if None in held else [closed(one.manifest, _stored(one)) for one in held if one is not None]
+            self.publish(row, ready, expected=True)
+
+    def publish(self, row: TableRow, ready: Iterable[bytes] = (), *, expected: bool = False) -> None:
         """See to it that every version up to the row's is published, in order.
 
         `ready` is what is to be published for its last manifests, if at hand. `Corrupt` if a manifest that the lake did
-        not decide on stands under one of the names.
+        not decide on stands under one of the names. If they are `expected` to be published, a look comes first.
         """
-        done = self._done.get(row.id, 0)
-        if row.type != "managed" or row.format != "lance" or done >= row.table_version:
+        if self._is_done(row):
             return
+        done = self._done.get(row.id, 0)
         store = below(self._lake, row.location)
         at_hand = dict(zip(range(row.table_version, 0, -1), reversed(tuple(ready)), strict=False))
         fresh = False
         for version, ref in manifests(row):
             if version > done:
-                fresh = self._publish_one(store, version, ref, at_hand.get(version))
+                fresh = self._publish_one(store, version, ref, at_hand.get(version), expected)
         self._done[row.id] = row.table_version
         # Whoever reads an old version finds it published: the hint must not go back to it.
         if fresh and store.lists_in_one_request:
             hint.write(store, row.table_version)
 
-    def _publish_one(self, store: Store, version: int, ref: ManifestRef, ready: bytes | None) -> bool:
+    def _is_done(self, row: TableRow) -> bool:
+        return row.type != "managed" or row.format != "lance" or self._done.get(row.id, 0) >= row.table_version
+
+    def _publish_one(self, store: Store, version: int, ref: ManifestRef, ready: bytes | None, expected: bool) -> bool:
         """Whether it was not there before, as far as the storage says."""
         target = Naming.V2.path(version)
         wanted = fenced(_staged(store, ref), ref.path) if ready is None else ready
+        if expected:
+            with suppress(NotFound, Unavailable):
+                if store.get(target) == wanted:
+                    return False
         unanswered: SeicheError | None = None
         for _ in _TRYING.tries(self._runtime):
             try:

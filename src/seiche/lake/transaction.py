@@ -15,6 +15,7 @@ from seiche.errors import (
     NotFound,
     PermissionDenied,
     RetryableConflict,
+    SeicheError,
     Unavailable,
 )
 from seiche.lake.commit import Committer
@@ -383,13 +384,16 @@ class Transaction(Statements):
                 f"the lake was opened at version {self.base} and is read-only",
                 remedy="Open it without a version to change it.",
             )
-        self.status = "failed"
+        # Until there is an answer: whatever interrupts the commit may come after the root.
+        self.status = "unknown"
         try:
             answer = self._committer.commit(intent)
         except CommitUnknown:
-            self.status = "unknown"
             raise
-        except ConflictError as error:
+        except SeicheError as error:
+            self.status = "failed"
+            if not isinstance(error, ConflictError):
+                raise
             told = explained(error, intent.edits.values(), self.id)
             if told is error:
                 raise

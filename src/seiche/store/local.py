@@ -206,8 +206,7 @@ class LocalStore(Store):
         flushed = list(paths)
         self.in_parallel(self._flush_one, flushed)
         try:
-            for directory in {os.path.dirname(self._base + path) for path in flushed}:
-                self._settle(directory)
+            self.in_parallel(self._settle, {os.path.dirname(self._base + path) for path in flushed})
         except OSError as error:
             raise translate(error, flushed[0]) from error
         return len(flushed)

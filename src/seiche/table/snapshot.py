@@ -1,5 +1,6 @@
 """One version of a table, with what is needed to read it and to prepare a change of it."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -29,14 +30,14 @@ class Snapshot:
         runtime: Runtime,
         *,
         staged: bool = False,
-        published: Manifest | None = None,
+        published: "Manifest | Callable[[], Manifest | None] | None" = None,
         since: int | None = None,
         fence: int = 0,
     ) -> None:
         """`staged` says that the version is not published; `published` is then the one it was built on, if there is
-        one. In a lake, `since` is the version of the lake that it was taken from: a clean-up that comes later may take
-        files for garbage that were written for a change of this snapshot. Of files from before version `fence` this may
-        have happened.
+        one, or tells it when it is needed. In a lake, `since` is the version of the lake that it was taken from: a
+        clean-up that comes later may take files for garbage that were written for a change of this snapshot. Of files
+        from before version `fence` this may have happened.
         """
         self.store = store
         self.manifest = manifest
@@ -44,7 +45,7 @@ class Snapshot:
         self.since = since
         self.fence = fence
         self._staged = staged
-        self._published = published
+        self._given = published
 
     @property
     def version(self) -> int:
@@ -56,6 +57,10 @@ class Snapshot:
         if not self._staged:
             return self.version
         return None if self._published is None else self._published.version
+
+    @cached_property
+    def _published(self) -> Manifest | None:
+        return self._given() if callable(self._given) else self._given
 
     @cached_property
     def dataset(self) -> "lance.LanceDataset":

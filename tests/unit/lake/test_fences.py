@@ -1,8 +1,9 @@
 """Work that was done before a clean-up and is handed in after it: its files may be gone, so it is refused (rule 1)."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pytest
 
 import seiche
@@ -10,13 +11,27 @@ from seiche import Lake, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.care.saved_work import saved_work
 from seiche.lake.commit import Answer, Committer
+from seiche.lake.handles import LakeTable
 from seiche.lake.intent import Intent
+from seiche.table.change import Result
 from tests.unit.lake.conftest import ids, rows
 
 
 def cleaned_up(lake: Lake) -> int:
     """A clean-up by another process, of everything that nothing needs; returns how many files it took."""
     return len(seiche.open(lake.store).gc(dry_run=False, grace=0).moved)
+
+
+def meet_a_clean_up(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next commit find that one came after its files were written."""
+    commit = Committer.commit
+
+    def cleaned(self: Committer, intent: Intent) -> Answer:
+        monkeypatch.setattr(Committer, "commit", commit)
+        assert cleaned_up(lake)
+        return commit(self, intent)
+
+    monkeypatch.setattr(Committer, "commit", cleaned)
 
 
 def compaction(lake: Lake) -> Callable[[], object]:
@@ -50,20 +65,46 @@ def test_work_from_elsewhere_is_as_old_as_its_plan(lake: Lake, work: Callable[[L
     assert ids(lake, "shop.a") == [0, 1]
 
 
-def test_a_compaction_that_meets_a_clean_up_does_its_work_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+VERBS: dict[str, Callable[[LakeTable], Result]] = {
+    "compact": lambda table: table.compact(),
+    "create_index": lambda table: table.create_index("id"),
+    "merge": lambda table: (
+        table.merge(rows(1, 2, n=7), "id").when_matched_update_all().when_not_matched_insert_all().execute()
+    ),
+    "add_columns": lambda table: table.add_columns({"m": "n + 1"}),
+    "add_columns in order": lambda table: table.add_columns(pa.table({"m": [5, 6]})),
+    "alter_columns": lambda table: table.alter_columns({"path": "n", "data_type": pa.int32()}),
+    "replace_column": lambda table: table.replace_column("n", [5, 6]),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_that_meets_a_clean_up_writes_its_files_anew(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """Those of the first attempt are in the trash: nothing may name them."""
     table = lake.table("shop.a")
     for number in range(2):
         table.append(rows(number))
-    commit = Committer.commit
+    meet_a_clean_up(lake, monkeypatch)
+    assert VERBS[verb](table).attempts == 2
+    assert lake.fsck(deep=True).problems == ()
+    assert ids(lake, "shop.a")[:2] == [0, 1]
 
-    def cleaned(self: Committer, intent: Intent) -> Answer:
-        monkeypatch.setattr(Committer, "commit", commit)
-        assert cleaned_up(lake)
-        return commit(self, intent)
 
-    monkeypatch.setattr(Committer, "commit", cleaned)
-    assert table.compact().attempts == 2
-    assert ids(lake, "shop.a") == [0, 1]
+STREAMS: dict[str, Callable[[LakeTable, Iterator[pa.RecordBatch]], Result]] = {
+    "m": lambda table, values: table.add_columns(values),
+    "n": lambda table, values: table.replace_column("n", values),
+}
+
+
+@pytest.mark.parametrize("column", STREAMS)
+def test_what_cannot_be_written_anew_is_refused(lake: Lake, monkeypatch: pytest.MonkeyPatch, column: str) -> None:
+    table = lake.table("shop.a")
+    table.append(rows(1, 2))
+    meet_a_clean_up(lake, monkeypatch)
+    with pytest.raises(RetryableConflict, match="stream"):
+        STREAMS[column](table, iter(pa.table({column: [5, 6]}).to_batches()))
     assert lake.fsck(deep=True).problems == ()
 
 

@@ -107,7 +107,7 @@ def test_a_version_that_was_lost_against_is_published_though_its_writer_did_not(
 ) -> None:
     request = held(lake, append(1))
     other = seiche.open(lake.store)
-    monkeypatch.setattr(other._committer.publisher, "publish", lambda *_: None)
+    monkeypatch.setattr(other._committer.publisher, "publish", lambda *_, **__: None)
     other.table("shop.a").append(rows(2))
     assert versions(lake) == [1]
     with pytest.raises(ln.ConcurrentModificationError):

@@ -1,6 +1,9 @@
 """What a transaction of the lake promises, one promise a test."""
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import lance
 import pyarrow as pa
@@ -8,6 +11,11 @@ import pytest
 
 import seiche
 from seiche import AlreadyExists, IncompatibleConflict, InvalidInput, Lake, NotFound, RetryableConflict
+from seiche.lake import commit
+from seiche.lake.tree.names import root_name
+from seiche.store import open_store
+from seiche.store.base import Data
+from seiche.store.local import LocalStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -385,6 +393,64 @@ def test_time_travel_by_version_and_by_time(lake: Lake) -> None:
         seiche.open(lake.store, as_of=datetime(2001, 1, 1, tzinfo=UTC))
     with pytest.raises(NotFound):
         seiche.open(lake.store, version=lake.version + 1)
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_data_files_last_before_the_root_that_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crowded: bool
+) -> None:
+    """Each is flushed once: while one waits for a turn, or together with what is staged."""
+    store = open_store(str(tmp_path / "lake"), durability="os")
+    lake = seiche.create(store)
+    lake.create_namespace("shop")
+    for name in "abc":
+        lake.create_table(f"shop.{name}", SCHEMA)
+    events: list[tuple[str, str]] = []
+    put, flush = LocalStore.put_if_absent, LocalStore.flush
+
+    def noted_put(self: LocalStore, path: str, data: Data, *, durable: bool = True) -> None:
+        put(self, path, data, durable=durable)
+        events.append(("put", path))
+
+    def noted_flush(self: LocalStore, paths: Iterable[str]) -> int:
+        given = list(paths)
+        events.extend(("flush", path) for path in given)
+        return flush(self, given)
+
+    @contextmanager
+    def crowded_turn(_: LocalStore, meanwhile: Callable[[], object]) -> Iterator[bool]:
+        meanwhile()
+        meanwhile()
+        yield True
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", noted_put)
+    monkeypatch.setattr(LocalStore, "flush", noted_flush)
+    if crowded:
+        monkeypatch.setattr(LocalStore, "turn", crowded_turn)
+    with lake.transaction() as tx:
+        for name in "abc":
+            tx.append(f"shop.{name}", rows(1))
+    root = events.index(("put", root_name(lake.version)))
+    written = [path for what, path in events if what == "put" and "/data/" in path]
+    assert len(written) == 3
+    for path in written:
+        assert events.count(("flush", path)) == 1
+        assert events.index(("put", path)) < events.index(("flush", path)) < root
+
+
+def test_a_commit_that_is_interrupted_does_not_claim_to_have_failed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    monkeypatch.setattr(commit, "write_hint", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tx.commit()
+    assert tx.status == "unknown"
+    assert lake.status(tx.id).outcome == "committed"
 
 
 def test_a_saved_transaction_is_continued_elsewhere(lake: Lake) -> None:

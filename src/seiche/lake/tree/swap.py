@@ -1,7 +1,8 @@
 """The one compare-and-swap on which a lake rests: putting the next root if nobody else has."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import lt
 from typing import Final
 
@@ -92,10 +93,16 @@ def publish(
 
 
 def stage(
-    store: Store, files: Mapping[str, bytes], *, patience: Patience = SETTLING, runtime: Runtime = SYSTEM
+    store: Store,
+    files: Mapping[str, bytes],
+    *,
+    flush: Sequence[str] = (),
+    patience: Patience = SETTLING,
+    runtime: Runtime = SYSTEM,
 ) -> None:
     """Write the files that a root will name. After this returns they are durable and whole; else nothing was decided.
 
+    So are those to `flush`, which others have written: all at once, since it is the disk that takes the time.
     Their names are fresh, so a name that is taken after a put without an answer is taken by that put: it is compared.
     """
     missing = dict(files)
@@ -104,11 +111,21 @@ def stage(
         if attempt > 1:
             missing = {path: data for path, data in missing.items() if not _stands(store, path, data)}
         try:
-            store.put_many(missing)
+            if flush:
+                store.in_parallel(partial(_settle, store, missing), (*flush, *missing))
+            else:
+                store.put_many(missing)
             return
         except (AlreadyExists, CommitUnknown, Unavailable) as error:
             failure = error
     raise Unavailable(f"the files of a commit could not be written: {failure.message if failure else ''}") from failure
+
+
+def _settle(store: Store, files: Mapping[str, bytes], path: str) -> None:
+    if path in files:
+        store.put_if_absent(path, files[path])
+    else:
+        store.flush([path])
 
 
 def _stands(store: Store, path: str, data: bytes) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from seiche.errors import InvalidInput
-from seiche.table.change import Change
+from seiche.table.change import Change, forget
 from seiche.table.data.column_sources import ColumnSource
 from seiche.table.data.conform import check_nulls
 from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
@@ -26,6 +26,11 @@ class AddingColumns:
     def __init__(self, source: ColumnSource) -> None:
         self._source = source
         self._files = NewFiles()
+
+    def forget(self) -> None:
+        """Write the values anew, if they can be had again."""
+        self._files = NewFiles()
+        forget(self._source)
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         manifest = snapshot.manifest

@@ -67,6 +67,10 @@ class Altering:
         self._alterations = alterations
         self._files = NewFiles()
 
+    def forget(self) -> None:
+        """Cast anew."""
+        self._files = NewFiles()
+
     def __call__(self, snapshot: Snapshot) -> Change | None:
         fields = snapshot.manifest.header.fields
         wanted = {named(fields, one.path).id: one for one in self._alterations}

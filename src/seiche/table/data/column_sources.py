@@ -183,6 +183,11 @@ class InOrder:
             )
         return self._schema
 
+    def forget(self) -> None:
+        """Begin with the first row again, for the same fragments as before; refused if the rows were a stream."""
+        if self._schema is not None:
+            self._feed, self._rest = self._source.open().batches, None
+
     def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
         offsets = offsets_of(snapshot, fragment)
         start = 0

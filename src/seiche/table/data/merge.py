@@ -47,6 +47,10 @@ class Merging:
         self._source: tuple[pa.Schema, MergeSource] | None = None
         self._copied: tuple[Header, NDArray[np.int64], Written] | None = None
 
+    def forget(self) -> None:
+        """Write the new rows anew."""
+        self._copied = None
+
     def __call__(self, snapshot: Snapshot) -> Change | None:
         source = self._prepared(snapshot)
         if not len(source) and not about(self._clauses, "not matched by source"):

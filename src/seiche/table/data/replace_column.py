@@ -27,10 +27,14 @@ class ReplacingColumn:
 
     def __init__(self, name: str, data: Any, fragments: Iterable[int] | None) -> None:
         self._name = name
-        self._data = data
+        self._source = Source(_column(name, data))
         self._wanted = None if fragments is None else sorted(set(fragments))
         self._ids: list[int] | None = None
         self._fields: list[int] | None = None
+        self._files = NewFiles()
+
+    def forget(self) -> None:
+        """Write the values anew, if they can be read again."""
         self._files = NewFiles()
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
@@ -46,7 +50,7 @@ class ReplacingColumn:
         fragments = self._fragments(snapshot)
         fields = fields_of(header, [self._name])
         self._require_same([field.id for field in fields])
-        feed = None if self._known(fragments) else _Feed(self._data, schema)
+        feed = None if self._known(fragments) else _Feed(self._source, schema)
 
         def values(fragment: DataFragment) -> Iterator[Part]:
             offsets = offsets_of(snapshot, fragment)
@@ -105,14 +109,9 @@ class ReplacingColumn:
 class _Feed:
     """The given values, a part at a time, made to fit the column."""
 
-    def __init__(self, data: Any, schema: pa.Schema) -> None:
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
         (self._name,) = schema.names
-        given = data
-        if isinstance(data, pa.Array | pa.ChunkedArray):
-            given = pa.table({self._name: data})
-        elif isinstance(data, Sequence) and not (data and isinstance(data[0], dict | pa.RecordBatch | pa.Table)):
-            given = {self._name: data}
-        opened = Source(given).open(schema)
+        opened = source.open(schema)
         if opened.schema.names != [self._name]:
             raise InvalidInput(
                 f"values of column {self._name!r} alone are needed, not of {opened.schema.names}",
@@ -143,3 +142,12 @@ class _Feed:
             remedy="Give one for each row of the fragments that is not deleted, in their order.",
             column=self._name,
         )
+
+
+def _column(name: str, data: Any) -> Any:
+    """Bare values as the rows of one column."""
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        return pa.table({name: data})
+    if isinstance(data, Sequence) and not (data and isinstance(data[0], dict | pa.RecordBatch | pa.Table)):
+        return {name: data}
+    return data

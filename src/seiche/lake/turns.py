@@ -1,0 +1,119 @@
+"""Several commits in one turn, for those who come back at once.
+
+Where many processes append in a loop, the turn would pass on after each commit, and everyone would begin by reading
+what all the others did since: most of the work of a commit in a crowd. Whoever had to wait for his turn, and is seen to
+come back within moments, keeps it for a little while.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from threading import Condition, Thread
+from types import TracebackType
+from typing import Final
+
+from seiche.core.runtime import Runtime
+from seiche.store.base import Store
+
+__all__ = ["KeptTurns"]
+
+# Who comes back later than this, in seconds, is not waited for.
+_MOMENT: Final = 0.004
+# After so long nobody comes back any more, and the next one is let in.
+_END = _MOMENT
+# After so long the thread that sees to it ends.
+_IDLE = 1.0
+# For how long a turn is kept at most: with a dozen others that do the same, everybody gets in several times a second.
+_LONGEST: Final = 0.025
+
+
+class KeptTurns:
+    """The turns of one process at one lake. A courtesy like the store's own: nothing is safe because of it.
+
+    A turn that is kept passes on when its owner does not come back in a moment, or dies. Safe to share between threads.
+    """
+
+    def __init__(self, store: Store, runtime: Runtime) -> None:
+        self._store = store
+        self._clock = runtime.clock
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._changed = Condition()
+        # Whether there is a thread that ends kept turns, and whether it has to be told that there is one.
+        self._watched = self._asleep = False
+        # The turn that is kept and used by nobody now, when it was taken, and how often that has happened.
+        self._kept: AbstractContextManager[bool] | None = None
+        self._since = 0.0
+        self._times = 0
+        # When a commit was last done here.
+        self._left = float("-inf")
+
+    def one(self, meanwhile: Callable[[], object] | None = None) -> "_One":
+        """As `Store.turn`: one writer at a time inside the block; gives whether somebody else was there first."""
+        if self._process != os.getpid():
+            self._begin()  # a forked child has neither the turn nor the thread that would end it
+        return _One(self, meanwhile)
+
+    def take(self, meanwhile: Callable[[], object] | None) -> tuple[AbstractContextManager[bool], bool, float, bool]:
+        """The turn, whether one waited for it, since when one has it, and whether it is worth keeping."""
+        now = self._clock.monotonic()
+        with self._changed:
+            quick = now - self._left <= _MOMENT
+            if self._kept is not None:
+                turn, self._kept = self._kept, None
+                return turn, False, self._since, now - self._since < _LONGEST
+        turn = self._store.turn(meanwhile)
+        waited = turn.__enter__()
+        return turn, waited, self._clock.monotonic(), waited and quick
+
+    def leave(self, turn: AbstractContextManager[bool], since: float, worth: bool) -> None:
+        """Let the next one in, now or in a moment."""
+        with self._changed:
+            self._left = self._clock.monotonic()
+            if worth and self._kept is None:
+                self._kept, self._since, self._times = turn, since, self._times + 1
+                self._watch()
+                return
+        turn.__exit__(None, None, None)
+
+    def _watch(self) -> None:
+        if not self._watched:
+            self._watched = True
+            Thread(target=self._end, name="seiche-turns", daemon=True).start()
+        elif self._asleep:
+            self._changed.notify()
+
+    def _end(self) -> None:
+        """End turns whose owner did not come back. Runs in a thread of its own, until there is none for a while."""
+        changed = self._changed
+        with changed:
+            while self._changed is changed:
+                times, self._asleep = self._times, self._kept is None
+                told = changed.wait(_IDLE if self._asleep else _END)
+                if self._kept is not None and self._times == times:
+                    turn, self._kept = self._kept, None
+                    turn.__exit__(None, None, None)
+                elif self._asleep and not told and self._kept is None:
+                    self._watched = False
+                    return
+
+
+class _One:
+    """One turn, as a context manager."""
+
+    __slots__ = ("_meanwhile", "_since", "_turn", "_turns", "_worth")
+
+    def __init__(self, turns: KeptTurns, meanwhile: Callable[[], object] | None) -> None:
+        self._turns = turns
+        self._meanwhile = meanwhile
+
+    def __enter__(self) -> bool:
+        self._turn, waited, self._since, self._worth = self._turns.take(self._meanwhile)
+        return waited
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._turns.leave(self._turn, self._since, self._worth and kind is None)
