@@ -2,7 +2,7 @@
 
 python -m tests.spark.cluster_job MASTER LAKE FOLDER ROWS KILLS
 
-With KILLS an executor is killed during each of the merges and the compaction, at some moment, too.
+With KILLS an executor is killed during each of the merges, the compaction and a stream, at some moment, too.
 """
 
 import json
@@ -21,7 +21,8 @@ from typing import Any
 import pyarrow as pa
 
 import seiche
-from seiche.spark import session
+from seiche.spark import session, stream
+from tests.spark.quick import QUICK
 
 
 def dying(folder: str, batches: Any) -> Iterator[Any]:
@@ -66,9 +67,32 @@ def killing(application: str, wanted: bool) -> Iterator[list[int]]:
             killer.join()
 
 
+def streamed(spark: Any, lake: Any, folder: Path, danger: Any) -> list[int]:
+    """A stream of six batches into two tables, while an executor is killed; how many were, and rows in both."""
+    folder.mkdir()
+    for number in range(6):
+        rows = range(1000 * number, 1000 * (number + 1))
+        (folder / f"{number}.json").write_text("".join(f'{{"id": {one}}}\n' for one in rows))
+    names = ("shop.one", "shop.two")
+    for name in names:
+        lake.create_table(name, pa.schema([("id", pa.int64())]))
+
+    def load(tx: Any, batch: Any) -> None:
+        for name in names:
+            tx.append(name, batch)
+
+    feed = spark.readStream.schema("id long").option("maxFilesPerTrigger", "1").json(str(folder))
+    writer = feed.writeStream.foreachBatch(stream.sink(lake, load)).trigger(availableNow=True)
+    with danger() as killed:
+        writer.option("checkpointLocation", str(folder.with_name("point"))).start().awaitTermination()
+    frames = [lake.spark(spark).read(name) for name in names]
+    return [len(killed), *(number for frame in frames for number in (frame.count(), frame.distinct().count()))]
+
+
 def run(master: str, uri: str, folder: str, rows_text: str, kills_text: str) -> dict[str, Any]:
     count, kills = int(rows_text), kills_text == "kills"
     settings = {
+        **({} if kills else QUICK),
         "spark.driver.maxResultSize": "16m",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
@@ -105,6 +129,9 @@ def run(master: str, uri: str, folder: str, rows_text: str, kills_text: str) -> 
         seen["compact"] = dict(lake.spark(spark).compact("shop.t", target_rows_per_fragment=count // 4).notes)
     seen["kills"].append(len(killed))
     seen["index"] = lake.spark(spark).create_index("shop.t", "id").rows
+    if kills:
+        died, *seen["stream"] = streamed(spark, lake, Path(folder, "feed"), danger)
+        seen["kills"].append(died)
     more = spark.range(2 * count, 2 * count + 100, 1, 4).selectExpr("id", "7L as n", "'late' as s")
     with lake.transaction(spark=spark) as tx:
         tx.append("shop.t", more.mapInArrow(partial(dying, folder), more.schema))

@@ -44,6 +44,7 @@ def test_two_workers_share_the_work_and_one_dies(
     assert seen["merge"] == {"inserted": 500, "updated": rows // 2, "deleted": 0}
     assert seen["join"] == {"inserted": 0, "updated": rows // 20, "deleted": 0}
     assert sum(seen["kills"]) >= kills
+    assert seen.get("stream", [6000] * 4) == [6000] * 4
     assert seen["index"] == rows + 500
     assert seen["killed"]
     assert seen["read"] == [rows + 600, rows // 2 + 500, rows + 600]

@@ -95,6 +95,24 @@ def test_a_frame_stays_at_the_version_it_was_planned_on(
     assert ids(read(spark, options)) == list(range(20, 30))
 
 
+def test_a_large_table_is_not_taken_for_a_small_one(spark: "SparkSession", lake: Any) -> None:
+    """Else Spark would bring all of it to the driver, to send it to everywhere from there."""
+    schema = pa.schema([("id", pa.int64())])
+    lake.create_table("shop.large", schema)
+    lake.table("shop.large").append(pa.table({"id": range(2_000_000)}, schema=schema), max_rows_per_file=500_000)
+    large, small = lake.spark(spark).read("shop.large"), lake.spark(spark).read("shop.large", filter="id < 0")
+    assert large.selectExpr("sum(id)", "count(id)").collect() == [(1_999_999_000_000, 2_000_000)]
+    assert small.count() == 0
+    lake.create_table("shop.small", schema)
+    lake.table("shop.small").append([{"id": 7}])
+    few = lake.spark(spark).read("shop.small")
+    joined = {name: large.join(other, "id") for name, other in (("large", spark.range(4_000_000)), ("few", few))}
+    plans = {name: str(frame._jdf.queryExecution().sparkPlan()) for name, frame in joined.items()}
+    assert "Broadcast" not in plans["large"]
+    assert "BuildRight" in plans["few"]
+    assert joined["few"].count() == 1
+
+
 def test_append_and_overwrite(spark: "SparkSession", lake: Any, options: dict[str, str]) -> None:
     more = spark.range(30, 40).selectExpr("cast(id as string) as s", "id")
     more.write.format("seiche").options(**options).mode("append").save()
@@ -134,8 +152,10 @@ def test_a_thousand_columns(spark: "SparkSession", lake: Any) -> None:
     with lake.transaction(spark=spark) as tx:
         tx.append("shop.wide", frame)
         tx.update("shop.wide", {"c7": "c8"}, "c1 = 2")
-        (row,) = tx.read("shop.wide", columns=["c7", "c999"], filter="c1 = 2").collect()
-    assert tuple(row) == (16, 1998)
+        (some,) = tx.read("shop.wide", columns=["c7", "c999"], filter="c1 = 2").collect()
+    (row,) = read(spark, {"lake": lake.uri, "table": "shop.wide"}).where("c1 = 2").collect()
+    assert tuple(some) == (16, 1998)
+    assert list(row) == [16 if number == 7 else 2 * number for number in range(1000)]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from seiche.errors import InvalidInput
 from seiche.spark.applying import edit_part
 from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing
 from seiche.spark.jobs import collected, frame_of
-from seiche.spark.scanning import GROUP, Scan, scans
+from seiche.spark.scanning import GROUP, Scan, scans, size_of
 from seiche.spark.types import spark_schema
 from seiche.spark.writing import target_of
 from seiche.table.change import Change
@@ -57,7 +57,7 @@ def rows_of(
 ) -> Rows:
     """All rows of a version with these columns, their addresses, and the number of the task that read them."""
     tasks, schema = scans(snapshot, columns=columns, where=where, addresses=True, parts=parts)
-    return Rows(frame_of(session, tasks, schema), tasks)
+    return Rows(frame_of(session, tasks, schema, size_of(snapshot, schema)), tasks)
 
 
 def mentioned(expressions: Iterable[Expression], names: Sequence[str]) -> list[str]:

@@ -31,6 +31,9 @@ Batches = Iterator[pa.RecordBatch]
 Progress = Callable[[int, int], object]
 
 _LOOK_EVERY = 0.5
+# More than Spark sends to all workers by itself, and what it counts for a number.
+_LARGE = 24 << 20
+_NUMBER_BYTES = 8
 
 _RESULT = "result binary"
 _RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary())])
@@ -82,15 +85,21 @@ class Readable(Protocol):
         """The rows, as Spark takes them; `number` is that of the task."""
 
 
-def frame_of(session: "SparkSession", tasks: "Sequence[Readable]", schema: "StructType") -> "DataFrame":
-    """The rows that each task gives, as a data frame with a partition for each.
+def frame_of(session: "SparkSession", tasks: "Sequence[Readable]", schema: "StructType", size: int = 0) -> "DataFrame":
+    """The rows that each task gives, as a data frame with a partition for each; `size` is about how many bytes.
 
     What is read is in the plan: the frame can be used again, and after a failure, and gives the same rows.
+
+    Spark takes the result of a function for as large as what goes in, and brings what it takes for small through the
+    driver to everywhere: a table of any size, if only the numbers of the tasks went in. So as many numbers go in as
+    make it too large for that, and are left out at once but for one of each task.
     """
     if not tasks:
         return session.createDataFrame([], schema)
-    numbers = session.range(0, len(tasks), 1, len(tasks))
-    return numbers.mapInArrow(partial(_read, tuple(tasks)), schema)
+    each = max(1, min(size, _LARGE) // _NUMBER_BYTES // len(tasks))
+    numbers = session.range(0, each * len(tasks), 1, len(tasks))
+    chosen = numbers if each == 1 else numbers.where(f"id % {each} = 0")
+    return chosen.mapInArrow(partial(_read, tuple(tasks), each), schema)
 
 
 @contextmanager
@@ -137,8 +146,8 @@ def executor() -> str:
     return f"{socket.gethostname()}/{os.getppid()}"
 
 
-def _read(tasks: Sequence[Readable], batches: Batches) -> Batches:
-    for number in _numbers(batches):
+def _read(tasks: Sequence[Readable], each: int, batches: Batches) -> Batches:
+    for number in (one // each for one in _numbers(batches)):
         yield from tasks[number].read(number)
 
 

@@ -167,7 +167,8 @@ class FrameMerging:
             (False, True): "left_outer",
             (True, True): "full_outer",
         }["not matched" in sides, "not matched by source" in sides]
-        return target.join(source, condition, how)
+        # Never through the driver, which Spark would choose for data that it takes for small.
+        return target.hint("merge").join(source, condition, how)
 
     def _prepared(self, frame: "DataFrame", side: str) -> "DataFrame":
         made = {}

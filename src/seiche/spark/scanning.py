@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["GROUP", "Scan", "grouped", "live_rows", "read_frame", "scans", "spread"]
+__all__ = ["GROUP", "Scan", "grouped", "live_rows", "read_frame", "scans", "size_of", "spread"]
 
 # The number of the task that a row was read by. All rows of a fragment are read by the same one.
 GROUP = "_seiche_group"
@@ -93,7 +93,7 @@ def read_frame(
 ) -> "DataFrame":
     """A version of a table as a data frame."""
     tasks, schema = scans(snapshot, columns=columns, where=where, addresses=addresses, parts=parts)
-    return frame_of(session, tasks, schema)
+    return frame_of(session, tasks, schema, size_of(snapshot, schema))
 
 
 def _read(scan: Scan, number: int) -> Iterator[pa.RecordBatch]:
@@ -116,7 +116,7 @@ def _read(scan: Scan, number: int) -> Iterator[pa.RecordBatch]:
 
 def _batch_rows(columns: pa.Schema) -> int:
     """How many rows of these columns make a batch."""
-    width = sum(kind.bit_width // 8 if pa.types.is_primitive(kind) else _SOME_BYTES for kind in columns.types)
+    width = sum(map(_width, columns.types))
     return max(_FEWEST, min(_MOST, _BATCH_BYTES // max(1, width)))
 
 
@@ -149,6 +149,16 @@ def grouped(fragments: Sequence[DataFragment], parts: int | None = None) -> list
     if run:
         groups.append(tuple(run))
     return groups
+
+
+def size_of(snapshot: Snapshot, schema: "StructType") -> int:
+    """About how many bytes the rows of a version take in these columns; a filter may leave fewer."""
+    rows = sum(map(_live, snapshot.manifest.fragments.decoded()))
+    return int(rows * sum(_width(kind) for kind in shown_schema(schema).types))
+
+
+def _width(kind: pa.DataType) -> int:
+    return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else _SOME_BYTES
 
 
 def spread(fragments: Sequence[DataFragment], workers: int) -> int | None:
