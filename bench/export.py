@@ -46,9 +46,7 @@ def run() -> Iterable[Table]:
         for name, spent in best.items():
             rate = count * size / spent / (1 << 20)
             rows.append((f"{shape}: {name}", f"{rate:,.0f}", f"{count / spent:,.0f}", f"{spent / best['cp -r']:.1f}"))
-    note = (
-        "An export also reads every file and its copy back, compares them and hashes them before it is a lake."
-    )
+    note = "An export also reads every file and its copy back, compares them and hashes them before it is a lake."
     yield Table("Copying a lake", ("what", "MiB/s", "files/s", "times cp -r"), rows, note)
 
 
