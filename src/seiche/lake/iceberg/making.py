@@ -26,21 +26,31 @@ def make_metadata(
 
     Raises `RetryableConflict` if others have changed it in a way that leaves no room for one of the steps.
     """
+    # What steps make has been read back once (`apply`); metadata that comes from elsewhere has not.
+    checked = bool(work.steps) and not work.origin
     if found is None and now.iceberg is None:
-        return staged(None, work.running, now, state, runtime=runtime)
+        return staged(None, work.running, now, state, runtime=runtime, checked=checked)
     current = load(state, now)
     if found is None:
-        return staged(current, work.running, now, state, runtime=runtime)
+        return staged(current, work.running, now, state, runtime=runtime, checked=checked)
     if found.iceberg == now.iceberg:
-        return staged(current, work.running, now, state, runtime=runtime)
+        return staged(current, work.running, now, state, runtime=runtime, checked=checked)
     appends = Appends(state.store, runtime)
     rebase = Rebase(table, work.found, current, appends, millis(runtime.clock.now()))
-    made = staged(current, rebase.run(work.steps), now, state, runtime=runtime)
+    made = staged(current, rebase.run(work.steps), now, state, runtime=runtime, checked=checked)
     return replace(made, files={**appends.files, **made.files})
 
 
-def staged(before: Metadata | None, after: Metadata, now: TableRow, state: State, *, runtime: Runtime) -> Made:
-    """The file of new metadata under a name of its own, and the row that names it.
+def staged(
+    before: Metadata | None,
+    after: Metadata,
+    now: TableRow,
+    state: State,
+    *,
+    runtime: Runtime,
+    checked: bool = False,
+) -> Made:
+    """The file of new metadata under a name of its own, and the row that names it; `checked` as in `encode`.
 
     The log of earlier metadata files has those that were committed, and no other.
     """
@@ -55,7 +65,8 @@ def staged(before: Metadata | None, after: Metadata, now: TableRow, state: State
         logical_version=now.logical_version + changes_content(before, after),
         iceberg=IcebergMetadata(location=path, previous_location=old, uuid=str(after.table_uuid)),
     )
-    made = Made(row, {path: encode(after)})
+    data = encode(after, checked=checked)
+    made = Made(row, {path: data})
     # Its name has never been used: if it does not come to a commit, nobody ever asks for it.
-    remember(state, path, after)
+    remember(state, path, after, data)
     return made

@@ -21,7 +21,18 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.store.base import Store
 
-__all__ = ["Metadata", "decode", "encode", "last_number", "load", "new_path", "read", "remember"]
+__all__ = [
+    "Metadata",
+    "decode",
+    "encode",
+    "json_of",
+    "last_number",
+    "load",
+    "new_path",
+    "read",
+    "remember",
+    "text_of",
+]
 
 Metadata: TypeAlias = TableMetadataV1 | TableMetadataV2 | TableMetadataV3
 
@@ -30,12 +41,31 @@ _NUMBER: Final = re.compile(r"(\d+)-")
 
 # By the cache of manifests that belongs to a lake's handle: files never change, but two lakes may have files of the
 # same names, as an export has.
-_caches: WeakKeyDictionary[ManifestCache, OrderedDict[str, Metadata]] = WeakKeyDictionary()
+_caches: WeakKeyDictionary[ManifestCache, OrderedDict[str, tuple[Metadata, bytes]]] = WeakKeyDictionary()
 _lock = Lock()
 
 
 def load(state: State, row: TableRow) -> Metadata:
     """The metadata of an Iceberg table as a row of the lake names it."""
+    return _held(state, row)[0]
+
+
+def text_of(state: State, row: TableRow) -> bytes:
+    """The same as JSON: word for word what stands in the file, if it was written here."""
+    metadata, data = _held(state, row)
+    return data or json_of(metadata)
+
+
+def remember(state: State, path: str, metadata: Metadata, data: bytes = b"") -> None:
+    """Spare the next one the reading of what is in memory here; `data` are the bytes of the file, if at hand."""
+    with _lock:
+        cache = _caches.setdefault(state.manifests, OrderedDict())
+        cache[path] = metadata, data
+        while len(cache) > _HELD:
+            cache.popitem(last=False)
+
+
+def _held(state: State, row: TableRow) -> tuple[Metadata, bytes]:
     if row.iceberg is None:
         raise Corrupt(f"the row of Iceberg table {row.id} names no metadata", remedy="Run `seiche fsck`.", table=row.id)
     path = row.iceberg.location
@@ -46,16 +76,7 @@ def load(state: State, row: TableRow) -> Metadata:
             return cache[path]
     found = read(state.store, path)
     remember(state, path, found)
-    return found
-
-
-def remember(state: State, path: str, metadata: Metadata) -> None:
-    """Spare the next one the reading of what is in memory here."""
-    with _lock:
-        cache = _caches.setdefault(state.manifests, OrderedDict())
-        cache[path] = metadata
-        while len(cache) > _HELD:
-            cache.popitem(last=False)
+    return found, b""
 
 
 def read(store: Store, path: str) -> Metadata:
@@ -84,12 +105,21 @@ def decode(data: bytes, path: str) -> Metadata:
     return found
 
 
-def encode(metadata: Metadata) -> bytes:
-    """The bytes of a metadata file. What cannot be read back is never written: `Corrupt` says that it was a mistake."""
+def json_of(metadata: Metadata) -> bytes:
+    """The metadata as JSON."""
     # PyIceberg refuses to write version 3 in its own method; its models hold all that there is to write.
     text: str = IcebergBaseModel.model_dump_json(metadata, exclude_none=True)
-    data = text.encode()
-    decode(data, "new metadata")
+    return text.encode()
+
+
+def encode(metadata: Metadata, *, checked: bool = False) -> bytes:
+    """The bytes of a metadata file. What cannot be read back is never written: `Corrupt` says that it was a mistake.
+
+    What has been read back already, but for its log of files, is `checked`: reading is what costs the most.
+    """
+    data = json_of(metadata)
+    if not checked:
+        decode(data, "new metadata")
     return data
 
 

@@ -4,6 +4,7 @@ PyIceberg's own functions apply updates and check requirements. Where they would
 table, or trip over something harmless, it is caught here; the list is in docs/design/016-iceberg.md.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -35,7 +36,7 @@ from pyiceberg.table.update import (
 )
 
 from seiche.errors import InvalidInput
-from seiche.lake.iceberg.metadata import Metadata, last_number
+from seiche.lake.iceberg.metadata import Metadata, json_of, last_number
 
 __all__ = ["apply", "empty_metadata", "unmet"]
 
@@ -231,7 +232,7 @@ def _ids(schema: Any) -> tuple[list[int], list[int]]:
 def _timed(before: Metadata, made: Metadata, added: Sequence[int], now_millis: int) -> Metadata:
     """The metadata with the time of its change by the lake's clock; that of a new snapshot is in the snapshot.
 
-    It never goes back, whatever the clock does. Parsed once, since PyIceberg copies without looking.
+    It never goes back, whatever the clock does. Read back once, as from a file: PyIceberg copies without looking.
     """
     since = getattr(before, "last_updated_ms", 0) or 0
     snapshots = [one.timestamp_ms for one in made.snapshots if one.snapshot_id in added]
@@ -242,5 +243,7 @@ def _timed(before: Metadata, made: Metadata, added: Sequence[int], now_millis: i
     values: dict[str, Any] = {"last_updated_ms": changed, "snapshot_log": log}
     if isinstance(made, TableMetadataV3) and made.next_row_id is None:
         values["next_row_id"] = 0
-    timed: Metadata = TableMetadataUtil.parse_obj(made.model_copy(update=values).model_dump())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyIceberg warns of summaries that other engines write
+        timed: Metadata = TableMetadataUtil.parse_raw(json_of(made.model_copy(update=values)).decode())
     return timed
