@@ -4,7 +4,8 @@ A commit sets a property of a table: what is measured is the catalog, not the wr
 of its own. With tables of their own clients do not conflict; on one table PyIceberg's catalog refuses whoever is not
 first, and the client tries again. Bars: as many as the SQLite catalog with 1 client, 5 times as many with 16.
 
-The SQLite catalog flushes its database at each commit, and does not flush files of metadata. "with fsync" flushes both.
+The SQLite catalog flushes its database at each commit (SQLite's own default, `synchronous=FULL`), and does not flush
+files of metadata. "with fsync" flushes both, files and directories; without it nothing is.
 """
 
 import multiprocessing
@@ -34,6 +35,7 @@ _SERVER = """
 import sys, threading
 import seiche
 from seiche.gateway.serving import serving
+sys.setswitchinterval(0.0005)  # as `seiche serve` does
 with serving(seiche.open(sys.argv[1], durability=sys.argv[2]), iceberg_port=0) as found:
     print(found["iceberg"], flush=True)
     threading.Event().wait()

@@ -19,6 +19,7 @@ import seiche
 from seiche import Lake
 from seiche.store import open_store
 from tests.gateway_server import Gateways, ask, gateways
+from tests.servers import S3Server
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -92,6 +93,25 @@ def test_one_lance_and_two_iceberg_tables_change_together_or_not_at_all(
         assert status == 409
         assert (lake.version, ids(lake)) == (before, found)
     assert lake.fsck().problems == ()
+
+
+@pytest.mark.slow
+def test_tables_of_both_formats_in_a_bucket_change_together_or_not_at_all(seaweedfs: S3Server) -> None:
+    lake = seiche.create(seaweedfs.uri(), **seaweedfs.options)
+    lake.create_namespace("a")
+    lake.create_table("a.l", SCHEMA).append(rows(1))
+    for name in ("a.i", "a.j"):
+        lake.create_table(name, SCHEMA, format="iceberg").append(rows(1))
+    with gateways(lake) as servers:
+        work(servers, "stale")
+        lake.table("a.j").append(rows(7))
+        before, found = lake.version, ids(lake)
+        assert decide(servers, "iceberg", "stale") == 409
+        assert (lake.version, ids(lake)) == (before, found)
+        lake.table("a.j").delete("id = 7")
+        work(servers, "T")
+        assert decide(servers, "lance", "T") == 200
+        assert ids(lake) == [[1, 2], [1, 2, 3], [1, 2, 3]]
 
 
 SERVER = """

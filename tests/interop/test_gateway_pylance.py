@@ -37,7 +37,7 @@ def opened(url: str, transaction: str = "", table: list[str] | None = None) -> l
     return lance.dataset(namespace_client=client(url, transaction), table_id=table or TABLE)
 
 
-def ids(lake: Lake, table: str = "shop.t") -> list[int]:
+def ids(lake: Lake, table: str | tuple[str, ...] = "shop.t") -> list[int]:
     return sorted(lake.table(table).to_arrow()["id"].to_pylist())
 
 
@@ -298,20 +298,176 @@ def test_names(servers: Gateways) -> None:
     assert opened(servers.lance, table=["shop", "inner", "u"]).count_rows() == 10
     namespace.drop_table(names.DropTableRequest(id=["shop", "inner", "u"]))
     assert namespace.list_tables(names.ListTablesRequest(id=["shop", "inner"])).tables == []
-    with pytest.raises(names.UnsupportedOperationError):
+    with pytest.raises(names.TableNotFoundError):
         namespace.register_table(names.RegisterTableRequest(id=["shop", "x"], location="/elsewhere"))
     servers.lake.create_table("shop.v", SCHEMA)
     with pytest.raises(names.TableVersionNotFoundError):
         namespace.describe_table_version({"id": ["shop", "v"], "version": 9})
 
 
-def test_what_a_lake_does_otherwise_is_refused_by_name(servers: Gateways) -> None:
-    dataset = opened(servers.lance)
-    with pytest.raises(OSError, match="no branches"):
-        dataset.create_branch("dev")
-    answer = servers.ask("POST", "/v1/table/shop%24t/tags/create", {"tag": "a", "version": 1}, lance=True)
-    assert (answer.status, answer.json["code"]) == (406, 0)
-    assert "lake.tag" in answer.json["error"]
+def test_a_table_that_lies_elsewhere_is_registered(servers: Gateways, tmp_path: Path) -> None:
+    elsewhere = str(tmp_path / "elsewhere.lance")
+    lance.write_dataset(rows(1, 2), elsewhere)
+    namespace = client(servers.lance)
+    namespace.register_table(names.RegisterTableRequest(id=["shop", "far"], location=elsewhere))
+    far = opened(servers.lance, table=["shop", "far"])
+    far.insert(rows(3))
+    assert ids(servers.lake, "shop.far") == [1, 2, 3]
+    assert "far" in namespace.list_tables(names.ListTablesRequest(id=["shop"])).tables
+    with pytest.raises(names.LanceNamespaceError):
+        namespace.register_table(names.RegisterTableRequest(id=["shop", "far"], location=elsewhere))
+    own = servers.lake.table("shop.t").uri.removeprefix("file://")
+    with pytest.raises(names.InvalidInputError):
+        namespace.register_table(names.RegisterTableRequest(id=["shop", "mine"], location=own))
+    with pytest.raises(names.UnsupportedOperationError):
+        namespace.deregister_table(names.DeregisterTableRequest(id=TABLE))
+    namespace.deregister_table(names.DeregisterTableRequest(id=["shop", "far"]))
+    assert servers.lake.tables("shop") == [("shop", "t")]
+    assert lance.dataset(elsewhere).count_rows() == 3
+
+
+def branched(lake: Lake, url: str, table: list[str]) -> None:
+    """The life of branches: from the main line and from another branch, all kinds of work, and what others see."""
+    main = opened(url, table=table)
+    name, base = ".".join(table), sorted(main.to_table()["id"].to_pylist())
+    dev = main.create_branch("dev")
+    assert dev.version == main.version
+    dev.insert(rows(100))
+    assert dev.update({"n": "7"}, where="id = 100") == {"num_rows_updated": 1}
+    dev.delete(f"id = {base[0]}")
+    main.insert(rows(200))
+    expected = [*base[1:], 100]
+    again = opened(url, table=table).checkout_version(("dev", None))
+    assert sorted(again.to_table()["id"].to_pylist()) == expected
+    assert ids(lake, (*table[:-1], f"{table[-1]}@dev")) == expected, "it is a table of the lake"
+    assert ids(lake, name) == [*base, 200], "the main line is what it was"
+    assert set(opened(url, table=table).branches.list()) == {"dev"}
+    inner = again.create_branch("feature/one")
+    inner.insert(rows(300))
+    inner.create_scalar_index("id", "BTREE")
+    inner.optimize.compact_files()
+    merge = inner.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(rows(100, 301, n=9))
+    assert sorted(inner.to_table()["id"].to_pylist()) == [*expected, 300, 301]
+    found = opened(url, table=table).checkout_version(("feature/one", None))
+    assert found.to_table(filter="id = 100")["n"].to_pylist() == [9]
+    assert again.checkout_version(("dev", main.version - 1)).count_rows() == len(base), "time travel on a branch"
+    lake.table((*table[:-1], f"{table[-1]}@dev")).append(rows(101))
+    fresh = opened(url, table=table).checkout_version(("dev", None))
+    fresh.delete("id = 100")
+    assert ids(lake, (*table[:-1], f"{table[-1]}@dev")) == [*base[1:], 101]
+    assert lake.fsck().problems == ()
+
+
+def test_branches(servers: Gateways) -> None:
+    lake = servers.lake
+    branched(lake, servers.lance, TABLE)
+    before = {name[-1]: lake.table(name).to_arrow().num_rows for name in lake.tables("shop")}
+    lake.table("shop.t").delete("true")
+    lake.expire(older_than=0, keep=1)
+    for _ in range(2):
+        lake.gc(dry_run=False, grace=0)
+    assert lake.table(("shop", "t@dev")).to_arrow().num_rows == before["t@dev"], "branches keep the files they refer to"
+    client(servers.lance).rename_table(names.RenameTableRequest(id=TABLE, new_table_name="u"))
+    assert [name[-1] for name in lake.tables("shop")] == ["u", "u@dev", "u@feature~one"]
+    renamed = opened(servers.lance, table=["shop", "u"]).checkout_version(("dev", None))
+    assert renamed.count_rows() == before["t@dev"]
+    opened(servers.lance, table=["shop", "u"]).branches.delete("feature/one")
+    assert set(opened(servers.lance, table=["shop", "u"]).branches.list()) == {"dev"}
+    assert [name[-1] for name in lake.tables("shop")] == ["u", "u@dev"], "what pylance deletes by itself is dropped"
+    client(servers.lance).drop_table(names.DropTableRequest(id=["shop", "u"]))
+    assert lake.tables("shop") == []
+
+
+@pytest.mark.slow
+def test_branches_in_a_bucket(seaweedfs: S3Server) -> None:
+    lake = seiche.create(seaweedfs.uri(), **seaweedfs.options)
+    lake.create_namespace("shop")
+    lake.create_table("shop.t", SCHEMA).append(rows(*range(5)))
+    with gateways(lake) as servers:
+        branched(lake, servers.lance, TABLE)
+
+
+def test_branches_by_the_routes_of_the_protocol(servers: Gateways) -> None:
+    def asked(what: str, **body: Any) -> Any:
+        return servers.ask("POST", f"/v1/table/shop%24t/branches/{what}", body, lance=True)
+
+    assert asked("list").json == {"branches": {}}
+    assert asked("create", name="dev", from_version=1).status == 200
+    assert (asked("create", name="dev").status, asked("create", name="dev").json["code"]) == (409, 23)
+    assert asked("create", name="a..b").json["code"] == 13
+    assert asked("create", name="x", from_branch="nobody").json["code"] == 22
+    assert asked("create", name="x", from_version=77).status == 404
+    assert asked("create", name="inner", from_branch="dev").status == 200
+    listed = asked("list").json["branches"]
+    assert {name: (one.get("parentBranch"), one["parentVersion"]) for name, one in listed.items()} == {
+        "dev": (None, 1),
+        "inner": ("dev", 1),
+    }
+    dev = opened(servers.lance).checkout_version(("dev", None))
+    assert dev.count_rows() == 0
+    dev.insert(rows(5))
+    assert opened(servers.lance).checkout_version(("dev", None)).count_rows() == 1
+    assert asked("delete", name="dev").status == 200
+    assert asked("delete", name="dev").json["code"] == 22
+    assert set(asked("list").json["branches"]) == {"inner"}
+    with pytest.raises((OSError, ValueError)):
+        opened(servers.lance).checkout_version(("dev", None))
+    described = servers.ask("POST", "/v1/table/shop%24t/describe", {"branch": "inner"}, lance=True).json
+    assert described["version"] == 1
+    assert ids(servers.lake) == list(range(10))
+
+
+def test_two_who_begin_one_branch(servers: Gateways) -> None:
+    opened(servers.lance).create_branch("dev").insert(rows(1))
+    with pytest.raises((OSError, ValueError)):
+        opened(servers.lance).create_branch("dev")
+    assert opened(servers.lance).checkout_version(("dev", None)).count_rows() == 11
+
+
+def test_a_branch_that_is_made_again_has_nothing_of_the_first(servers: Gateways) -> None:
+    """The desk still shows versions of the first one, under the same numbers."""
+    first = opened(servers.lance).create_branch("dev")
+    for number in range(3):
+        first.insert(rows(1000 + number))
+    servers.lake.drop_table(("shop", "t@dev"))
+    servers.lake.table("shop.t").append(rows(50))
+    again = opened(servers.lance).create_branch("dev")
+    again.insert(rows(51))
+    found = opened(servers.lance).checkout_version(("dev", None))
+    assert sorted(found.to_table()["id"].to_pylist()) == [*range(10), 50, 51]
+    assert found.to_table().sort_by("id").equals(servers.lake.table(("shop", "t@dev")).to_arrow().sort_by("id"))
+
+
+def test_tags_keep_what_they_stand_for(servers: Gateways) -> None:
+    lake = servers.lake
+    opened(servers.lance).tags.create("start", 2)
+    by_route = servers.ask("POST", "/v1/table/shop%24t/tags/create", {"tag": "first", "version": 1}, lance=True)
+    assert by_route.status == 200
+    taken = servers.ask("POST", "/v1/table/shop%24t/tags/create", {"tag": "first", "version": 1}, lance=True)
+    assert (taken.status, taken.json["code"]) == (409, 9)
+    table = opened(servers.lance)
+    assert {name: one["version"] for name, one in table.tags.list().items()} == {"first": 1, "start": 2}
+    listed = servers.ask("POST", "/v1/table/shop%24t/tags/list", {}, lance=True).json["tags"]
+    assert {name: one["version"] for name, one in listed.items()} == {"first": 1, "start": 2}
+    lake.table("shop.t").delete("id < 9")
+    lake.table("shop.t").compact()
+    lake.expire(older_than=0, keep=1)
+    for _ in range(2):
+        lake.gc(dry_run=False, grace=0)
+    tagged = lance.dataset(namespace_client=client(servers.lance), table_id=TABLE, version="start")
+    assert tagged.count_rows() == 10, "the tag that pylance made by itself holds it"
+    newest = lake.table("shop.t").version
+    moved = servers.ask("POST", "/v1/table/shop%24t/tags/update", {"tag": "start", "version": newest}, lance=True)
+    assert moved.status == 200
+    found = servers.ask("POST", "/v1/table/shop%24t/tags/version", {"tag": "start"}, lance=True).json
+    assert found["version"] == newest
+    opened(servers.lance).tags.delete("first")
+    assert set(opened(servers.lance).tags.list()) == {"start"}
+    gone = servers.ask("POST", "/v1/table/shop%24t/tags/version", {"tag": "first"}, lance=True)
+    assert (gone.status, gone.json["code"]) == (404, 8)
+    assert servers.ask("POST", "/v1/table/shop%24t/tags/delete", {"tag": "start"}, lance=True).status == 200
+    assert lake.tags() == {}
 
 
 def test_what_was_committed_past_the_server_is_brought_in_or_set_aside(servers: Gateways, tmp_path: Path) -> None:

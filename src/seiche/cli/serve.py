@@ -53,6 +53,9 @@ def serve(
     metrics_port: Annotated[int | None, typer.Option(help="Where to answer GET /metrics.")] = None,
     iceberg_port: Annotated[int | None, typer.Option(help="Where to be an Iceberg REST catalog; 0 for any.")] = None,
     lance_port: Annotated[int | None, typer.Option(help="Where to be a Lance Namespace; 0 for any.")] = None,
+    credentials: Annotated[
+        str, typer.Option(help="What opens the files for catalog clients: own, none, or package.module:callable.")
+    ] = "own",
     tls_cert: Annotated[Path | None, typer.Option(help="The server's certificate (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
     client_ca: Annotated[Path | None, typer.Option(help="Clients need a certificate of this authority (PEM).")] = None,
@@ -88,7 +91,7 @@ def serve(
         settings=Settings(catalog=catalog, max_operations=max_operations),
     )
     with (
-        _gateways(running, ports, catalog, iceberg_port, lance_port) as addresses,
+        _gateways(running, ports, catalog, iceberg_port, lance_port, credentials) as addresses,
         asyncio.Runner(loop_factory=_event_loop) as runner,
     ):
         runner.run(_until_stopped(Server(running, ports), addresses))
@@ -96,12 +99,18 @@ def serve(
 
 @contextmanager
 def _gateways(
-    running: "Host", ports: "Ports", catalog: str, iceberg_port: int | None, lance_port: int | None
+    running: "Host",
+    ports: "Ports",
+    catalog: str,
+    iceberg_port: int | None,
+    lance_port: int | None,
+    credentials: str,
 ) -> Iterator[Mapping[str, str]]:
     """The catalogs over HTTP that were asked for, on the same lake, for the same callers."""
     if iceberg_port is None and lance_port is None:
         yield {}
         return
+    from seiche.gateway.credentials import credentials_called
     from seiche.gateway.http.auth import ServiceAuth
     from seiche.gateway.serving import Tls, serving
 
@@ -120,6 +129,7 @@ def _gateways(
         host=ports.host,
         catalog=catalog,
         tls=tls,
+        credentials=credentials_called(credentials, service.lake.store),
     ) as addresses:
         yield addresses
 

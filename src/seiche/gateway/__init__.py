@@ -12,6 +12,7 @@ from seiche.errors import InvalidInput
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from seiche.gateway.credentials import Credentials
     from seiche.gateway.http.auth import Auth
     from seiche.gateway.http.limits import Limits
     from seiche.lake.lake import Lake
@@ -33,13 +34,15 @@ def apps(
     limits: "Limits | None" = None,
     *,
     catalog: str = "lake",
+    credentials: "Credentials | None" = None,
     runtime: Runtime = SYSTEM,
 ) -> Apps:
     """The Iceberg REST catalog and the Lance Namespace of a lake, with one idea of who may come in.
 
     Transactions that clients choose by a header are the same in both.
 
-    Without `auth` everybody may. Needs the extra `server`.
+    Without `auth` everybody may. `credentials` decides what opens the files of tables; without it, the lake's own do.
+    Needs the extra `server`.
     """
     try:
         from seiche.gateway.iceberg_rest.app import iceberg_rest_app
@@ -51,6 +54,8 @@ def apps(
         ) from error
     sessions = Sessions(lake, runtime)
     return Apps(
-        iceberg=iceberg_rest_app(lake, auth, limits, catalog=catalog, sessions=sessions, runtime=runtime),
-        lance=lance_namespace_app(lake, auth, limits, sessions=sessions, runtime=runtime),
+        iceberg=iceberg_rest_app(
+            lake, auth, limits, catalog=catalog, sessions=sessions, credentials=credentials, runtime=runtime
+        ),
+        lance=lance_namespace_app(lake, auth, limits, sessions=sessions, credentials=credentials, runtime=runtime),
     )

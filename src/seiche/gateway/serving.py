@@ -15,6 +15,7 @@ from seiche.errors import InvalidInput, SeicheError, Unavailable
 from seiche.gateway import apps
 
 if TYPE_CHECKING:
+    from seiche.gateway.credentials import Credentials
     from seiche.gateway.http.auth import Auth
     from seiche.lake.lake import Lake
 
@@ -128,10 +129,11 @@ def serving(
     host: str = "127.0.0.1",
     catalog: str = "lake",
     tls: Tls | None = None,
+    credentials: "Credentials | None" = None,
     runtime: Runtime = SYSTEM,
 ) -> Iterator[dict[str, str]]:
     """The gateways of a lake that have a port, inside the block; their addresses by the names of the protocols."""
-    made = apps(lake, auth, catalog=catalog, runtime=runtime)
+    made = apps(lake, auth, catalog=catalog, credentials=credentials, runtime=runtime)
     wanted = {"iceberg": (made.iceberg, iceberg_port), "lance": (made.lance, lance_port)}
     with ExitStack() as stack:
         found: dict[str, str] = {}

@@ -7,10 +7,10 @@ import pytest
 
 from seiche import Lake
 from seiche.core.runtime import Runtime
+from seiche.gateway.credentials import NoCredentials
 from seiche.gateway.http.auth import Caller
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.iceberg_rest.catalog import Catalog
-from seiche.gateway.iceberg_rest.credentials import NoCredentials
 from seiche.gateway.iceberg_rest.problems import IcebergProtocol
 from seiche.gateway.iceberg_rest.tables import table_routes
 from seiche.gateway.sessions import Sessions

@@ -306,6 +306,25 @@ def test_a_key_makes_a_repetition_one_whatever_happened_since(servers: Gateways,
     assert post(servers, route, unknown, headers=headers).error == (400, "ValidationException")
 
 
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_transaction_service_knows_what_became_of_a_commit(servers: Gateways, tmp_path: Path, route: str) -> None:
+    """The answer names the transaction; the lake and the service say the same of it, and a repetition names it too."""
+    from seiche.service.core import Service
+    from seiche.service.state.opening import open_database
+
+    body = change("t", [setting("a", "1")])
+    headers = {"Idempotency-Key": "0199-3"}
+    said = post(servers, route, body, headers=headers)
+    transaction = said.headers["x-seiche-transaction-id"]
+    assert servers.lake.status(transaction).outcome == "committed"
+    assert post(servers, route, body, headers=headers).headers["x-seiche-transaction-id"] == transaction
+    service = Service(servers.lake, open_database(f"sqlite://{tmp_path}/s.db"))
+    try:
+        assert service.get(transaction).state.name == "APPLIED"
+    finally:
+        service.close()
+
+
 @pytest.mark.parametrize("stale", [False, True])
 def test_several_tables_change_together_or_not_at_all(servers: Gateways, stale: bool) -> None:
     changes = [appended(servers, "t"), appended(servers, "u")]

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from seiche import __version__
 from seiche.core.runtime import SYSTEM, Runtime
+from seiche.gateway.credentials import Credentials, StoreCredentials
 from seiche.gateway.http.app import Server, application
 from seiche.gateway.http.auth import Auth, Open
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.openapi import document, document_route
 from seiche.gateway.iceberg_rest.catalog import Catalog
-from seiche.gateway.iceberg_rest.credentials import Credentials, StoreCredentials
 from seiche.gateway.iceberg_rest.general import config_route, refused_routes, token_route
 from seiche.gateway.iceberg_rest.namespaces import namespace_routes
 from seiche.gateway.iceberg_rest.problems import PROBLEM, IcebergProtocol

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound, RetryableConflict
+from seiche.gateway.credentials import Credentials
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.calls import Call, integer
 from seiche.gateway.iceberg_rest.aftercare import Aftercare
 from seiche.gateway.iceberg_rest.commits import Commits
-from seiche.gateway.iceberg_rest.credentials import Credentials
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.gateway.settling import commit_surely

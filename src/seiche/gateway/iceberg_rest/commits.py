@@ -8,7 +8,7 @@ wrote is still there.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seiche.lake.lake import Lake
     from seiche.lake.transaction import Transaction
 
-__all__ = ["HASH", "Commits"]
+__all__ = ["HASH", "Commits", "Committed"]
 
 # The property of a transaction that says what was asked for.
 HASH: Final = "iceberg.commit.request-hash"
@@ -40,6 +40,13 @@ HASH: Final = "iceberg.commit.request-hash"
 _PLANNING = Patience(attempts=8, timeout=30.0, first_delay=0.01, longest_delay=0.5)
 # How many times the same request is told apart from its earlier ones.
 _MOST_ATTEMPTS: Final = 10_000
+
+
+class Committed(NamedTuple):
+    """A version of the lake that has what was asked for, and the transaction that did it: `lake.status` knows it."""
+
+    state: State
+    transaction: str
 
 
 class Commits:
@@ -51,8 +58,8 @@ class Commits:
         self._grouping = grouping
         self._runtime = runtime
 
-    def commit(self, changes: Sequence[TableChange], key: str | None) -> State:
-        """Apply all changes or none, and return the version of the lake that has them.
+    def commit(self, changes: Sequence[TableChange], key: str | None) -> Committed:
+        """Apply all changes or none, and return the version of the lake that has them, and by which transaction.
 
         `key` is the client's own, if it sent one. Raises `RetryableConflict` if a requirement does not hold, `NotFound`
         for a table that does not exist, `CommitUnknown` if it cannot be found out whether it was applied.
@@ -64,14 +71,15 @@ class Commits:
             transaction = self._begin(name, wanted)
             decided = transaction.state.outcome(transaction.id)
             if decided is None:
-                return self._apply(changes, transaction, partial(self._begin, name, wanted))
+                state = self._apply(changes, transaction, partial(self._begin, name, wanted))
+                return Committed(state, transaction.id)
             if decided.outcome == "aborted":
                 continue
             if key is not None:
                 self._check_same_request(transaction.id, decided.version, wanted)
-                return transaction.state
+                return Committed(transaction.state, transaction.id)
             if self._still_there(changes, decided.version, transaction.state):
-                return transaction.state
+                return Committed(transaction.state, transaction.id)
         raise RetryableConflict(f"the same request came {_MOST_ATTEMPTS} times", remedy="Send an Idempotency-Key.")
 
     def plan(self, transaction: "Transaction", changes: Sequence[TableChange]) -> None:

@@ -6,12 +6,11 @@ from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pyiceberg.typedef import IcebergBaseModel
-
 from seiche.errors import InvalidInput, NotFound
 from seiche.gateway.http.calls import Answer, Call
 from seiche.gateway.iceberg_rest.catalog import Catalog, missing_table
 from seiche.gateway.sessions import HEADER
+from seiche.lake.iceberg.metadata import json_of, text_of
 from seiche.lake.iceberg.table import at_state
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
@@ -34,9 +33,7 @@ def metadata_json(metadata: Any, snapshots: Snapshots = "all") -> bytes:
     if snapshots == "refs":
         wanted = {ref.snapshot_id for ref in metadata.refs.values()}
         shown = metadata.model_copy(update={"snapshots": [s for s in metadata.snapshots if s.snapshot_id in wanted]})
-    # PyIceberg refuses to write version 3 in its own method; its models hold all that there is to write.
-    made: str = IcebergBaseModel.model_dump_json(shown, exclude_none=True)
-    return made.encode()
+    return json_of(shown)
 
 
 class Loading:
@@ -115,7 +112,8 @@ class Loading:
         with self._lock:
             known = self._texts.get(key)
         if known is None:
-            known = metadata_json(table.metadata, snapshots)
+            plain = snapshots == "all"
+            known = text_of(table.state, table.row) if plain else metadata_json(table.metadata, snapshots)
             with self._lock:
                 self._texts[key] = known
                 while len(self._texts) > _HELD:

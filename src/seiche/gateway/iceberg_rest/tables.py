@@ -1,6 +1,7 @@
 """Routes about tables, and the commit to several of them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
 
 __all__ = ["table_routes"]
+
+# In the answer to a commit: the id by which the lake and the transaction service tell what became of it.
+DECIDED_BY = "X-Seiche-Transaction-Id"
 
 _ALL = "/v1/{prefix}/namespaces/{namespace}/tables"
 _ONE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
@@ -129,10 +133,10 @@ class _Tables:
             with self._catalog.sessions.using(call.headers[HEADER], changes=True) as session:
                 self._catalog.commits.plan(session.transaction, [change])
                 return self._loading.kept(session.transaction.iceberg(name))
-        state = self._catalog.commits.commit([change], self._key(call))
+        state, transaction = self._catalog.commits.commit([change], self._key(call))
         answer = self._loading.committed(state, name)
         self._catalog.aftercare.note(state, [name])
-        return answer
+        return replace(answer, headers={DECIDED_BY: transaction})
 
     def commit_all(self, call: Call) -> Answer:
         """Inside a transaction that the call names, this commits it, with these changes and all before."""
@@ -141,9 +145,9 @@ class _Tables:
             self._commit_session(call.headers[HEADER], call.document())
             return Answer(204)
         changes = several_changes(call.document())
-        state = self._catalog.commits.commit(changes, self._key(call))
+        state, transaction = self._catalog.commits.commit(changes, self._key(call))
         self._catalog.aftercare.note(state, [one.name for one in changes])
-        return Answer(204)
+        return Answer(204, headers={DECIDED_BY: transaction})
 
     def _commit_session(self, name: str, body: Mapping[str, Any]) -> None:
         changes = several_changes(body) if body.get("table-changes") else []

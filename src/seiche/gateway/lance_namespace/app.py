@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from seiche import __version__
 from seiche.core.runtime import SYSTEM, Runtime
+from seiche.gateway.credentials import Credentials, StoreCredentials
 from seiche.gateway.http.app import Server, application
 from seiche.gateway.http.auth import Auth, Open
 from seiche.gateway.http.limits import Limits
@@ -26,13 +27,15 @@ def lance_namespace_app(
     limits: Limits | None = None,
     *,
     sessions: Sessions | None = None,
+    credentials: Credentials | None = None,
     runtime: Runtime = SYSTEM,
 ) -> "Starlette":
     """An application that speaks the Lance Namespace protocol for `lake`.
 
-    `sessions` are the transactions that clients choose by a header, if other applications know them too.
+    `sessions` are the transactions that clients choose by a header, if other applications know them too. `credentials`
+    decides what opens the files of tables; without it, everybody gets the lake's own.
     """
-    routes = Operations(lake, sessions or Sessions(lake, runtime)).routes()
+    routes = Operations(lake, sessions or Sessions(lake, runtime), credentials or StoreCredentials(lake.store)).routes()
     described = document("Lance Namespace of a Seiche lake", __version__, routes, schemas=models(), problem=PROBLEM)
     server = Server(LanceProtocol(), auth or Open(), limits or Limits(), runtime)
     return application([*routes, document_route(described)], server)

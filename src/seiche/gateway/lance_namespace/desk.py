@@ -9,27 +9,30 @@ be thrown away at any time, and is made again from the lake.
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Lock
 
 from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, InvalidInput, NotFound, Unavailable
+from seiche.gateway.lance_namespace.branches import branch_of, family
+from seiche.gateway.lance_namespace.tidying import tidied
 from seiche.gateway.lance_namespace.translation import from_desk, to_desk
 from seiche.lake.care.layout import DESKS
-from seiche.lake.engines.native_manifest import NativeManifest, new_files, read_native
+from seiche.lake.engines.native_manifest import NativeManifest, read_native
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions
 from seiche.store.base import ObjectInfo, Store
 from seiche.store.paths import join
 from seiche.store.prefix import below
-from seiche.table.build import empty
 from seiche.table.format import file
 from seiche.table.format.file import ManifestFile
+from seiche.table.format.manifest_pb2 import BasePath
+from seiche.table.format.refs import branch_root
 from seiche.table.versions.naming import Naming, parse
 
-__all__ = ["Desk", "Desks"]
+__all__ = ["Desk", "Desks", "clear_line", "main_desk"]
 
 log = logging.getLogger("seiche.gateway")
 
@@ -44,9 +47,11 @@ class Desk:
         self._lake = lake
         self._location = row.location
         self._home = below(lake, row.location)
-        # The address is part of the name: when a lake is moved, its desks must not lead to the old place.
-        address = hashlib.sha256(self._home.native_uri().encode()).hexdigest()[:8]
-        self._place = f"{DESKS}/{row.id}-{address}"
+        self._branch = branch_of(row)
+        # Of a branch, the desk lies where pylance looks for it: on that of the table.
+        main = main_desk(lake, row)
+        self._place = main if self._branch is None else f"{main}/{branch_root(self._branch)}"
+        self.main = below(lake, main)
         self.store = below(lake, self._place)
         self._lock = Lock()
         self._first = self._last = 0
@@ -91,9 +96,15 @@ class Desk:
                 version=read_version,
             )
 
-    def read(self, path: str, version: int) -> NativeManifest:
-        """What pylance has left at `path` on the desk, as a version of the lake's table."""
-        return from_desk(read_native(self.store, path, version))
+    def read(
+        self,
+        path: str,
+        version: int,
+        known: Sequence[BasePath] = (),
+        really: Callable[[str], str] = lambda address: address,
+    ) -> NativeManifest:
+        """What pylance has left at `path` on the desk, as a version of the lake's table; see `from_desk`."""
+        return from_desk(read_native(self.store, path, version), self._home.native_uri(), known, really)
 
     def take_over(self, paths: Iterable[str]) -> None:
         """Copy files from the desk into the table; those that are there already came with an earlier attempt."""
@@ -121,7 +132,7 @@ class Desk:
 
     def _put(self, versions: LakeVersions, number: int) -> None:
         stored = versions.read(number)
-        shown = self._left_by_client(number, stored) or to_desk(stored, self._home.native_uri())
+        shown = self._left_by_client(number, stored) or to_desk(stored, self._home.native_uri(), self._branch)
         path = Naming.V2.path(number)
         try:
             self.store.put_if_absent(path, shown, durable=False)
@@ -187,27 +198,21 @@ class Desks:
         listed: dict[str, list[ObjectInfo]] = {}
         for info in desks.list():
             listed.setdefault(info.path.partition("/")[0], []).append(info)
-        return sum(_tidy(below(desks, name), files, before) for name, files in listed.items())
+        return sum(tidied(below(desks, name), files, before) for name, files in listed.items())
 
 
-def _tidy(desk: Store, files: list[ObjectInfo], before: datetime) -> int:
-    old = {info.path.partition("/")[2]: info.modified < before for info in files}
-    numbers = {path: parse(path.rpartition("/")[2]) for path in old if path.startswith("_versions/")}
-    versions = sorted((found[1], path) for path, found in numbers.items() if found is not None)
-    gone: list[str] = []
-    for _, path in versions:
-        if not old[path]:
-            break
-        gone.append(path)
-    named: set[str] = set()
-    for _, path in versions[len(gone) :]:
-        named.update(new_files(empty(), file.decode(desk.get(path), path=path).manifest))
-    decided = {path for _, path in versions}
-    gone += [
-        path
-        for path, is_old in old.items()
-        if is_old and path not in decided and path not in named and not path.startswith("_foreign/")
-    ]
-    for path in gone:
-        desk.delete(path)
-    return len(gone)
+def clear_line(desk: Store) -> None:
+    """Remove what a branch of the same name has left: its versions are others, under the same numbers."""
+    for info in list(desk.list("_versions")):
+        if parse(info.path.rpartition("/")[2]) is not None:
+            desk.delete(info.path)
+
+
+def main_desk(lake: Store, row: TableRow) -> str:
+    """Where the desk of a table lies, and those of all its branches in it.
+
+    The address is part of the name: when a lake is moved, its desks must not lead to the old place.
+    """
+    table_id, location = family(row)
+    address = hashlib.sha256(below(lake, location).native_uri().encode()).hexdigest()[:8]
+    return f"{DESKS}/{table_id}-{address}"

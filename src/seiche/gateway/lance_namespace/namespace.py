@@ -7,22 +7,34 @@ upon. Every commit is still the lake's, and is checked as those of `lake.namespa
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import lance_namespace as lance
 
 from seiche.errors import InvalidInput, NotFound, RetryableConflict, SeicheError
-from seiche.gateway.lance_namespace.desk import Desk, Desks
-from seiche.lake.engines.answers import asked
+from seiche.gateway.lance_namespace.branches import (
+    Start,
+    branch_of,
+    branches,
+    family,
+    first_version,
+    wanted_branch,
+)
+from seiche.gateway.lance_namespace.desk import Desk, Desks, clear_line, main_desk
+from seiche.gateway.lance_namespace.reference_verbs import ReferenceVerbs
+from seiche.lake.engines.answers import answering, asked
 from seiche.lake.engines.catalog import id_of
-from seiche.lake.engines.lance_namespace import LakeNamespace
 from seiche.lake.engines.native_commit import NativeVersion, before_first, commit_native
-from seiche.lake.engines.native_manifest import NativeManifest, new_files
+from seiche.lake.engines.native_manifest import NativeManifest, new_files, read_native
 from seiche.lake.engines.object_paths import object_path, path_inside
 from seiche.lake.engines.table_namespace import found
+from seiche.lake.objects.keys import name_of
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions
+from seiche.store.prefix import below
+from seiche.table.format.refs import branch_root
+from seiche.table.operations import Clone
 from seiche.table.versions.naming import Naming
 
 if TYPE_CHECKING:
@@ -32,8 +44,10 @@ __all__ = ["DeskNamespace"]
 
 log = logging.getLogger("seiche.gateway")
 
+_NO_WAY_AROUND: Final = "seiche://commit-through-the-namespace"
 
-class DeskNamespace(LakeNamespace):
+
+class DeskNamespace(ReferenceVerbs):
     """The newest version of a lake, for clients of a server. Made anew for each request; `desks` outlives them.
 
     Files that a client wrote on a desk cannot be taken for garbage, and are copied after the commit has begun: so a
@@ -47,21 +61,126 @@ class DeskNamespace(LakeNamespace):
 
     def describe_table(self, request: Any) -> lance.DescribeTableResponse:
         """Where the desk of a table is."""
+        request = self.on_branch(request)
         name = id_of(request)
+        foreign = self._foreign(name)
+        if foreign is not None:
+            return foreign
         self._adopt(name)
         described = super().describe_table(request)
         row = self._declared.get(name)
+        if row is None and branch_of(self.check_lance(name)) is None:
+            self._references(name).settle()
         desk = self._desks.of(self.check_lance(name) if row is None else row)
         described.location = desk.store.native_uri()
         if described.table_uri is not None:
-            described.table_uri = desk.store.native_uri()
+            # Only clients that pass servers by when they write ask for it, as DuckDB does, and some of their statements
+            # take no notice of flags in manifests. They open what they read by its location, and cannot open this.
+            described.table_uri = f"{_NO_WAY_AROUND}/{'/'.join(name)}"
         return described
+
+    def register_table(self, request: Any) -> lance.RegisterTableResponse:
+        """Give a Lance table that lies elsewhere a name in the lake. It stays there, and clients commit to it there."""
+        name, place = id_of(request), asked(request, "location")
+        if (asked(request, "mode") or "create").lower() != "create":
+            raise lance.UnsupportedOperationError("a table is registered under a new name: drop the old one first")
+        with answering("table"):
+            self._writing(
+                lambda transaction: transaction.register_table(
+                    name, place, "federated", properties=asked(request, "properties")
+                )
+            )
+            row = self._row_of(name)
+        return lance.RegisterTableResponse(location=row.location, properties=dict(row.properties) or None)
+
+    def deregister_table(self, request: Any) -> lance.DeregisterTableResponse:
+        """Forget a table that lies elsewhere. Refused for others: their files would be the lake's garbage."""
+        name = id_of(request)
+        with answering("table"):
+            row = self._row_of(name)
+            if row.type == "managed":
+                return super().deregister_table(request)
+            self._writing(lambda transaction: transaction.drop_table(name))
+        return lance.DeregisterTableResponse(id=list(name), location=row.location)
+
+    def _foreign(self, name: Name) -> lance.DescribeTableResponse | None:
+        """A table that lies elsewhere, if it is one: its versions are none of the lake's."""
+        try:
+            row = self._row_of(name)
+        except NotFound:
+            return None
+        if row.type == "managed" or row.format != "lance":
+            return None
+        options = dict(self._lake.store.native_options)
+        return lance.DescribeTableResponse(
+            location=row.location, storage_options=options or None, properties=dict(row.properties) or None
+        )
 
     def declare_table(self, request: Any) -> lance.DeclareTableResponse:
         """Find a place for a table, and a desk to write its first version on."""
         declared = super().declare_table(request)
         declared.location = self._desks.of(self._declared[id_of(request)]).store.native_uri()
         return declared
+
+    def list_table_versions(self, request: Any) -> lance.ListTableVersionsResponse:
+        """The versions of a table or of a branch of it, oldest first unless `descending`."""
+        try:
+            asked_for = self.on_branch(request)
+        except lance.TableBranchNotFoundError as error:
+            # pylance asks before it makes the branch. A branch of that name that is gone must not be in its way, and
+            # only of a missing *table* it believes that there are no versions.
+            self._references(id_of(request)).forget_branch(wanted_branch(request) or "")
+            raise lance.TableNotFoundError(str(error)) from error
+        return super().list_table_versions(asked_for)
+
+    def describe_table_version(self, request: Any) -> lance.DescribeTableVersionResponse:
+        """Where the manifest of a version is, on the desk."""
+        return super().describe_table_version(self.on_branch(request))
+
+    def _create_all(self, entries: Sequence[Any]) -> list[lance.TableVersion]:
+        if len(entries) == 1 and wanted_branch(entries[0]) is not None:
+            begun = self._begin_branch(entries[0])
+            if begun is not None:
+                return [begun]
+        return super()._create_all([self.on_branch(entry) for entry in entries])
+
+    def _begin_branch(self, entry: Any) -> lance.TableVersion | None:
+        """pylance's `create_branch`: the first version of a branch that does not exist; `None` if it does."""
+        name, branch = parts(id_of(entry), what="table"), wanted_branch(entry) or ""
+        with answering("version"):
+            root = self.check_lance(name)
+            found_there = branches(self._lake.state(), name, root).get(branch)
+            if found_there is not None and asked(entry, "version") != first_version(found_there[1]):
+                return None
+            there = below(self._lake.store, f"{main_desk(self._lake.store, root)}/{branch_root(branch)}")
+            path = path_inside(there, asked(entry, "manifest_path"))
+            native = read_native(there, path, asked(entry, "version"))
+            clone = native.transaction.operation
+            if not isinstance(clone, Clone) or not clone.is_shallow or clone.ref_version != native.version:
+                raise lance.TableBranchNotFoundError(f"{text(name)} has no branch {branch}")
+            parent = self._behind(root, clone.ref_path)
+            if parent is None:
+                raise InvalidInput(f"{clone.ref_path} is no line of {text(name)}", remedy="Open the table again.")
+            row = Start(name, root, parent, branch, native.version, native.message.uuid).commit(self._lake)
+            if found_there is None:
+                clear_line(there)
+            shown = self._shown(self._row_of((row.id,)), native.version)
+            with suppress(SeicheError):
+                there.delete(path)
+            return shown
+
+    def _behind(self, root: TableRow, address: str) -> TableRow | None:
+        """The table or branch whose desk, or directory, has this address."""
+        wanted = address.removeprefix("file://").rstrip("/")
+        lines = [root]
+        key = self._lake.state().key_of(root.id)
+        if key is not None:
+            lines += [row for _, row in branches(self._lake.state(), name_of(key), root).values()]
+        for one in lines:
+            places = (self._desks.of(one).store, below(self._lake.store, one.location))
+            if any(place.native_uri().removeprefix("file://").rstrip("/") == wanted for place in places):
+                return one
+        return None
 
     def _adopt(self, name: Name) -> None:
         """Bring in a version that a client has put on the desk past the server, believing that it committed.
@@ -178,4 +297,15 @@ class DeskNamespace(LakeNamespace):
 
     def _read(self, row: TableRow, entry: Any) -> NativeManifest:
         desk: Desk = self._desks.of(row)
-        return desk.read(path_inside(desk.store, asked(entry, "manifest_path")), asked(entry, "version"))
+        path, version = path_inside(desk.store, asked(entry, "manifest_path")), asked(entry, "version")
+        if branch_of(row) is None:
+            return desk.read(path, version)
+        state = self._lake.state()
+        root = self._row_of((family(row)[0],))
+        known = LakeVersions(state.store, row, state.manifests).read(row.table_version).manifest.header.base_paths
+
+        def really(address: str) -> str:
+            line = self._behind(root, address)
+            return address if line is None else below(state.store, line.location).native_uri()
+
+        return desk.read(path, version, tuple(known), really)

@@ -9,6 +9,7 @@ import lance_namespace as lance
 from pydantic import BaseModel
 
 from seiche.errors import InvalidInput
+from seiche.gateway.credentials import Credentials
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.http.openapi import operation, query
 from seiche.gateway.lance_namespace.arrow_schema import schema_json
@@ -68,8 +69,8 @@ _PLAIN: Final = (
     _post("/v1/table/{id}/exists", "table_exists", "TableExists"),
     _post("/v1/table/{id}/drop", "drop_table", "DropTable", commits=True),
     _post("/v1/table/{id}/rename", "rename_table", "RenameTable", commits=True),
-    _post("/v1/table/{id}/register", "register_table", "RegisterTable"),
-    _post("/v1/table/{id}/deregister", "deregister_table", "DeregisterTable"),
+    _post("/v1/table/{id}/register", "register_table", "RegisterTable", commits=True),
+    _post("/v1/table/{id}/deregister", "deregister_table", "DeregisterTable", commits=True),
     _post("/v1/table/{id}/version/create", "create_table_version", "CreateTableVersion", commits=True),
     _post("/v1/table/{id}/version/describe", "describe_table_version", "DescribeTableVersion"),
     _post("/v1/table/{id}/version/delete", "batch_delete_table_versions", "BatchDeleteTableVersions"),
@@ -79,15 +80,19 @@ _PLAIN: Final = (
         "ListTableVersions",
         parameters=(*_PAGES, query("descending", _FLAG), query("branch")),
     ),
+    _post("/v1/table/{id}/tags/list", "list_table_tags", "ListTableTags", parameters=_PAGES),
+    _post("/v1/table/{id}/tags/version", "get_table_tag_version", "GetTableTagVersion"),
+    _post("/v1/table/{id}/tags/create", "create_table_tag", "CreateTableTag", commits=True),
+    _post("/v1/table/{id}/tags/update", "update_table_tag", "UpdateTableTag", commits=True),
+    _post("/v1/table/{id}/tags/delete", "delete_table_tag", "DeleteTableTag", commits=True),
+    _post("/v1/table/{id}/branches/list", "list_table_branches", "ListTableBranches", parameters=_PAGES),
+    _post("/v1/table/{id}/branches/create", "create_table_branch", "CreateTableBranch", commits=True),
+    _post("/v1/table/{id}/branches/delete", "delete_table_branch", "DeleteTableBranch", commits=True),
     _post("/v1/table/version/batch-create", "batch_create_table_versions", "BatchCreateTableVersions", commits=True),
 )
 
 # What a lake does otherwise, or engines do themselves. Refused by name, so that clients do not have to guess.
 _REFUSED: Final = {
-    "tags are made for the whole lake: `lake.tag`": (
-        "tags/list", "tags/version", "tags/create", "tags/update", "tags/delete",
-    ),
-    "tables of a lake have no branches": ("branches/list", "branches/create", "branches/delete"),
     "rows are read and written by engines, which open the table here and commit through it": (
         "insert", "merge_insert", "update", "delete", "query", "count_rows", "explain_plan", "analyze_plan",
         "add_columns", "alter_columns", "drop_columns", "backfill_column", "restore", "stats",
@@ -106,8 +111,9 @@ _REFUSED_ELSEWHERE: Final = {
 class Operations:
     """All operations on one lake."""
 
-    def __init__(self, lake: "Lake", sessions: Sessions) -> None:
+    def __init__(self, lake: "Lake", sessions: Sessions, credentials: Credentials) -> None:
         self._lake = lake
+        self._credentials = credentials
         self._desks = Desks(lake.store)
         self._declared: dict[Name, TableRow] = {}
         self._sessions = sessions
@@ -153,7 +159,8 @@ class Operations:
 
         def handle(call: Call) -> Answer:
             asked = request(call, one.takes, named=named)
-            return _answer(self._do(call, lambda namespace: getattr(namespace, one.name)(asked), changes=one.commits))
+            given = self._do(call, lambda namespace: getattr(namespace, one.name)(asked), changes=one.commits)
+            return _answer(self._vended(call, given))
 
         return Route(one.method, one.path, handle, _about(one.name, one.takes, one.gives, one), commits=one.commits)
 
@@ -193,16 +200,23 @@ class Operations:
 
     def _describe_table(self, call: Call) -> Any:
         asked = request(call, lance.DescribeTableRequest, named=True)
-        described = self._do(call, lambda namespace: namespace.describe_table(asked), changes=False)
+        described = self._vended(call, self._do(call, lambda namespace: namespace.describe_table(asked), changes=False))
         if asked.load_detailed_metadata and not described.is_only_declared:
             schema = self._lake.table(tuple(id_of(asked))).schema
             return {**_answer(described).body, "schema": schema_json(schema)}
         return described
 
+    def _vended(self, call: Call, given: Any) -> Any:
+        """An answer that says where a table is, with what opens it for this caller."""
+        if getattr(given, "storage_options", None) is not None:
+            given.storage_options = dict(self._credentials.storage_options(given.location or "", call.caller)) or None
+        return given
+
     def _create_table(self, call: Call) -> Answer:
         without_body = Call(call.path, call.query, call.headers, b"", call.caller, call.request_id)
         asked = request(without_body, lance.CreateTableRequest, named=True)
-        return _answer(self._do(call, lambda namespace: namespace.create_table(asked, call.body), changes=True))
+        made = self._do(call, lambda namespace: namespace.create_table(asked, call.body), changes=True)
+        return _answer(self._vended(call, made))
 
     def _batch_commit(self, call: Call) -> Any:
         asked = request(call, lance.BatchCommitTablesRequest)

@@ -4,7 +4,7 @@ On a desk every file of the table lies in a *base*, the table's own directory; w
 desk itself until it is committed. Pure: bytes in, bytes out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
@@ -15,8 +15,7 @@ from seiche.table.format.file import ManifestFile
 from seiche.table.format.flags import BASE_PATHS, SEICHE_FENCE, UNNAMED_11
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFile, DeletionFile, IndexMetadata
-from seiche.table.format.manifest_pb2 import Manifest as Header
+from seiche.table.format.manifest_pb2 import BasePath, DataFile, DeletionFile, IndexMetadata
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
 
 __all__ = ["HOME", "from_desk", "to_desk"]
@@ -28,8 +27,10 @@ Located = DataFile | DeletionFile | IndexMetadata
 M = TypeVar("M", bound=Message)
 
 
-def to_desk(stored: ManifestFile, home: str) -> bytes:
+def to_desk(stored: ManifestFile, home: str, branch: str | None = None) -> bytes:
     """The manifest file that shows a version of the lake on a desk; `home` is the address of the table's directory.
+
+    On the desk a `branch` is one; in the lake it is a table.
 
     Writers that pass the server by must not take it for a table of their own. Releases of Lance that do not commit
     through a namespace do not know the flag that is set here for writers; pylance 14 accepts it.
@@ -38,6 +39,8 @@ def to_desk(stored: ManifestFile, home: str) -> bytes:
     header.base_paths.add(id=HOME, is_dataset_root=True, path=home)
     header.reader_feature_flags |= BASE_PATHS
     header.writer_feature_flags = header.writer_feature_flags & ~SEICHE_FENCE | BASE_PATHS | UNNAMED_11
+    if branch is not None:
+        header.branch = branch
     fragments = Fragments(_at_home(_copy(one)) for one in stored.manifest.fragments)
     indices = [_at_home(_copy(one)) for one in stored.manifest.indices]
     message = TransactionMessage() if stored.transaction is None else _at_home(_copy(stored.transaction))
@@ -45,39 +48,74 @@ def to_desk(stored: ManifestFile, home: str) -> bytes:
     return b"".join(file.encode(Manifest(header, fragments, indices), encoded))
 
 
-def from_desk(native: NativeManifest) -> NativeManifest:
-    """What pylance has written on a desk, as a version of the lake's table: all files are the table's own.
+def from_desk(
+    native: NativeManifest,
+    home: str,
+    known: Sequence[BasePath] = (),
+    really: Callable[[str], str] = lambda address: address,
+) -> NativeManifest:
+    """What pylance has written on a desk, as a version of the lake's table: files at `home` are the table's own.
 
-    The same bytes make the same bytes: told twice, it is the same version.
+    `known` are the bases that the table has in the lake. pylance may have given others ids to the same places, or know
+    them by the address of a desk: `really` tells what stands behind an address. The same bytes make the same bytes:
+    told twice, it is the same version.
     """
-    header = _from_home(native.manifest.copy_header())
-    fragments = Fragments(_from_home(_copy(one)) for one in native.manifest.fragments)
-    indices = [_from_home(_copy(one)) for one in native.manifest.indices]
-    message = _from_home(_copy(native.message))
+    ids = _Ids(native.manifest.header.base_paths, _plain(home), {_plain(base.path): base.id for base in known}, really)
+    header = ids.translated(native.manifest.copy_header())
+    header.ClearField("branch")
+    others = [base for base in header.base_paths if base.id in ids.kept]
+    del header.base_paths[:]
+    header.base_paths.extend([*known, *others])
+    gone = UNNAMED_11 if header.base_paths else UNNAMED_11 | BASE_PATHS
+    header.reader_feature_flags &= ~gone
+    header.writer_feature_flags &= ~gone
+    fragments = Fragments(ids.translated(_copy(one)) for one in native.manifest.fragments)
+    indices = [ids.translated(_copy(one)) for one in native.manifest.indices]
+    message = ids.translated(_copy(native.message))
     made = Manifest(header, fragments, indices)
     data = b"".join(file.encode(made, message.SerializeToString(deterministic=True)))
     read = file.decode(data, path="desk")
     return NativeManifest(data, read.manifest, message)
 
 
+class _Ids:
+    """What the ids of bases on a desk are in the lake: `None` for the table's own directory."""
+
+    def __init__(
+        self, bases: Iterable[BasePath], home: str, known: Mapping[str, int], really: Callable[[str], str]
+    ) -> None:
+        self._new: dict[int, int | None] = {}
+        self.kept: set[int] = set()
+        for base in bases:
+            place = _plain(really(_plain(base.path)))
+            if place == home:
+                self._new[base.id] = None
+            elif place in known:
+                self._new[base.id] = known[place]
+            else:
+                self.kept.add(base.id)
+
+    def translated(self, message: M) -> M:
+        for one in _located(message):
+            if not one.HasField("base_id") or one.base_id not in self._new:
+                continue
+            new = self._new[one.base_id]
+            if new is None:
+                one.ClearField("base_id")
+            else:
+                one.base_id = new
+        return message
+
+
+def _plain(address: str) -> str:
+    """An address in one spelling."""
+    return address.removeprefix("file://").rstrip("/")
+
+
 def _at_home(message: M) -> M:
     for one in _located(message):
         if not one.HasField("base_id"):
             one.base_id = HOME
-    return message
-
-
-def _from_home(message: M) -> M:
-    for one in _located(message):
-        if one.HasField("base_id") and one.base_id == HOME:
-            one.ClearField("base_id")
-    if isinstance(message, Header):
-        others = [base for base in message.base_paths if base.id != HOME]
-        del message.base_paths[:]
-        message.base_paths.extend(others)
-        gone = UNNAMED_11 if others else UNNAMED_11 | BASE_PATHS
-        message.reader_feature_flags &= ~gone
-        message.writer_feature_flags &= ~gone
     return message
 
 

@@ -1,12 +1,18 @@
 """What clients need to reach the files of tables."""
 
-from collections.abc import Mapping
+import importlib
+import re
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from seiche.errors import InvalidInput
 from seiche.gateway.http.auth import Caller
 from seiche.store.base import Store
 
-__all__ = ["Credentials", "NoCredentials", "StoreCredentials"]
+__all__ = ["Credentials", "NoCredentials", "StoreCredentials", "credentials_called"]
+
+# In the name of an option of a store: what nobody else may know.
+_SECRET: Final = re.compile("key|secret|token|password|credential|sas")
 
 # Names of settings: those of the store, and those of Iceberg, whose engines do not all have the same.
 _SETTINGS: Final = {"aws_endpoint": ("s3.endpoint",), "aws_region": ("s3.region", "client.region")}
@@ -21,11 +27,15 @@ class Credentials(Protocol):
     """Decides what a caller gets for the files below an address. A place to put temporary credentials in."""
 
     def settings(self, location: str) -> Mapping[str, str]:
-        """Where the storage is: for everybody."""
+        """Where the storage is, in Iceberg's words: for everybody."""
         ...
 
     def vend(self, location: str, caller: Caller) -> Mapping[str, str]:
         """What opens it, for a caller that asked for it; empty if he has to bring his own."""
+        ...
+
+    def storage_options(self, location: str, caller: Caller) -> Mapping[str, str]:
+        """Both in Lance's words; with `expires_at_millis` if it is for a while only."""
         ...
 
 
@@ -44,12 +54,34 @@ class StoreCredentials:
     def vend(self, location: str, caller: Caller) -> Mapping[str, str]:
         return _translated(self._options, _SECRETS)
 
+    def storage_options(self, location: str, caller: Caller) -> Mapping[str, str]:
+        return self._options
+
 
 class NoCredentials(StoreCredentials):
-    """Where the storage is, and nothing that opens it."""
+    """Where the storage is, and nothing that opens it: clients bring their own."""
 
     def vend(self, location: str, caller: Caller) -> Mapping[str, str]:
         return {}
+
+    def storage_options(self, location: str, caller: Caller) -> Mapping[str, str]:
+        return {name: value for name, value in self._options.items() if not _SECRET.search(name)}
+
+
+def credentials_called(name: str, store: Store) -> Credentials:
+    """`own`, `none`, or `package.module:callable`, which is called with the store and returns a `Credentials`."""
+    known: dict[str, Callable[[Store], Credentials]] = {"own": StoreCredentials, "none": NoCredentials}
+    if name in known:
+        return known[name](store)
+    module, _, attribute = name.partition(":")
+    try:
+        made: Credentials = getattr(importlib.import_module(module), attribute)(store)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"there are no credentials called {name!r}: {error}",
+            remedy="Use `own`, `none`, or `package.module:callable`.",
+        ) from error
+    return made
 
 
 def _translated(options: Mapping[str, str], names: Mapping[str, tuple[str, ...]]) -> dict[str, str]:

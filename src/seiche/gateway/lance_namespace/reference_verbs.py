@@ -1,0 +1,177 @@
+"""Branches and tags through the Lance Namespace interface."""
+
+from typing import TYPE_CHECKING, Any
+
+import lance_namespace as lance
+
+from seiche.gateway.lance_namespace.branches import Start, branch_in, branches, found_branch, wanted_branch
+from seiche.gateway.lance_namespace.desk import Desks
+from seiche.gateway.lance_namespace.references import References
+from seiche.gateway.lance_namespace.tags import TableTag, put_tag, remove_tag, tags
+from seiche.lake.engines.answers import answering, asked
+from seiche.lake.engines.catalog import id_of
+from seiche.lake.engines.lance_namespace import LakeNamespace
+from seiche.lake.objects.names import Name, parts
+from seiche.lake.objects.rows import TableRow
+from seiche.table.format.refs import check_branch_name
+
+if TYPE_CHECKING:
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["ReferenceVerbs"]
+
+
+class ReferenceVerbs(LakeNamespace):
+    """The part of a namespace that is about branches and tags. Whatever happens here is a commit of the lake."""
+
+    _desks: Desks
+
+    def list_table_branches(self, request: Any) -> lance.ListTableBranchesResponse:
+        """The branches of a table."""
+        with answering("table"):
+            references = self._references(id_of(request))
+            references.settle()
+            found = {
+                branch: {
+                    "parentBranch": row.properties.get("seiche.branch.from") or None,
+                    "parentVersion": int(row.properties["seiche.branch.version"]),
+                    "createAt": row.created_at_millis // 1000,
+                    "manifestSize": 0 if row.manifest is None else row.manifest.size,
+                }
+                for branch, row in sorted(references.branches().items())
+            }
+        return lance.ListTableBranchesResponse.model_validate({"branches": found})
+
+    def create_table_branch(self, request: Any) -> lance.CreateTableBranchResponse:
+        """Begin a branch at a version of the table, or of another branch; by default at the newest."""
+        name, branch = id_of(request), check_branch_name(asked(request, "name"))
+        with answering("table"):
+            root = self.check_lance(name)
+            origin = asked(request, "from_branch")
+            parent = root if origin in (None, "", "main") else self._line(name, root, origin)
+            version = asked(request, "from_version") or parent.table_version
+            uuid = str(self._lake.states.runtime.uuid())
+            Start(name, root, parent, branch, version, uuid).commit(self._lake)
+            references = self._references(name)
+            references.forget_branch(branch)
+            references.show_branch(branch)
+        return lance.CreateTableBranchResponse()
+
+    def delete_table_branch(self, request: Any) -> lance.DeleteTableBranchResponse:
+        """Remove a branch. Versions of the lake that have it keep it."""
+        name, branch = id_of(request), check_branch_name(asked(request, "name"))
+        with answering("table"):
+            root = self.check_lance(name)
+            full, _ = found_branch(self._lake.state(), name, root, branch)
+            self._writing(lambda transaction: transaction.drop_table(full))
+            self._references(name).forget_branch(branch)
+        return lance.DeleteTableBranchResponse()
+
+    def list_table_tags(self, request: Any) -> lance.ListTableTagsResponse:
+        """The tags of a table."""
+        with answering("table"):
+            references = self._references(id_of(request))
+            references.settle()
+            found = {
+                tag: {"version": one.version, "branch": one.branch, "manifestSize": 0}
+                for tag, one in sorted(references.tags().items())
+            }
+        return lance.ListTableTagsResponse.model_validate({"tags": found})
+
+    def get_table_tag_version(self, request: Any) -> lance.GetTableTagVersionResponse:
+        """What a tag stands for."""
+        with answering("table"):
+            references = self._references(id_of(request))
+            references.settle()
+            found = references.tags().get(asked(request, "tag"))
+        if found is None:
+            raise lance.TableTagNotFoundError(f"there is no tag {asked(request, 'tag')}")
+        return lance.GetTableTagVersionResponse(version=found.version, branch=found.branch)
+
+    def create_table_tag(self, request: Any) -> lance.CreateTableTagResponse:
+        """Give a version of the table a name. It is kept as long as it has one."""
+        self._put_tag(request, replaces=False)
+        return lance.CreateTableTagResponse()
+
+    def update_table_tag(self, request: Any) -> lance.UpdateTableTagResponse:
+        """Let a tag stand for another version."""
+        self._put_tag(request, replaces=True)
+        return lance.UpdateTableTagResponse()
+
+    def delete_table_tag(self, request: Any) -> lance.DeleteTableTagResponse:
+        """Take a name away."""
+        name, tag = id_of(request), asked(request, "tag")
+        with answering("table"):
+            references = self._references(name)
+            references.settle()
+            remove_tag(self._lake, self.check_lance(name), tag)
+            references.settle()
+        return lance.DeleteTableTagResponse()
+
+    def rename_table(self, request: Any) -> lance.RenameTableResponse:
+        """Give a table another name, and its branches with it."""
+        name = id_of(request)
+        outer = asked(request, "new_namespace_id")
+        target = (*(name[:-1] if outer is None else outer), asked(request, "new_table_name"))
+
+        def rename(transaction: "Transaction") -> None:
+            row = transaction.state.relation(parts(name, what="table"))
+            transaction.rename_table(name, target)
+            if isinstance(row, TableRow):
+                for branch, (full, _) in branches(transaction.state, name, row).items():
+                    transaction.rename_table(full, branch_in(parts(target, what="table"), branch))
+
+        with answering("table"):
+            self._writing(rename)
+        return lance.RenameTableResponse()
+
+    def drop_table(self, request: Any) -> lance.DropTableResponse:
+        """Remove a table with its branches; files stay as long as a kept version of the lake needs them."""
+        name = id_of(request)
+
+        def drop(transaction: "Transaction") -> None:
+            row = transaction.state.relation(parts(name, what="table"))
+            transaction.drop_table(name)
+            if isinstance(row, TableRow):
+                for full, _ in branches(transaction.state, name, row).values():
+                    transaction.drop_table(full)
+
+        with answering("table"):
+            row = self._row_of(name)
+            self._writing(drop)
+            for tag in tags(self._lake.state(), row):
+                remove_tag(self._lake, row, tag)
+        return lance.DropTableResponse(id=list(name))
+
+    def on_branch(self, request: Any) -> Any:
+        """The request, about the table that the branch is if it is about one."""
+        branch = wanted_branch(request)
+        if branch is None:
+            return request
+        name = id_of(request)
+        with answering("table"):
+            full, _ = found_branch(self._lake.state(), name, self.check_lance(name), branch)
+        if isinstance(request, dict):
+            return {**request, "id": list(full), "branch": None}
+        return request.model_copy(update={"id": list(full), "branch": None})
+
+    def _put_tag(self, request: Any, *, replaces: bool) -> None:
+        name, tag, version = id_of(request), asked(request, "tag"), asked(request, "version")
+        branch = wanted_branch(request)
+        with answering("version"):
+            root = self.check_lance(name)
+            references = self._references(name)
+            references.settle()
+            line = root if branch is None else self._line(name, root, branch)
+            put_tag(self._lake, root, line, tag, version, branch, replaces=replaces)
+            references.show_tag(tag, TableTag(version, branch, self._now()))
+
+    def _line(self, name: Name, root: TableRow, branch: str) -> TableRow:
+        return found_branch(self._lake.state(), name, root, branch)[1]
+
+    def _references(self, name: Name) -> References:
+        row = self.check_lance(name)
+        return References(self._lake, self._desks.of(row).main, name, row)
+
+    def _now(self) -> int:
+        return int(self._lake.states.runtime.clock.now().timestamp() * 1000)
