@@ -415,7 +415,9 @@ def test_two_pipelines_and_a_compaction(shop: Shop, effort: Callable[[int, int],
         compacting.result()
     assert run(both, shop.spark).published
     assert shop.run().published
-    assert min(done["shop"], done["both"], done["compactions"]) >= 1
+    assert done["compactions"] >= 1
+    # Neither starves: who has lost twice is let through.
+    assert 8 * min(done["shop"], done["both"]) >= max(done["shop"], done["both"])
     for version in range(first, shop.lake.version + 1):
         then = seiche.open(shop.lake.store, version=version)
         orders = then.table("shop.orders").to_arrow()

@@ -37,7 +37,7 @@ def test_each_begins_when_what_it_needs_is_done() -> None:
 
 def test_one_that_stands_first_waits_too() -> None:
     done: list[str] = []
-    tasks = [
+    tasks: list[Task[Any]] = [
         Task("sum", frozenset({"one", "two"}), lambda: sorted(done)),
         Task("one", frozenset(), lambda: done.append("one")),
         Task("two", frozenset({"one"}), lambda: done.append("two")),

@@ -115,7 +115,7 @@ def _doubles(keys: pa.Table) -> int:
     only = keys.column(0)
     if keys.num_columns == 1 and pa.types.is_integer(only.type):
         values = [chunk.drop_null().to_numpy() for chunk in only.chunks if len(chunk)]
-        return (only.null_count > 1) + (0 if _ascending(values) else _repeated(values))
+        return int(only.null_count > 1) + (0 if _ascending(values) else _repeated(values))
     # Threads would only add to the work of those that write the tables which come next.
     times = keys.group_by(keys.column_names, use_threads=False).aggregate([([], "count_all")])
     return int(times.filter(pc.field("count_all") > 1).num_rows)

@@ -1,9 +1,10 @@
 """A run of a pipeline: everything it makes is published in one commit of the lake, or nothing is."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 import seiche
 from seiche.core.retry import Patience
@@ -12,6 +13,7 @@ from seiche.errors import CommitUnknown, InvalidInput, NotFound, RetryableConfli
 from seiche.spark.pipeline.attempt import Attempt
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.frames import short
+from seiche.spark.pipeline.gate import Gate
 from seiche.spark.pipeline.plan import Plan, plan
 from seiche.spark.pipeline.progress import Progress, unheard
 from seiche.spark.pipeline.records import CheckRecord, RunRecord, record, record_alone
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from seiche.spark.transaction import SparkTransaction
 
 __all__ = ["Run", "open_or_create", "run"]
+
+# From this attempt on, others that begin on this machine wait until the run has ended.
+_OFTEN: Final = 3
 
 Outcome: TypeAlias = Literal["published", "published before", "rejected"]
 
@@ -116,9 +121,18 @@ class _Job:
 
     def publish(self, patience: Patience) -> Run:
         """Build and commit, again on the newest version after each conflict that allows it."""
+        with ExitStack() as stack:
+            return self._publish(patience, stack)
+
+    def _publish(self, patience: Patience, stack: ExitStack) -> Run:
         name = self.plan.definition.name
+        gate = Gate(self.lake.store, self.runtime)
         conflict: RetryableConflict | None = None
         for number in patience.tries(self.runtime):
+            if number < _OFTEN:
+                gate.wait()
+            elif number == _OFTEN:
+                stack.enter_context(gate.held())
             tx = self._begin()
             made = Attempt(self.plan, self.lake, tx, self.run_id, self.runtime, self.progress, self.anew).build()
             if made.status == "rejected":
