@@ -85,7 +85,7 @@ def work(job: Job) -> list[Report]:
 
     with pytest.MonkeyPatch.context() as patch:
         if job.turns == "no turns":
-            patch.setattr(LocalStore, "turn", lambda self: nullcontext(False))
+            patch.setattr(LocalStore, "turn", lambda *_: nullcontext(False))
         numbers = range(job.process * THREADS, (job.process + 1) * THREADS)
         threads = [threading.Thread(target=writer, args=(number,)) for number in numbers]
         _meeting.wait(120)
