@@ -113,13 +113,12 @@ def test_an_export_that_dies_after_any_write_is_none_or_whole_and_is_finished_by
 @pytest.mark.parametrize("faults", [CRASHES, UNANSWERED], ids=["crash", "unanswered"])
 def test_an_export_interrupted_at_any_call(faults: tuple[Fault, ...], effort: Callable[[int, int], int]) -> None:
     count = 0
-    for number, crash in enumerate(crash_points(lambda: copied(PREPARED), export, faults=faults)):
-        if number % effort(29, 1):
-            continue
+    points = crash_points(lambda: copied(PREPARED), export, faults=faults, every=effort(13, 1))
+    for number, crash in enumerate(points):
         assert faults is CRASHES or isinstance(crash.error, CommitUnknown | Unavailable | None.__class__), str(crash)
         finished_after(crash, number)
         count += 1
-    assert count >= effort(13, 600)
+    assert count >= effort(30, 600)
 
 
 def hungry(store: Store) -> None:

@@ -159,7 +159,14 @@ def test_a_transaction_goes_on_seeing_what_it_saw_first(lake: Lake, other: Place
     assert (ids(lake, "shop.a"), ids(lake, "shop.fed")) == ([5], [1, 2, 3, 4, 5, 6])
 
 
-@pytest.mark.parametrize("verb", ["append", "delete", "overwrite", "merge", "engine", "schema", "properties"])
+@pytest.mark.parametrize(
+    ("other", "verb"),
+    [
+        *(("catalog", verb) for verb in ("append", "delete", "overwrite", "merge", "engine", "schema", "properties")),
+        *(("folder", verb) for verb in ("append", "engine", "schema")),
+    ],
+    indirect=["other"],
+)
 def test_every_verb_of_a_federated_table(lake: Lake, other: Place, verb: str) -> None:
     table = federate(lake, other)
     expected = [1, 2, 3]
@@ -253,7 +260,7 @@ def test_a_lost_race_for_the_root_does_not_do_it_twice(
     assert (other.ids(), ids(lake, "shop.a"), ids(lake, "shop.b")) == ([1, 2, 3, 4], [4], [1])
 
 
-@pytest.mark.parametrize("what", ["append", "properties"])
+@pytest.mark.parametrize(("other", "what"), [("catalog", "append"), ("folder", "properties")], indirect=["other"])
 def test_a_refused_root_is_told_and_the_same_key_does_not_do_it_twice(
     lake: Lake, other: Place, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
