@@ -191,7 +191,7 @@ def keep_locking(channel: Channel, table: str, stop: threading.Event, waits: lis
                 break
             except seiche.SeicheError as error:
                 # Locked still, or nobody there; or so long nobody there that its own time was up.
-                reasons = ("target.locked", "transaction.expired", "idempotency.pending")
+                reasons = ("target.locked", "transaction.expired", "transaction.not-open", "idempotency.pending")
                 if error.details.get("reason") not in reasons and not isinstance(
                     error, (seiche.CommitUnknown, seiche.Unavailable)
                 ):
