@@ -8,12 +8,13 @@ forked process would miss: modules are loaded, none is called.
 import gc
 import os
 import socket
+import sys
 from importlib import import_module
 from warnings import filterwarnings
 
 from pyspark import daemon
 
-__all__ = ["serve"]
+__all__ = ["hush", "serve"]
 
 _LOADED = ("pandas", "pyspark.worker", "seiche.spark.applying", "seiche.spark.source")
 _serve = daemon.worker
@@ -28,6 +29,15 @@ def serve(sock: socket.socket, authenticated: bool) -> int:
         return _serve(sock, authenticated)
     except BrokenPipeError:
         os._exit(0)
+
+
+def hush() -> None:
+    """The same for a worker of Spark's own daemon, which is what plans for data sources: called there, it says nothing
+    either when Spark hangs up.
+    """
+    main = sys.modules["__main__"]
+    if getattr(main.__spec__, "name", "") == daemon.__name__:
+        vars(main)["worker"] = serve
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake, open_lake
 from seiche.lake.objects.names import parts
 from seiche.lake.transaction import Transaction
+from seiche.spark.daemon import hush
 from seiche.spark.filters import Pushed
 from seiche.spark.jobs import Readable
 from seiche.spark.options import Options
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from seiche.spark.iceberg import IcebergTarget
 
 __all__ = ["FragmentsWritten", "SeicheSource", "TableReader", "TableWriter"]
+
+hush()
 
 
 class SeicheSource(DataSource):
