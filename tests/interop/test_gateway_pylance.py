@@ -457,6 +457,8 @@ def test_tags_keep_what_they_stand_for(servers: Gateways) -> None:
         lake.gc(dry_run=False, grace=0)
     tagged = lance.dataset(namespace_client=client(servers.lance), table_id=TABLE, version="start")
     assert tagged.count_rows() == 10, "the tag that pylance made by itself holds it"
+    first = lance.dataset(namespace_client=client(servers.lance), table_id=TABLE, version="first")
+    assert (first.version, first.count_rows()) == (1, 0), "and one of a version that was old already"
     newest = lake.table("shop.t").version
     moved = servers.ask("POST", "/v1/table/shop%24t/tags/update", {"tag": "start", "version": newest}, lance=True)
     assert moved.status == 200
