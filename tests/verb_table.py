@@ -82,11 +82,11 @@ def meddle_before_commit(table: Table, *actions: Callable[[Table], object]) -> N
     rest = iter(actions)
     commit: Any = table._commit
 
-    def late(*arguments: Any) -> None:
+    def late(*arguments: Any, **options: Any) -> None:
         action = next(rest, None)
         if action is not None:
             action(Table.open(table.store))
-        commit(*arguments)
+        commit(*arguments, **options)
 
     vars(table)["_commit"] = late
 
