@@ -51,9 +51,6 @@ PLACES: Final[dict[str, tuple[Any, str]]] = {
     "abandon": (TransactionStore, "abandon"),
     "settle": (Committer, "abort"),
 }
-# Who died at work on a request keeps others from it for a moment only: there are many deaths to come.
-keys.LEASE_MILLIS = 300  # type: ignore[misc]
-
 STEPS: Final = tuple(f"{when}-{place}" for place in PLACES for when in ("before", "after"))
 
 
@@ -98,6 +95,9 @@ def live(step: str, port: str, lake: str, state: str) -> int:
         if step:
             name, _, nth = step.partition(":")
             arm(name, int(nth or 1))
+        # Who died at work on a request keeps others from it for a moment only: there are many deaths to come. Not where
+        # this is imported for its names.
+        keys.LEASE_MILLIS = 300  # type: ignore[misc]
         sys.argv = ["seiche", "serve", lake, "--state", state, "--no-auth", "--port", port]
         os._exit(main() or 0)
     until = time.monotonic() + 30
