@@ -5,12 +5,14 @@ what all the others did since: most of the work of a commit in a crowd. Whoever 
 come back within moments, keeps it for a little while.
 """
 
+import atexit
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from threading import Condition, Thread
 from types import TracebackType
 from typing import Final
+from weakref import WeakSet
 
 from seiche.core.runtime import Runtime
 from seiche.store.base import Store
@@ -78,8 +80,17 @@ class KeptTurns:
                 return
         turn.__exit__(None, None, None)
 
+    def end(self) -> None:
+        """Let the next one in now, if a turn is kept here."""
+        if self._process == os.getpid():  # a forked child would give back what its parent has
+            with self._changed:
+                turn, self._kept = self._kept, None
+            if turn is not None:
+                turn.__exit__(None, None, None)
+
     def _watch(self) -> None:
         if not self._watched:
+            _keeping.add(self)
             self._watched = True
             Thread(target=self._end, name="seiche-turns", daemon=True).start()
         elif self._asleep:
@@ -98,6 +109,16 @@ class KeptTurns:
                 elif self._asleep and not told and self._kept is None:
                     self._watched = False
                     return
+
+
+# Those with a turn that may be kept. A process that ends has no threads any more long before it lets go of its files.
+_keeping: Final[WeakSet[KeptTurns]] = WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    for turns in tuple(_keeping):
+        turns.end()
 
 
 class _One:

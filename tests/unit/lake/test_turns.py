@@ -9,6 +9,7 @@ import pytest
 
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
+from seiche.lake import turns
 from seiche.lake.turns import KeptTurns
 from seiche.store.base import Store
 
@@ -99,3 +100,16 @@ def test_a_forked_child_begins_anew(world: World, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("os.getpid", lambda: -1)
     world.after(0.001)
     assert (world.crowd.taken, world.crowd.left) == (3, 2), "the parent's turn is left to the parent"
+
+
+def test_a_process_that_ends_lets_the_next_one_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.after(0.001)
+    assert world.crowd.left == 1
+    with monkeypatch.context() as forked:
+        forked.setattr("seiche.lake.turns.os.getpid", lambda: -1)
+        turns._end_all()
+    assert world.crowd.left == 1, "what the parent of a forked process has is not the child's to give"
+    turns._end_all()
+    assert world.crowd.left == 2
+    turns._end_all()
+    assert world.crowd.left == 2
