@@ -118,7 +118,7 @@ def test_an_export_interrupted_at_any_call(faults: tuple[Fault, ...], effort: Ca
         assert faults is CRASHES or isinstance(crash.error, CommitUnknown | Unavailable | None.__class__), str(crash)
         finished_after(crash, number)
         count += 1
-    assert count >= effort(30, 600)
+    assert count >= effort(30, 400)
 
 
 def hungry(store: Store) -> None:
