@@ -14,10 +14,8 @@ from uuid import UUID
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
-from seiche.lake.edits import TableEdit
 from seiche.lake.federated_edit import FederatedEdit, place_of
 from seiche.lake.handles import LakeTable, TransactionTable
-from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import parts
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.tree.root import millis
@@ -84,8 +82,7 @@ def register(
         properties=dict(properties or {}),
         created_at_millis=millis(tx.runtime.clock.now()),
     )
-    tx.put_edit(TableEdit(row=row, key=table_key(full)))
-    tx.names[table_key(full)] = row.id
+    tx.enter(full, row)
     return row
 
 

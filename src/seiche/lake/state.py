@@ -10,6 +10,7 @@ from seiche.lake.objects.keys import KeyRange, id_key, namespace_key, table_key,
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import NamespaceRow, ObjectNameRow, Row, TableRow, TransactionRow, ViewRow
 from seiche.lake.tree.definition import LakeDefinition
+from seiche.lake.tree.latest import read_root
 from seiche.lake.tree.root import Root
 from seiche.lake.tree.tree import Tree
 from seiche.store.base import Store
@@ -84,6 +85,17 @@ class State:
         """The key under which the object with this id stands now, if it still exists."""
         value = self.tree.get(id_key(object_id))
         return None if value is None else rows.decode(value, ObjectNameRow).key
+
+    def table_at(self, version: int, table_id: str) -> TableRow | None:
+        """The table as a version of the lake has it. One that expires at this moment does not have it any more."""
+        state = self
+        if version != self.version:
+            root = read_root(self.store, version)
+            state = replace(self, root=root, tree=replace(self.tree, root=root.node))
+        key = state.key_of(table_id)
+        value = None if key is None else state.get(key)
+        found = None if value is None else as_relation(value)
+        return found if isinstance(found, TableRow) else None
 
     def outcome(self, transaction_id: str) -> TransactionRow | None:
         """How a transaction ended, if that has been decided and is still remembered."""

@@ -231,6 +231,11 @@ class Transaction(Statements):
         register(self, name, location, type, format=format, catalog=catalog, version=version, properties=properties)
         return self.table(name)
 
+    def enter(self, name: Name, row: TableRow) -> None:
+        """Give a name that is free to a table that stands elsewhere."""
+        self.put_edit(TableEdit(row=row, key=table_key(name)))
+        self.names[table_key(name)] = row.id
+
     def iceberg(self, name: str | Sequence[str]) -> "IcebergTable":
         """An Iceberg table as this transaction sees it: its metadata, and where the file is that it began from."""
         from seiche.lake.iceberg import statements

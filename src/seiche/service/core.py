@@ -20,6 +20,7 @@ from seiche.service.deciding import Decider
 from seiche.service.group import GroupCommitter
 from seiche.service.idempotency import Idempotency
 from seiche.service.ledger import Ledger, from_tree
+from seiche.service.noting import noted
 from seiche.service.planning import Plan
 from seiche.service.refusals import (
     committed_already,
@@ -243,21 +244,7 @@ class Service:
                 raise not_open(tx, record.state)
         wanted = self._wanted(tx, changes, reserved_names(record.properties))
         now = self._ledger.now()
-        # Blobs first: they do no harm if nothing comes of it, whereas an intent without its blob could not be applied.
-        intents = [
-            IntentRecord(
-                self.account,
-                tx,
-                one.target,
-                one.kind,
-                one.blob if one.kind == "delete" else self._blobs.put(one.data),
-                one.exclusive,
-                one.expected_version,
-                now,
-                position,
-            )
-            for position, one in enumerate(wanted)
-        ]
+        intents = noted(self.account, tx, wanted, self._blobs, now)
         done = self.store.prepare(replace(record, changes_hash=request), intents, now)
         if isinstance(done, Held):
             raise locked(done.target, done.owner, done.since)

@@ -16,7 +16,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import SeicheError
 from seiche.lake.tree.root import millis
 from seiche.service.blobs import Blobs
-from seiche.service.changes import work_key
+from seiche.service.changes import Wanted, work_key
 from seiche.service.planning import Plan
 from seiche.service.refusals import key_mismatch, not_found, not_prepared, refused
 from seiche.service.state.records import IntentRecord, Record
@@ -24,7 +24,7 @@ from seiche.service.state.transactions import Ending, TransactionStore
 from seiche.service.states import State
 from seiche.service.tickets import Decided, Ticket
 
-__all__ = ["Begun", "Notes"]
+__all__ = ["Begun", "Notes", "noted"]
 
 log = logging.getLogger("seiche.service")
 
@@ -101,20 +101,7 @@ class Notes:
         """Keep what transactions in one call want that may still succeed: anybody may commit them now, by their id."""
         now = self._now()
         for plan in plans:
-            wanted = [
-                IntentRecord(
-                    self._account,
-                    plan.id,
-                    one.target,
-                    one.kind,
-                    one.blob if one.kind == "delete" else self._blobs.put(one.data),
-                    one.exclusive,
-                    one.expected_version,
-                    now,
-                    position,
-                )
-                for position, one in enumerate(plan.wanted)
-            ]
+            wanted = noted(self._account, plan.id, plan.wanted, self._blobs, now)
             if plan.work:
                 key = work_key(self._account, plan.id)
                 wanted = [
@@ -124,6 +111,27 @@ class Notes:
 
     def _now(self) -> int:
         return millis(self._runtime.clock.now())
+
+
+def noted(account: str, tx: str, wanted: Sequence[Wanted], blobs: Blobs, now: int) -> list[IntentRecord]:
+    """What a transaction wants, as it is kept.
+
+    Blobs first: they do no harm if nothing comes of it, whereas an intent without its blob could not be applied.
+    """
+    return [
+        IntentRecord(
+            account,
+            tx,
+            one.target,
+            one.kind,
+            one.blob if one.kind == "delete" else blobs.put(one.data),
+            one.exclusive,
+            one.expected_version,
+            now,
+            position,
+        )
+        for position, one in enumerate(wanted)
+    ]
 
 
 def _refusal(ticket: Ticket, record: Record | None) -> Decided | SeicheError | None:

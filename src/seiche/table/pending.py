@@ -21,7 +21,7 @@ from seiche.table.versions.base import Versions
 
 __all__ = ["Pending"]
 
-# With fewer newer versions than this, all of them are read at once.
+# So few newer versions are simply read.
 _WORTH_ASKING = 2
 
 

@@ -6,7 +6,7 @@ the lake keeps those of tables too, and a rollback leaves them as they are.
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lance_namespace as lance
@@ -20,8 +20,7 @@ from seiche.lake.objects import rows
 from seiche.lake.objects.keys import KeyRange, tag_key
 from seiche.lake.objects.rows import TableRow, TagRow
 from seiche.lake.pins import check_kept
-from seiche.lake.state import State, as_relation
-from seiche.lake.tree.latest import read_root
+from seiche.lake.state import State
 from seiche.lake.tree.root import millis
 from seiche.lake.versions import manifests
 from seiche.table.format.refs import check_tag_name
@@ -110,7 +109,7 @@ def _version_with(state: State, line: TableRow, version: int) -> int:
     """
     kept = list(GivenUp.of(state).versions.missing(state.version + 1))
     at = bisect_left(kept, version, key=lambda one: _table_version(state, one, line.id))
-    found = _row_at(state, kept[at], line.id) if at < len(kept) else None
+    found = state.table_at(kept[at], line.id) if at < len(kept) else None
     if found is not None and manifests(found) and version >= manifests(found)[0][0]:
         return kept[at]
     if found is None or at == 0 or not _table_version(state, kept[at - 1], line.id):
@@ -119,15 +118,5 @@ def _version_with(state: State, line: TableRow, version: int) -> int:
 
 
 def _table_version(state: State, version: int, table_id: str) -> int:
-    found = _row_at(state, version, table_id)
+    found = state.table_at(version, table_id)
     return 0 if found is None else found.table_version
-
-
-def _row_at(state: State, version: int, table_id: str) -> TableRow | None:
-    if version != state.version:
-        root = read_root(state.store, version)
-        state = replace(state, root=root, tree=replace(state.tree, root=root.node))
-    key = state.key_of(table_id)
-    value = None if key is None else state.get(key)
-    found = None if value is None else as_relation(value)
-    return found if isinstance(found, TableRow) else None

@@ -1,13 +1,11 @@
 """Which versions a table can go back to."""
 
 from bisect import bisect_left
-from dataclasses import replace
 
 from seiche.errors import NotFound
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.state import State, as_relation
-from seiche.lake.tree.latest import read_root
+from seiche.lake.state import State
 from seiche.lake.versions import manifests
 
 __all__ = ["check_restorable"]
@@ -20,8 +18,8 @@ def check_restorable(state: State, row: TableRow, version: int, *, table: str = 
     given up needs it. That is so from the version on that the table has in the oldest of them.
     """
     kept = list(GivenUp.of(state).versions.missing(state.version + 1))
-    first = bisect_left(kept, True, key=lambda one: _row_at(state, one, row.id) is not None)
-    oldest = _row_at(state, kept[first], row.id) if first < len(kept) else None
+    first = bisect_left(kept, True, key=lambda one: state.table_at(one, row.id) is not None)
+    oldest = state.table_at(kept[first], row.id) if first < len(kept) else None
     made = [] if oldest is None else manifests(oldest)
     if not made or version < made[0][0]:
         since = f"; since version {made[0][0]} all are kept" if made else ""
@@ -31,14 +29,3 @@ def check_restorable(state: State, row: TableRow, version: int, *, table: str = 
             table=table,
             version=version,
         )
-
-
-def _row_at(state: State, version: int, table_id: str) -> TableRow | None:
-    """The table as a version of the lake has it. One that expires at this moment does not have it any more."""
-    if version != state.version:
-        root = read_root(state.store, version)
-        state = replace(state, root=root, tree=replace(state.tree, root=root.node))
-    key = state.key_of(table_id)
-    value = None if key is None else state.get(key)
-    found = None if value is None else as_relation(value)
-    return found if isinstance(found, TableRow) else None

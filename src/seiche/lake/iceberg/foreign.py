@@ -21,7 +21,6 @@ from seiche.lake.iceberg.handles import IcebergLakeTable
 from seiche.lake.iceberg.metadata import Metadata, last_number
 from seiche.lake.iceberg.table import IcebergTable
 from seiche.lake.iceberg.work import IcebergWork, Step, snapshots_in
-from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
@@ -75,8 +74,7 @@ def register(
         properties=dict(properties or {}),
         created_at_millis=millis(tx.runtime.clock.now()),
     )
-    tx.put_edit(TableEdit(row=row, key=table_key(full)))
-    tx.names[table_key(full)] = row.id
+    tx.enter(full, row)
     return row
 
 
