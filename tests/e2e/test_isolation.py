@@ -90,7 +90,7 @@ def transaction(lake: Lake, job: Job, round_: int, chance: random.Random) -> Txn
         if round_ % 3 == 1 and step == 2 and not even:
             _meeting.wait(120)  # the even ones have committed
         if job.fault == "moves on between statements":
-            tx._state = lake.state()
+            tx.state = lake.state()
         if kind == "append":
             value = job.number * 1_000_000 + round_ * 100 + step
             tx.append(name, pa.table({"value": [value]}, schema=SCHEMA))

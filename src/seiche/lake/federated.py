@@ -31,7 +31,7 @@ from seiche.table.table import Table
 if TYPE_CHECKING:
     import lance
 
-    from seiche.lake.transaction import Transaction
+    from seiche.lake.sight import Sight
 
 __all__ = ["ForeignLakeTable", "ForeignTable", "ForeignType", "register"]
 
@@ -42,7 +42,7 @@ ForeignType: TypeAlias = Literal["external", "federated"]
 
 
 def register(
-    tx: "Transaction",
+    tx: "Sight",
     name: str | Sequence[str],
     location: str,
     type: ForeignType = "external",  # noqa: A002 - the word for it
@@ -86,7 +86,7 @@ def register(
     return row
 
 
-def _check_outside(tx: "Transaction", store: Store) -> None:
+def _check_outside(tx: "Sight", store: Store) -> None:
     """The lake's clean-up knows nothing of registered tables: one of its own must not become one."""
     from seiche.lake.federated_release import released
 

@@ -109,7 +109,7 @@ def from_work(plan: Plan, lake: Lake) -> Intent:
             "serializable" if message.isolation else "snapshot", properties=dict(message.properties)
         )
         transaction.id = plan.id
-        transaction._state = state
+        transaction.state = state
         transaction.stream = saved.claim(message)
         saved.fill(transaction, message, state)
     except NotFound as error:

@@ -95,7 +95,7 @@ class Catalog:
 
 def require_namespace(transaction: "Transaction", name: Name) -> None:
     """`NotFound` if there is no such namespace."""
-    transaction._namespace(name)
+    transaction.namespace_named(name)
 
 
 def missing_table(name: Name) -> NotFound:

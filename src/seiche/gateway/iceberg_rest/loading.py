@@ -48,7 +48,7 @@ class Loading:
     def found(transaction: "Transaction", name: Name) -> "IcebergTable":
         """An Iceberg table as a transaction sees it; a table of another format is refused, saying where to go."""
         try:
-            row = transaction._edit(name).row
+            row = transaction.named(name).row
         except NotFound as error:
             # Also if its namespace is missing: Java's client takes `db.t.files` for a table first, and goes on to look
             # for what it knows of `db.t` only if it hears that there is no such *table*.

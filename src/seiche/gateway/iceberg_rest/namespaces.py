@@ -71,7 +71,7 @@ class _Namespaces:
     def load(self, call: Call) -> Answer:
         name = namespace_in(call.path["namespace"])
         with self._catalog.reading(call) as transaction:
-            found = transaction._namespace(name)
+            found = transaction.namespace_named(name)
         return Answer(body={"namespace": list(name), "properties": dict(found.properties)})
 
     def exists(self, call: Call) -> Answer:
@@ -102,7 +102,7 @@ class _Namespaces:
             raise Refusal(422, "UnprocessableEntityException", f"{both[0]} is to be set and to be removed")
 
         def change(transaction: "Transaction") -> dict[str, list[str]]:
-            found = transaction._namespace(name).properties
+            found = transaction.namespace_named(name).properties
             removed = [key for key in removals if key in found]
             if updates or removed:
                 transaction.alter_namespace(name, {**updates, **dict.fromkeys(removed)})

@@ -275,7 +275,7 @@ class _Tables:
 def _format(transaction: "Transaction", name: Name) -> str | None:
     """The format of a table; `None` for a view."""
     try:
-        return transaction._edit(name).row.format
+        return transaction.named(name).row.format
     except NotFound:
         return None
 
@@ -283,7 +283,7 @@ def _format(transaction: "Transaction", name: Name) -> str | None:
 def _require_table(transaction: "Transaction", name: Name) -> TableRow:
     """A table of any format."""
     try:
-        return transaction._edit(name).row
+        return transaction.named(name).row
     except NotFound as error:
         raise missing_table(name) from error
 

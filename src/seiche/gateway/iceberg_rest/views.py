@@ -143,15 +143,15 @@ class _Views:
         def rename(transaction: "Transaction") -> None:
             row = _require(transaction, source)
             _check_free(transaction, target)
-            transaction._write(table_key(source), None)
-            transaction._write(table_key(target), rows.encode(row))
+            transaction.write_row(table_key(source), None)
+            transaction.write_row(table_key(target), rows.encode(row))
 
         if self._catalog.done_before(call) is None:
             self._catalog.change(call, rename)
         return Answer(204)
 
     def _put(self, transaction: "Transaction", name: Name, row: ViewRow) -> Answer:
-        transaction._write(table_key(name), rows.encode(row))
+        transaction.write_row(table_key(name), rows.encode(row))
         return self._shown(row, transaction)
 
     @staticmethod
@@ -163,7 +163,7 @@ class _Views:
 
 
 def _row(transaction: "Transaction", name: Name) -> ViewRow | None:
-    value = transaction._row(table_key(name))
+    value = transaction.row_behind(table_key(name))
     if value is None or rows.kind_of(value) is not ViewRow:
         return None
     return rows.decode(value, ViewRow)

@@ -11,10 +11,8 @@ from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.lake.creating import location
 from seiche.lake.engines.answers import answering, asked
 from seiche.lake.engines.staged_table import StagedTable
-from seiche.lake.objects.keys import namespace_key
 from seiche.lake.objects.names import Name, parts, text
-from seiche.lake.objects.rows import NamespaceRow, TableRow
-from seiche.lake.objects.rows import decode as decode_row
+from seiche.lake.objects.rows import TableRow
 from seiche.lake.tree.root import millis
 from seiche.store.base import Store
 from seiche.store.prefix import below
@@ -203,10 +201,7 @@ def _namespace(transaction: "Transaction", name: Name) -> dict[str, str]:
     """The properties of a namespace; `NotFound` if it does not exist. The root always does."""
     if not name:
         return {}
-    value = transaction._row(namespace_key(parts(name, what="namespace")))
-    if value is None:
-        raise NotFound(f"there is no namespace {text(name)}", remedy="`create_namespace` makes one.", name=text(name))
-    return dict(decode_row(value, NamespaceRow).properties)
+    return dict(transaction.namespace_named(parts(name, what="namespace")).properties)
 
 
 def _empty(transaction: "Transaction", name: Name) -> None:

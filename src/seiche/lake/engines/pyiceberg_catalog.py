@@ -287,7 +287,7 @@ class SeicheCatalog(MetastoreCatalog):
 
 def _relation(transaction: "Transaction", name: Name) -> TableRow | ViewRow:
     try:
-        return transaction._edit(name).row
+        return transaction.named(name).row
     except NotFound:
         return ViewRow(id="")
 

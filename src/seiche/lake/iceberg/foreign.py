@@ -28,7 +28,7 @@ from seiche.lake.tree.root import millis
 from seiche.store.base import Store
 
 if TYPE_CHECKING:
-    from seiche.lake.transaction import Transaction
+    from seiche.lake.sight import Sight
 
 __all__ = ["ForeignIcebergTable", "at_place", "check_writable", "register", "seen", "was_made"]
 
@@ -36,7 +36,7 @@ _PINNED = "version"
 
 
 def register(
-    tx: "Transaction",
+    tx: "Sight",
     name: str | Sequence[str],
     location: str,
     type: str,  # noqa: A002 - the word for it
@@ -78,7 +78,7 @@ def register(
     return row
 
 
-def seen(tx: "Transaction", edit: TableEdit) -> ForeignEdit:
+def seen(tx: "Sight", edit: TableEdit) -> ForeignEdit:
     """The edit of a foreign table, with what the transaction sees of it: that which it found when it first looked."""
     if isinstance(edit, ForeignEdit):
         return edit
@@ -110,7 +110,7 @@ def check_writable(row: TableRow, name: str) -> None:
         refuse_writing(name)
 
 
-def was_made(tx: "Transaction", edit: ForeignEdit, step: Step) -> bool:
+def was_made(tx: "Sight", edit: ForeignEdit, step: Step) -> bool:
     """Whether an earlier run of this very transaction has made the step there, and it is only told again."""
     metadata = None if edit.seen is None else edit.seen.metadata
     snapshots = [one.snapshot_id for one in snapshots_in([step])]

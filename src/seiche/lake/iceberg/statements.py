@@ -28,7 +28,8 @@ from seiche.lake.tree.root import millis
 from seiche.lake.tree.swap import stage
 
 if TYPE_CHECKING:
-    from seiche.lake.transaction import Transaction
+    from seiche.lake.definitions import Definitions
+    from seiche.lake.sight import Sight
 
 __all__ = ["check_iceberg", "commit", "create", "look", "register", "repeat"]
 
@@ -47,7 +48,7 @@ def check_iceberg(row: TableRow, name: Name) -> TableRow:
 
 
 def create(
-    transaction: "Transaction",
+    transaction: "Sight",
     name: NameLike,
     schema: Any,
     *,
@@ -72,10 +73,10 @@ def create(
     return _begin(transaction, full, creation_step(metadata))
 
 
-def look(transaction: "Transaction", name: NameLike) -> IcebergTable:
+def look(transaction: "Sight", name: NameLike) -> IcebergTable:
     """The table as the transaction sees it."""
     full = parts(name, what="table")
-    edit = transaction._edit(full)
+    edit = transaction.named(full)
     check_iceberg(edit.row, full)
     row = edit.row
     if row.type != "managed":
@@ -88,7 +89,7 @@ def look(transaction: "Transaction", name: NameLike) -> IcebergTable:
 
 
 def commit(
-    transaction: "Transaction",
+    transaction: "Sight",
     name: NameLike,
     requirements: Sequence[Any],
     updates: Sequence[Any],
@@ -105,7 +106,7 @@ def commit(
         transaction.check_free(full)
         table_id = _begin(transaction, full, step)
     else:
-        before = edit = _looked(transaction, transaction._edit(full))
+        before = edit = _looked(transaction, transaction.named(full))
         check_iceberg(edit.row, full)
         table_id = edit.row.id
         _step(transaction, edit, step, follow=follow)
@@ -119,7 +120,7 @@ def commit(
     return look(transaction, full)
 
 
-def register(transaction: "Transaction", name: NameLike, metadata_location: str, *, overwrite: bool = False) -> str:
+def register(transaction: "Definitions", name: NameLike, metadata_location: str, *, overwrite: bool = False) -> str:
     """Make a table of metadata that exists; see `Transaction.register_iceberg`. Returns its id."""
     full = parts(name, what="table")
     if overwrite:
@@ -133,7 +134,7 @@ def register(transaction: "Transaction", name: NameLike, metadata_location: str,
     return row.id
 
 
-def set_properties(transaction: "Transaction", edit: TableEdit, properties: Mapping[str, str | None]) -> None:
+def set_properties(transaction: "Sight", edit: TableEdit, properties: Mapping[str, str | None]) -> None:
     """Those of an Iceberg table stand in its metadata, where every engine finds them."""
     updates: list[Any] = []
     given = {name: value for name, value in properties.items() if value is not None}
@@ -145,7 +146,7 @@ def set_properties(transaction: "Transaction", edit: TableEdit, properties: Mapp
     _step(transaction, edit, Step((), tuple(updates)), follow=False)
 
 
-def repeat(transaction: "Transaction", edit: TableEdit, steps: Sequence[Step]) -> None:
+def repeat(transaction: "Sight", edit: TableEdit, steps: Sequence[Step]) -> None:
     """Do again what a saved transaction did to a table."""
     transaction.edits[edit.row.id] = edit
     for number, step in enumerate(steps):
@@ -156,7 +157,7 @@ def repeat(transaction: "Transaction", edit: TableEdit, steps: Sequence[Step]) -
             _step(transaction, transaction.edit(edit.row.id), step, follow=True)
 
 
-def _begin(transaction: "Transaction", name: Name, step: Step) -> str:
+def _begin(transaction: "Sight", name: Name, step: Step) -> str:
     """A table that the transaction makes, by its first step."""
     why = unmet(step.requirements, None)
     if why:
@@ -171,7 +172,7 @@ def _begin(transaction: "Transaction", name: Name, step: Step) -> str:
     return row.id
 
 
-def _step(transaction: "Transaction", edit: TableEdit, step: Step, *, follow: bool) -> None:
+def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) -> None:
     edit = _looked(transaction, edit)
     foreign.check_writable(edit.row, edit.name)
     work = _work(transaction, edit)
@@ -193,20 +194,20 @@ def _step(transaction: "Transaction", edit: TableEdit, step: Step, *, follow: bo
         transaction.note_read(edit.row.id)
 
 
-def _looked(transaction: "Transaction", edit: TableEdit) -> TableEdit:
+def _looked(transaction: "Sight", edit: TableEdit) -> TableEdit:
     """The edit; if the table is not the lake's own, with what the transaction sees of it."""
     is_own = edit.row.type == "managed" or edit.row.format != "iceberg"
     return edit if is_own else foreign.seen(transaction, edit)
 
 
-def _appends_of(transaction: "Transaction", edit: TableEdit) -> Appends:
+def _appends_of(transaction: "Sight", edit: TableEdit) -> Appends:
     store, runtime = transaction.state.store, transaction.runtime
     if isinstance(edit, ForeignEdit) and edit.seen is not None:
         return ForeignAppends(store, runtime, io=edit.seen.io)
     return Appends(store, runtime)
 
 
-def _put_back(transaction: "Transaction", name: Name, table_id: str, before: TableEdit | None) -> None:
+def _put_back(transaction: "Sight", name: Name, table_id: str, before: TableEdit | None) -> None:
     """A statement that fails leaves the transaction as it was."""
     if before is not None:
         transaction.edits[table_id] = before
@@ -214,7 +215,7 @@ def _put_back(transaction: "Transaction", name: Name, table_id: str, before: Tab
     del transaction.edits[table_id], transaction.names[table_key(name)]
 
 
-def _take_files(transaction: "Transaction", step: Step, written: Mapping[str, int] | None) -> None:
+def _take_files(transaction: "Sight", step: Step, written: Mapping[str, int] | None) -> None:
     """See to it that what the step names is flushed before it is committed, and not after a clean-up took it.
 
     Files that were written through the transaction are known to it. Others are found in the manifests.
@@ -239,12 +240,12 @@ def _appends(update: AddSnapshotUpdate) -> bool:
     return summary is not None and summary.operation.value == "append"
 
 
-def _work(transaction: "Transaction", edit: TableEdit) -> IcebergWork:
+def _work(transaction: "Sight", edit: TableEdit) -> IcebergWork:
     if isinstance(edit, IcebergEdit) and edit.iceberg is not None:
         return edit.iceberg
     metadata = load(transaction.state, edit.row)
     return IcebergWork(metadata, metadata)
 
 
-def _now(transaction: "Transaction") -> int:
+def _now(transaction: "Sight") -> int:
     return millis(transaction.runtime.clock.now())

@@ -1,0 +1,233 @@
+"""What a transaction can define: namespaces, tables and views, of the lake's own and from elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.lake.objects import rows
+from seiche.lake.objects.keys import children_of, namespace_key, table_key, tables_of
+from seiche.lake.objects.names import parts, text
+from seiche.lake.objects.rows import NamespaceRow, ViewRow
+from seiche.lake.sight import Sight
+from seiche.lake.statements import Statements
+from seiche.lake.work import Work
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from seiche.lake.federated import ForeignType
+    from seiche.lake.handles import TransactionTable
+    from seiche.lake.iceberg.table import IcebergTable
+
+__all__ = ["Definitions"]
+
+
+class Definitions(Sight, Statements):
+    """The statements of a transaction that make, change and remove what has a name."""
+
+    def create_namespace(self, name: str | Sequence[str], properties: Mapping[str, str] | None = None) -> None:
+        """Make a namespace; the one around it must exist."""
+        self.check_running()
+        full = parts(name, what="namespace")
+        self.check_parent(full[:-1])
+        key = namespace_key(full)
+        if self.row_behind(key) is not None:
+            raise AlreadyExists(f"there is a namespace {text(full)} already", name=text(full))
+        row = NamespaceRow(
+            id=str(self.runtime.uuid()), properties=dict(properties or {}), created_at_millis=self.now_millis()
+        )
+        self.write_row(key, rows.encode(row))
+
+    def alter_namespace(self, name: str | Sequence[str], properties: Mapping[str, str | None]) -> None:
+        """Set properties of a namespace, or remove those given as `None`."""
+        self.check_running()
+        full = parts(name, what="namespace")
+        found = self.namespace_named(full)
+        merged = {**found.properties, **properties}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        changed = replace(found, properties=kept, pointer_version=found.pointer_version + 1)
+        self.write_row(namespace_key(full), rows.encode(changed))
+
+    def drop_namespace(self, name: str | Sequence[str]) -> None:
+        """Remove an empty namespace."""
+        self.check_running()
+        full = parts(name, what="namespace")
+        self.namespace_named(full)
+        inside = [*self.namespaces(full), *self.tables(full)]
+        if inside:
+            raise InvalidInput(
+                f"namespace {text(full)} is not empty: it has {text(inside[0])}"
+                + (f" and {len(inside) - 1} more" if len(inside) > 1 else ""),
+                remedy="Drop or move what is in it first.",
+                name=text(full),
+            )
+        self.reads.range(self.state, tables_of(full), structural=True)
+        self.reads.range(self.state, children_of(full), structural=True)
+        self.write_row(namespace_key(full), None)
+
+    def create_table(
+        self,
+        name: str | Sequence[str],
+        schema: "pa.Schema",
+        *,
+        format: str = "lance",
+        properties: Mapping[str, str] | None = None,
+        stable_row_ids: bool = False,
+        **options: Any,
+    ) -> "TransactionTable":
+        """Make an empty table.
+
+        An Iceberg table (`format="iceberg"`) takes an Arrow or an Iceberg schema, and as `options` PyIceberg's
+        `partition_spec` and `sort_order`; a `location` only if the lake has given it out.
+        """
+        from seiche.lake.creating import creation
+
+        self.check_running()
+        if format == "iceberg":
+            from seiche.lake.iceberg import statements
+
+            statements.create(self, name, schema, properties=properties, **options)
+            return self.table(name)
+        if format != "lance" or options:
+            raise InvalidInput(
+                f"a table of format {format!r} cannot be made with {sorted(options)}",
+                remedy='Use format="lance" or "iceberg"; partition_spec= and sort_order= are for Iceberg.',
+            )
+        full = parts(name, what="table")
+        self.check_free(full)
+        row, base, change = creation(
+            full, schema, self.runtime, properties=properties or {}, stable_row_ids=stable_row_ids
+        )
+        self.enter(full, row, Work.begin(base))
+        made = self.table(full)
+        made.apply(change)
+        return made
+
+    def register_table(
+        self,
+        name: str | Sequence[str],
+        location: str,
+        type: "ForeignType" = "external",  # noqa: A002 - the word for it
+        *,
+        format: str = "lance",
+        catalog: str | Mapping[str, str] | None = None,
+        version: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> "TransactionTable":
+        """Give a table that lies elsewhere a name in the lake.
+
+        An `external` one can be read, at its newest version or always at `version`; a `federated` one written too. The
+        lake promises less about these: a change of a federated table is committed to it just before the lake's root,
+        once for each transaction, and can be seen before the rest; if the root is refused then, an
+        `IncompatibleConflict` says so. What others commit there is no part of the lake's versions.
+
+        An Iceberg table (`format="iceberg"`) is named by its metadata file, by its folder if its metadata files are
+        numbered, or, with `catalog`, by its name in that catalog: one that PyIceberg's configuration knows by name, or
+        the properties of one. `version` is a snapshot of it.
+        """
+        from seiche.lake.federated import register
+
+        self.check_running()
+        register(self, name, location, type, format=format, catalog=catalog, version=version, properties=properties)
+        return self.table(name)
+
+    def drop_table(self, name: str | Sequence[str]) -> None:
+        """Remove a table. Its files stay until the lake's clean-up finds that no kept version needs them."""
+        self.check_running()
+        full = parts(name, what="table")
+        edit = self.named(full)
+        self.edits[edit.row.id] = replace(edit, key=None, work=None)
+        self.names[table_key(full)] = None
+
+    def rename_table(self, name: str | Sequence[str], to: str | Sequence[str]) -> None:
+        """Give a table another name, also in another namespace. It stays the same table."""
+        self.check_running()
+        full, target = parts(name, what="table"), parts(to, what="table")
+        edit = self.named(full)
+        self.check_free(target)
+        self.edits[edit.row.id] = replace(edit, key=table_key(target))
+        self.names[table_key(full)] = None
+        self.names[table_key(target)] = edit.row.id
+
+    def set_properties(self, name: str | Sequence[str], properties: Mapping[str, str | None]) -> None:
+        """Set properties of a table, or remove those given as `None`."""
+        self.check_running()
+        edit = self.named(parts(name, what="table"))
+        if edit.row.format == "iceberg":
+            from seiche.lake.iceberg import statements
+
+            statements.set_properties(self, edit, properties)
+            return
+        self.edits[edit.row.id] = replace(edit, properties={**edit.properties, **properties})
+
+    def create_view(
+        self,
+        name: str | Sequence[str],
+        sql: str,
+        *,
+        dialect: str = "spark",
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a view: a name for a query."""
+        self.check_running()
+        full = parts(name, what="view")
+        self.check_free(full)
+        row = ViewRow(
+            id=str(self.runtime.uuid()),
+            sql=sql,
+            dialect=dialect,
+            properties=dict(properties or {}),
+            created_at_millis=self.now_millis(),
+        )
+        self.write_row(table_key(full), rows.encode(row))
+
+    def drop_view(self, name: str | Sequence[str]) -> None:
+        """Remove a view."""
+        self.check_running()
+        full = parts(name, what="view")
+        value = self.row_behind(table_key(full))
+        if value is None or rows.kind_of(value) is not ViewRow:
+            raise NotFound(f"there is no view {text(full)}", name=text(full))
+        self.write_row(table_key(full), None)
+
+    def iceberg(self, name: str | Sequence[str]) -> "IcebergTable":
+        """An Iceberg table as this transaction sees it: its metadata, and where the file is that it began from."""
+        from seiche.lake.iceberg import statements
+
+        self.check_running()
+        return statements.look(self, name)
+
+    def commit_iceberg(
+        self,
+        name: str | Sequence[str],
+        requirements: Sequence[Any],
+        updates: Sequence[Any],
+        *,
+        follow: bool = False,
+        exclusive: bool = False,
+        written: Mapping[str, int] | None = None,
+    ) -> "IcebergTable":
+        """Make a commit of an Iceberg engine part of the transaction; returns the table after it.
+
+        `requirements` and `updates` are PyIceberg's models. Requirements are checked against what the transaction sees,
+        and a `RetryableConflict` says which one does not hold; when the transaction is committed they are checked again
+        if others have changed the table. With `assert-create` among them the table is made. With `follow`, an append
+        that was built on an earlier state of the table is put on top of what the transaction sees. An `exclusive` one
+        is never moved. `written` tells for files, by their path in the lake, which version the lake had when they were
+        written, if that was before the transaction began.
+        """
+        from seiche.lake.iceberg import statements
+
+        self.check_running()
+        return statements.commit(self, name, requirements, updates, follow=follow, exclusive=exclusive, written=written)
+
+    def register_iceberg(
+        self, name: str | Sequence[str], metadata_location: str, *, overwrite: bool = False
+    ) -> "IcebergTable":
+        """Make a table of Iceberg metadata that exists. Files that it has outside of the lake stay there."""
+        from seiche.lake.iceberg import statements
+
+        self.check_running()
+        statements.register(self, name, metadata_location, overwrite=overwrite)
+        return statements.look(self, name)

@@ -1,0 +1,155 @@
+"""The lake as one transaction sees it: the version where it began, under its own changes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+
+from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.lake.edits import TableEdit
+from seiche.lake.intent import RowEdit
+from seiche.lake.objects import rows
+from seiche.lake.objects.keys import KeyRange, children_of, name_of, namespace_key, table_key, tables_of
+from seiche.lake.objects.names import Name, parts, text
+from seiche.lake.objects.rows import NamespaceRow, TableRow
+from seiche.lake.reads import Aspect, ReadSet
+from seiche.lake.state import State
+from seiche.lake.tree.root import millis
+from seiche.lake.work import Work
+
+__all__ = ["Sight"]
+
+
+class Sight(ABC):
+    """What is there, as the transaction sees it, and what it has looked at and changed so far.
+
+    Looking something up here is what the transaction has read: a serializable one answers for it at its commit.
+    """
+
+    def __init__(self, transaction_id: str, state: State, runtime: Runtime) -> None:
+        self.id = transaction_id
+        # The version of the lake that the transaction sees, without its own changes.
+        self.state = state
+        self.runtime = runtime
+        self.reads = ReadSet()
+        self.edits: dict[str, TableEdit] = {}
+        self.rows: dict[bytes, RowEdit] = {}
+        # Names as this transaction sees them, where it changed them: a table's id, or None where it is gone.
+        self.names: dict[bytes, str | None] = {}
+        # Data files that the statements wrote and that are not safely on disk yet.
+        self.unflushed: list[str] = []
+        # The oldest version of the lake that anything in it was built on, if files were written before it began.
+        self.oldest = state.version
+
+    @abstractmethod
+    def check_running(self) -> None:
+        """`InvalidInput` if the transaction has ended."""
+
+    @property
+    def base(self) -> int:
+        """The version of the lake that this transaction sees."""
+        return self.state.version
+
+    def namespaces(self, inside: str | Sequence[str] = ()) -> list[Name]:
+        """The namespaces directly in another one, or the outermost ones."""
+        self.check_running()
+        outer = parts(inside, what="namespace") if inside else ()
+        return [name_of(key) for key in sorted(self._keys(children_of(outer)))]
+
+    def tables(self, namespace: str | Sequence[str]) -> list[Name]:
+        """The tables and views directly in a namespace."""
+        self.check_running()
+        span = tables_of(parts(namespace, what="namespace"))
+        found = self._keys(span)
+        for key, table_id in self.names.items():
+            if key in span:
+                (found.discard if table_id is None else found.add)(key)
+        return [name_of(key) for key in sorted(found)]
+
+    def _keys(self, span: KeyRange) -> set[bytes]:
+        """What has a row in a range of keys; that the range was looked at is noted."""
+        self.reads.range(self.state, span)
+        found = {key for key, _ in self.state.scan(span)}
+        for key, edit in self.rows.items():
+            if key in span:
+                (found.discard if edit.wanted is None else found.add)(key)
+        return found
+
+    def named(self, name: Name) -> TableEdit:
+        """The table of this name, as the transaction sees it."""
+        key = table_key(name)
+        if key in self.names:
+            table_id = self.names[key]
+            if table_id is not None:
+                return self.edits[table_id]
+            raise NotFound(f"{text(name)} was dropped or renamed by this transaction", table=text(name))
+        self.reads.key(self.state, key, Aspect.IDENTITY)
+        row = self.state.table(name)
+        if row.id not in self.edits:
+            self.edits[row.id] = TableEdit(row=row, key=key, found=row, found_key=key)
+        return self.edits[row.id]
+
+    def edit(self, table_id: str) -> TableEdit:
+        """What the transaction does to a table so far."""
+        return self.edits[table_id]
+
+    def put_edit(self, edit: TableEdit) -> None:
+        """One statement more on a table."""
+        self.edits[edit.row.id] = edit
+
+    def enter(self, name: Name, row: TableRow, work: Work | None = None) -> None:
+        """Give a name that is free to a table: one that is being made, or that stands elsewhere."""
+        self.put_edit(TableEdit(row=row, key=table_key(name), work=work))
+        self.names[table_key(name)] = row.id
+
+    def note_read(self, table_id: str) -> None:
+        """The content of a table was looked at."""
+        edit = self.edits[table_id]
+        if edit.found_key is not None:
+            self.reads.key(self.state, edit.found_key, Aspect.CONTENT)
+            self.edits[table_id] = replace(edit, read=True)
+
+    def namespace_named(self, name: Name) -> NamespaceRow:
+        """The namespace of this name, as the transaction sees it."""
+        value = self.row_behind(namespace_key(name))
+        if value is None:
+            raise NotFound(
+                f"there is no namespace {text(name)}",
+                remedy="`create_namespace` makes one.",
+                name=text(name),
+            )
+        return rows.decode(value, NamespaceRow)
+
+    def check_parent(self, name: Name) -> None:
+        """What is made inside a namespace needs it to be there still when the commit is decided."""
+        if name:
+            self.namespace_named(name)
+            if namespace_key(name) not in self.rows:
+                self.reads.key(self.state, namespace_key(name), Aspect.IDENTITY, structural=True)
+
+    def check_free(self, name: Name) -> None:
+        """`AlreadyExists` if the name is taken, as the transaction sees it."""
+        if len(name) < 2:
+            raise InvalidInput(
+                f"{text(name)} has no namespace", remedy="Name it `namespace.name`, after creating the namespace."
+            )
+        self.check_parent(name[:-1])
+        key = table_key(name)
+        taken = self.names[key] is not None if key in self.names else self.row_behind(key) is not None
+        if taken:
+            raise AlreadyExists(f"there is a table or view {text(name)} already", name=text(name))
+
+    def row_behind(self, key: bytes) -> bytes | None:
+        """What stands behind a key, as the transaction sees it."""
+        if key in self.rows:
+            return self.rows[key].wanted
+        return self.state.get(key)
+
+    def write_row(self, key: bytes, wanted: bytes | None) -> None:
+        """What shall stand behind a key; `None` for nothing."""
+        found = self.rows[key].found if key in self.rows else self.state.get(key)
+        self.rows[key] = RowEdit(found, wanted)
+
+    def now_millis(self) -> int:
+        """The time, as it is written into rows."""
+        return millis(self.runtime.clock.now())
