@@ -115,6 +115,7 @@ def main() -> int:
     parser.add_argument("--stamp", type=Path, required=True)
     wanted = parser.parse_args()
     os.environ.pop("PYTHONPATH", None)  # packages of another Python must not count as installed
+    os.environ.setdefault("UV_SYSTEM_CERTS", "true")  # like pip: behind a proxy only the machine knows its certificates
     try:
         set_up(wanted.venv, wanted.extras, wanted.stamp)
     except SetupError as failure:
