@@ -61,7 +61,8 @@ def describe_usage(mistake: typer.TyperException) -> str:
 
 
 def _line(kind: str, message: str, remedy: str) -> str:
-    sentences = [f"{text.strip().rstrip('.')}." for text in (message, remedy) if text.strip()]
+    told = [text.strip().rstrip(".") for text in (message, remedy) if text.strip()]
+    sentences = [text if text.endswith("?") else f"{text}." for text in told]
     # Names given by a user may hold line breaks and escape sequences: they must not reach the terminal as such.
     shown = (character if character.isprintable() else " " for character in " ".join(sentences))
     return f"seiche: {kind}: " + " ".join("".join(shown).split())

@@ -99,7 +99,9 @@ def _first(store: Store) -> int:
     versions = [version for version in found if version is not None]
     if not versions:
         raise NotFound(
-            f"{store.uri} holds no lake", remedy="Check the address, or create a lake there first.", uri=store.uri
+            f"{store.uri} holds no lake",
+            remedy="Check the address, or make one there: `seiche.create(...)`, or `seiche init`.",
+            uri=store.uri,
         )
     return max(versions)
 
