@@ -13,6 +13,7 @@ from seiche.errors import InvalidInput, Unavailable
 from seiche.store.base import Store
 from seiche.table.data.portion import Portion
 from seiche.table.data.scanning import native_message
+from seiche.table.data.shadow import shadow
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
 from seiche.table.format.manifest_pb2 import IndexMetadata
@@ -63,6 +64,8 @@ def build_segment(task: IndexTask, store: Store, runtime: Runtime) -> Segment:
 
     A column that does not exist, or has values that this kind of index is not for, is `InvalidInput`.
     """
+    if task.index_type == "BITMAP" and not task.portion.ids:
+        return _empty_bitmap(task, store, runtime)
     dataset: Any = task.portion.snapshot(store, runtime).dataset
     made = _asked(
         store,
@@ -99,6 +102,21 @@ def joined(segments: Sequence[Segment], dataset: "lance.LanceDataset", store: St
     made = _to_message(_asked(store, what, lambda: dataset.merge_existing_index_segments(native)))
     _flush(store, made)
     return [made]
+
+
+def _empty_bitmap(task: IndexTask, store: Store, runtime: Runtime) -> Segment:
+    """The index of a table without rows. Of all kinds this one cannot be built natively without being committed."""
+    with shadow(task.portion.snapshot(store, runtime)) as table:
+        dataset: Any = table.dataset
+        _asked(
+            store,
+            f"index {task.name!r} of type BITMAP on column {task.column!r}",
+            lambda: dataset.create_scalar_index(task.column, "BITMAP", name=task.name, replace=True, **task.options),
+        )
+        made = next(one for one in table.newest()[0].indices if one.name == task.name)
+        table.take_over([made])
+    made.ClearField("base_id")
+    return Segment(task.portion, task.index_type, made.SerializeToString())
 
 
 def _asked(store: Store, what: str, do: Callable[[], _Done]) -> _Done:
