@@ -12,7 +12,8 @@ from seiche.errors import InvalidInput
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.handles import IcebergTransactionTable, condition
 from seiche.spark.address import Address
-from seiche.spark.jobs import Batches, collected, executor
+from seiche.spark.jobs import Batches, executor
+from seiche.spark.narrow import collected_rows
 from seiche.spark.types import as_shown, conform_shown, settled, shown_schema, spark_schema
 from seiche.table.change import Result
 
@@ -119,7 +120,7 @@ def write_frame(
 
     target = IcebergTarget.of(handle, transaction)
     conform_shown(frame_schema(frame), target.schema)
-    parts = collected(frame, partial(_write_part, target))
+    parts = collected_rows(frame, partial(_write_part, target))
     done = add_files(handle, [part.files for part in parts], overwrite=overwrite)
     return Result(
         "overwrite" if overwrite else "append",

@@ -11,7 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
 from seiche.spark.address import Address
-from seiche.spark.jobs import Batches, collected, executor
+from seiche.spark.jobs import Batches, executor
+from seiche.spark.narrow import collected_rows
 from seiche.spark.types import conform_shown, settled, storable
 from seiche.table.change import Change
 from seiche.table.data.append import still_fits
@@ -89,7 +90,7 @@ class _PartWritten:
 def write_frame(frame: "DataFrame", target: Target) -> FrameWritten:
     """Write all rows of a frame. `InvalidInput` before anything runs if a column does not fit."""
     conform_shown(frame_schema(frame), target.schema)
-    parts = collected(frame, partial(_write_part, target))
+    parts = collected_rows(frame, partial(_write_part, target))
     return FrameWritten(
         written_fragments(one for part in parts for one in part.fragments).fragments,
         len({part.executor for part in parts}),
