@@ -82,7 +82,7 @@ class TableEdit:
         """
         if self.found is None:
             return self._created(state, uuid, runtime, freed)
-        now, standing = self._current(state, self.found)
+        now, standing = self.current(state, self.found)
         if self.key is None:
             return self._dropped(state, now, standing, runtime)
         target = self.key if self.renamed else standing
@@ -103,8 +103,8 @@ class TableEdit:
         written = {self.key: rows.encode(made.row), id_key(self.row.id): rows.encode(ObjectNameRow(key=self.key))}
         return Planned(written, made)
 
-    def _current(self, state: State, found: TableRow) -> tuple[TableRow, bytes]:
-        """The table as it is in `state`: the same one, whatever it is called there."""
+    def current(self, state: State, found: TableRow) -> tuple[TableRow, bytes]:
+        """The table as it is in `state`: the same one, whatever it is called there. A conflict if it is gone."""
         key = state.key_of(found.id)
         value = None if key is None else state.get(key)
         if key is None or value is None:

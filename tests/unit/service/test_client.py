@@ -91,6 +91,20 @@ def test_conflicts_are_what_they_are_without_a_server(client: RemoteLake, lake: 
     assert numbers_in(lake, "shop.stock") == []
 
 
+def test_a_table_that_was_dropped_meanwhile_is_a_conflict(client: RemoteLake, lake: Lake) -> None:
+    """The server only sees an id that means nothing to it; that it did mean something is known to the client."""
+    told = []
+    for here in (client, lake):
+        transaction = here.transaction()
+        transaction.append("shop.orders", data(1))
+        lake.drop_table("shop.orders")
+        with pytest.raises(RetryableConflict, match="it was dropped meanwhile") as caught:
+            transaction.commit()
+        told.append(caught.value.message.split(" (")[0])
+        lake.create_table("shop.orders", SCHEMA)
+    assert told[0] == told[1]
+
+
 def test_run_tries_again(client: RemoteLake, lake: Lake) -> None:
     client.table("shop.orders").append(data(1))
     calls = []

@@ -9,6 +9,7 @@ from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import (
     CommitUnknown,
+    ConflictError,
     IncompatibleConflict,
     InvalidInput,
     NotFound,
@@ -67,12 +68,23 @@ class RemoteCommitter(Committer):
             except CommitUnknown as error:
                 return self._looked_up(intent, error)
             except SeicheError as error:
-                return Answer(error=error)
+                return Answer(error=self._gone(intent) if error.details.get("reason") == "table.not-found" else error)
             if response.transaction.state != pb.TS_APPLY_FAILED_RETRYABLE:
                 return _answer(intent, response)
         return self._looked_up(
             intent, CommitUnknown("the server could not decide the transaction", transaction_id=intent.id)
         )
+
+    def _gone(self, intent: Intent) -> SeicheError:
+        """The conflict behind a table that the server does not find: when the transaction began it was there."""
+        state = self.states.latest()
+        for edit in intent.edits.values():
+            try:
+                if edit.found is not None:
+                    edit.current(state, edit.found)
+            except ConflictError as conflict:
+                return conflict
+        return RetryableConflict("a table was not there when the server looked for it", transaction_id=intent.id)
 
     def _looked_up(self, intent: Intent, unknown: CommitUnknown) -> Answer:
         """What became of it, as far as the tree tells. That it is not there says nothing."""
