@@ -23,7 +23,7 @@ from seiche.lake.tree.root import millis
 from seiche.lake.tree.swap import Lost, publish, stage
 from seiche.lake.tree.transactions import TransactionRecord
 from seiche.lake.tree.tree import Change
-from seiche.lake.turns import KeptTurns
+from seiche.store.kept_turns import KeptTurns
 
 __all__ = ["Answer", "Committer"]
 

@@ -118,21 +118,17 @@ class LocalStore(Store):
     def note(self, path: str, data: bytes) -> None:
         # In place: on ext4 every replaced file leaves a freed inode behind that creations have to step over for
         # seconds, and the rename waits for the disk. Measured: a commit took 390 microseconds instead of 56.
-        def write(target: str, _: bool) -> None:
-            fd = os.open(target, _NOTING, 0o666)
-            try:
-                os.pwrite(fd, data.ljust(_NOTE_SIZE), 0)
-            finally:
-                os.close(fd)
-
-        self._write(path, write, False)
+        try:
+            _note(self._base + check(path), data)
+        except OSError:  # most likely there is no directory yet
+            self._write(path, lambda target, _: _note(target, data), False)
 
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         sync = self._fsync and durable
         if is_large(data):
             self._create(path, lambda fd: self._large.fill(fd, data), sync)
             self._large.written(self._base + path)
-        else:
+        elif not self._create_quickly(path, data, sync):
             self._create(path, lambda fd: write_all(fd, data), sync)
 
     def copy(self, source: str, target: str) -> None:
@@ -274,6 +270,26 @@ class LocalStore(Store):
         # In the second attempt the file gets a temporary name, because a directory with a file in it is not removed.
         self._write(path, lambda target, again: self._staging.create(target, fill, sync=sync, named=again), sync)
 
+    def _create_quickly(self, path: str, data: Data, sync: bool) -> bool:
+        """`_create` for a small file in a directory that exists, in a third of the calls: every commit comes by here.
+
+        False, and nothing done, whenever something is not as usual.
+        """
+        target = self._base + check(path)
+        directory = target[: target.rindex("/")]
+        try:
+            if not self._staging.create_quickly(directory, target, data, sync=sync):
+                return False
+        except FileExistsError as error:
+            raise _taken(target, path) from error
+        except Undecided as error:
+            raise translate(error.cause, path, took_effect=True) from error
+        except OSError:
+            return False  # the long way meets it again, if it lasts
+        if sync:
+            self._settle_for(directory, path)
+        return True
+
     def _write(self, path: str, give: Callable[[str, bool], None], sync: bool) -> None:
         """Let `give` give the name `path` to a file, in a new directory if need be, and settle that name if `sync`.
 
@@ -300,10 +316,14 @@ class LocalStore(Store):
         except OSError as error:
             raise translate(error, path) from error
         if sync:
-            try:
-                self._settle(directory)
-            except OSError as error:
-                raise translate(error, path, took_effect=True) from error
+            self._settle_for(directory, path)
+
+    def _settle_for(self, directory: str, path: str) -> None:
+        """`_settle` after `path` has got its name."""
+        try:
+            self._settle(directory)
+        except OSError as error:
+            raise translate(error, path, took_effect=True) from error
 
     def _make_directory(self, directory: str) -> None:
         with suppress(FileExistsError):
@@ -368,6 +388,14 @@ class LocalStore(Store):
         except OSError as error:
             raise translate(error, path) from error
         return _info(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _note(target: str, data: bytes) -> None:
+    fd = os.open(target, _NOTING, 0o666)
+    try:
+        os.pwrite(fd, data.ljust(_NOTE_SIZE), 0)
+    finally:
+        os.close(fd)
 
 
 def _info(path: str, status: os.stat_result) -> ObjectInfo:

@@ -29,7 +29,7 @@ _CAN_ADVISE: Final = hasattr(os, "posix_fadvise")
 
 def is_large(data: Data) -> bool:
     """Whether it is worth while."""
-    return sum(map(len, buffers(data))) >= LARGE
+    return (len(data) if isinstance(data, bytes) else sum(map(len, buffers(data)))) >= LARGE
 
 
 class LargeFiles:

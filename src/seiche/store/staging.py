@@ -18,6 +18,8 @@ from typing import TypeAlias
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
+from seiche.store.base import Data
+from seiche.store.files import write_all
 from seiche.store.paths import TEMPORARY
 
 __all__ = ["Fill", "Staging", "Undecided"]
@@ -71,6 +73,22 @@ class Staging:
         """Give `target` to a new file, or raise `FileExistsError`. With `named` it has a temporary name until then."""
         if named or not (self._anonymous and self._create_anonymous(target, fill, sync)):
             self._create_named(target, fill, sync)
+
+    def create_quickly(self, directory: str, target: str, data: Data, *, sync: bool) -> bool:
+        """`create` in the first of the ways; False if that is not to be had. Errors are those of `create`."""
+        if not self._anonymous:
+            return False
+        fd = os.open(directory, _ANONYMOUS_FLAGS, 0o666)
+        try:
+            write_all(fd, data)
+            if sync:
+                os.fsync(fd)
+            return self._link_open_file(fd, target)
+        finally:
+            try:  # noqa: SIM105 - as in `_create_anonymous`
+                os.close(fd)
+            except OSError:
+                pass
 
     def replace(self, target: str, fill: Fill, *, sync: bool) -> None:
         """Give `target` to a new file, in place of what had the name before."""

@@ -67,7 +67,7 @@ class Committer:
         for attempt in self.patience.tries(self.runtime):
             # One by one, where writers can arrange that: in a crowd most attempts would be for nothing. There, to
             # check what the others did takes longer than the commit, so it is done while one waits.
-            with self.versions.store.turn(meanwhile=pending.catch_up):
+            with self.versions.turns.one(pending.catch_up):
                 newest = self.versions.presumed(max(pending.checked, base.version))
                 if earlier := pending.check_against(newest):
                     return Commit(earlier.load(), earlier.transaction, attempt)

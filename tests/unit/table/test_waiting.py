@@ -22,9 +22,11 @@ class Busy(LocalStore):
     def __init__(self, root: Path) -> None:
         super().__init__(root, durability="os")
         self.others: list[Callable[[], object]] = []
+        self.turns = 0
 
     @contextmanager
     def turn(self, meanwhile: Callable[[], object] | None = None) -> Iterator[bool]:
+        self.turns += 1
         while self.others:
             self.others.pop(0)()
             if meanwhile is not None:
@@ -117,3 +119,20 @@ def test_a_commit_that_another_process_finishes_while_one_waits_is_found(store: 
     table.commit(packed)
     assert [one.operation for one in other.versions()][-3:] == ["Append", "UpdateConfig", "Append"]
     assert other.version == 5
+
+
+def test_in_a_crowd_one_turn_is_kept_for_several_commits_and_nobody_elses_is_overlooked(
+    store: Busy, other: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_MOMENT", "_END", "_LONGEST"):
+        monkeypatch.setattr(f"seiche.store.kept_turns.{name}", 3600.0)
+    table = Table.open(store)
+    for number in (2, 3, 4):
+        table.append(rows(number))
+    assert store.turns == 2, "once to see that he comes back at once, and once to keep it"
+    other.append(rows(5))  # pylance does not know of turns, nor do those who wait too long
+    table.append(rows(6))
+    assert store.turns == 2
+    assert table.version == 7
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5, 6]
+    table._versions.turns.end()

@@ -1,9 +1,12 @@
 """The protocol that the commit loop claims versions with."""
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
+from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import Corrupt, NotFound
 from seiche.store.base import Data, Store
+from seiche.store.kept_turns import KeptTurns
 from seiche.table.format import file, transactions
 from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.file import ManifestFile
@@ -20,11 +23,17 @@ class Versions(ABC):
     oldest that is kept to the newest; a claimed manifest is whole.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, runtime: Runtime = SYSTEM) -> None:
         """`store` is rooted at the table."""
         self.store = store
+        self._runtime = runtime
         # What is known of the versions up to one that was made here.
         self.run: Run | None = None
+
+    @cached_property
+    def turns(self) -> KeptTurns:
+        """Writers on one machine go one by one, and in a crowd one that has more to do does several in a row."""
+        return KeptTurns(self.store, self._runtime)
 
     @abstractmethod
     def newest(self, known: int = 0) -> int:

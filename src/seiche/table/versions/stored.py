@@ -26,9 +26,8 @@ class StoredVersions(Versions):
 
     def __init__(self, store: Store, *, naming: Naming | None = None, runtime: Runtime = SYSTEM) -> None:
         """`naming` is the scheme of a table that is about to be made; for one that exists it is found out."""
-        super().__init__(store)
+        super().__init__(store, runtime)
         self._naming = naming
-        self._runtime = runtime
         self._fresh_until = 0.0
         # The version that was made here last, if nobody has taken the next one since, as far as we know.
         self._made = 0

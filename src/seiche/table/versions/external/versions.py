@@ -46,7 +46,7 @@ class ExternalVersions(Versions):
         patience: Patience = _PATIENCE,
     ) -> None:
         """`naming` is the scheme of a table that is about to be made; for one that exists it is found out."""
-        super().__init__(store)
+        super().__init__(store, runtime)
         self.manifest_store = manifest_store
         self.base_uri = manifest_store.base_uri(store)
         self._naming = naming or Naming.V2

@@ -30,7 +30,7 @@ _LONGEST: Final = 0.025
 
 
 class KeptTurns:
-    """The turns of one process at one lake. A courtesy like the store's own: nothing is safe because of it.
+    """The turns of one process at one directory. A courtesy like the store's own: nothing is safe because of it.
 
     A turn that is kept passes on when its owner does not come back in a moment, or dies. Safe to share between threads.
     """

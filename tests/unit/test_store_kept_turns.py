@@ -9,9 +9,9 @@ import pytest
 
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
-from seiche.lake import turns
-from seiche.lake.turns import KeptTurns
+from seiche.store import kept_turns as turns
 from seiche.store.base import Store
+from seiche.store.kept_turns import KeptTurns
 
 
 class Crowd:
@@ -50,7 +50,7 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("seiche.lake.turns._END", 3600.0)
+    monkeypatch.setattr("seiche.store.kept_turns._END", 3600.0)
     made = World()
     made.after(0.0)
     return made
@@ -80,8 +80,8 @@ def test_a_turn_is_not_kept_for_long(world: World) -> None:
 
 
 def test_a_turn_ends_when_its_owner_does_not_come_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seiche.lake.turns._END", 0.01)
-    monkeypatch.setattr("seiche.lake.turns._IDLE", 0.001)  # so that the thread that ends it has to begin again
+    monkeypatch.setattr("seiche.store.kept_turns._END", 0.01)
+    monkeypatch.setattr("seiche.store.kept_turns._IDLE", 0.001)  # so that the thread that ends it has to begin again
     for _ in range(3):
         world.after(0.001)
         assert world.crowd.free.wait(30)
@@ -106,7 +106,7 @@ def test_a_process_that_ends_lets_the_next_one_in(world: World, monkeypatch: pyt
     world.after(0.001)
     assert world.crowd.left == 1
     with monkeypatch.context() as forked:
-        forked.setattr("seiche.lake.turns.os.getpid", lambda: -1)
+        forked.setattr("seiche.store.kept_turns.os.getpid", lambda: -1)
         turns._end_all()
     assert world.crowd.left == 1, "what the parent of a forked process has is not the child's to give"
     turns._end_all()
