@@ -404,10 +404,40 @@ def test_the_difference_tells_snapshots_rows_files_and_columns(ice: Lake) -> Non
     assert [one.name for one in ice.log()[0].transactions[0].objects or ()] == ["shop.i"]
 
 
+def test_updates_by_expressions(ice: Lake) -> None:
+    table = ice.table("shop.i")
+    table.append(rows(1, 2, 3))
+    before = {row["id"]: row["n"] for row in table.to_arrow().to_pylist()}
+    done = table.update({"n": "n * 10 + id"}, where="id >= 2")
+    assert done.rows == 2
+    with ice.transaction() as tx:
+        tx.update("shop.i", {"n": "-1"}, where="id = 3")
+        tx.update("shop.a", {"n": "-1"})
+        assert {row["id"]: row["n"] for row in tx.table("shop.i").to_arrow().to_pylist()}[3] == -1
+    wanted = {1: before[1], 2: before[2] * 10 + 2, 3: -1}
+    assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == wanted
+    assert plain(ice, "shop.i") == [1, 2, 3]
+    version = ice.version
+    assert not table.update({"n": "0"}, where="id = 99").changed
+    for bad in ({"no": "1"}, {"n": "1 +"}, {"n": "nowhere + 1"}, {"n": "'text'"}, {}):
+        with pytest.raises(InvalidInput):
+            table.update(bad)
+    assert ice.version == version
+
+
+def test_an_update_of_what_others_changed_is_a_conflict(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    one, other = ice.transaction(), ice.transaction()
+    for tx in (one, other):
+        tx.update("shop.i", {"n": "n + 1"})
+    one.commit()
+    with pytest.raises(RetryableConflict):
+        other.commit()
+
+
 def test_what_cannot_be_done_to_an_iceberg_table_says_so(ice: Lake) -> None:
     table = ice.table("shop.i")
     for refused in (
-        lambda: table.update({"n": "n + 1"}),
         table.to_lance,
         lambda: table.create_index("id", "BTREE"),
         table.compact,

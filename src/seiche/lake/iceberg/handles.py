@@ -14,6 +14,7 @@ from seiche.lake.iceberg.table import IcebergTable, at_state
 from seiche.lake.objects.keys import name_of
 from seiche.lake.objects.names import Name
 from seiche.table.change import Prepare, Result
+from seiche.table.data.assigning import with_assigned
 
 if TYPE_CHECKING:
     import lance
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["IcebergLakeTable", "IcebergTransactionTable", "condition"]
 
 _EVERYTHING = "true"
+# What to do where there is no such verb.
+_INSTEAD = {
+    "compact": "To write it anew, `overwrite` it with its own rows.",
+    "reorder": "To write it anew, `overwrite` it with its own rows, sorted.",
+    "create_index": "Iceberg has no indices; a Lance table has.",
+    "optimize_indices": "Iceberg has no indices; a Lance table has.",
+    "add_columns": "Use `to_iceberg().update_schema()`.",
+    "alter_columns": "Use `to_iceberg().update_schema()`.",
+    "drop_columns": "Use `to_iceberg().update_schema()`.",
+}
 
 
 class IcebergTransactionTable(TransactionTable):
@@ -84,8 +95,16 @@ class IcebergTransactionTable(TransactionTable):
         return self._changed("delete", None, lambda table: table.delete(condition(predicate)))
 
     def update(self, set: Mapping[str, str], where: str | None = None, **options: Any) -> Result:  # noqa: A002
-        """Refused: PyIceberg has no update by expressions."""
-        _refuse(self.name, "update", "Read the rows, change them, and `merge` or `overwrite(..., where=)` them.")
+        """Give columns of the rows that match other values, by SQL expressions as on Lance tables; `where` is a
+        condition as PyIceberg understands it. The rows that match are held in memory.
+        """
+        _check_options(self.name, "update", options)
+        chosen = _EVERYTHING if where is None else where
+        rows = self.to_arrow(filter=chosen)
+        changed = with_assigned(rows, set)
+        if not rows.num_rows:
+            return Result("update", self._edit.row.table_version, changed=False)
+        return self._changed("update", rows.num_rows, lambda table: table.overwrite(changed, condition(chosen)))
 
     def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
@@ -99,7 +118,7 @@ class IcebergTransactionTable(TransactionTable):
         return IcebergMerge(self.name, upsert)
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
-        _refuse(self.name, verb, "Use `to_iceberg()`.")
+        _refuse(self.name, verb, _INSTEAD.get(verb, "Use `to_iceberg()`."))
 
     def _taken(self, verb: str, data: Any, options: Mapping[str, Any]) -> "pa.Table":
         _check_options(self.name, verb, options)
@@ -175,8 +194,8 @@ class IcebergLakeTable(LakeTable):
         return self._once(lambda table: table.delete(predicate, **options))
 
     def update(self, set: Mapping[str, str], where: str | None = None, **options: Any) -> Result:  # noqa: A002
-        """Refused: PyIceberg has no update by expressions."""
-        _refuse(self.name, "update", "Read the rows, change them, and `merge` or `overwrite(..., where=)` them.")
+        """Give columns of the rows that match other values, by SQL expressions."""
+        return self._once(lambda table: table.update(set, where, **options))
 
     def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
@@ -189,7 +208,7 @@ class IcebergLakeTable(LakeTable):
         return IcebergMerge(self.name, upsert)
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
-        _refuse(self.name, verb, "Use `to_iceberg()`.")
+        _refuse(self.name, verb, _INSTEAD.get(verb, "Use `to_iceberg()`."))
 
     def _once(self, do: Callable[[IcebergTransactionTable], Result]) -> Result:
         def once(transaction: "Transaction") -> Result:
