@@ -1,16 +1,18 @@
 """Commits of many requests at once: those that wait are decided together, by one root, each with its own answer."""
 
-from dataclasses import dataclass
-from threading import Lock
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Event, Lock
 from typing import TYPE_CHECKING
 
-from seiche.errors import Unavailable
+from seiche.errors import SeicheError, Unavailable
 from seiche.lake.commit import Answer
 
 if TYPE_CHECKING:
     from seiche.lake.commit import Committer
     from seiche.lake.intent import Intent
     from seiche.lake.lake import Lake
+    from seiche.lake.state import State
     from seiche.lake.transaction import Transaction
 
 __all__ = ["Grouping"]
@@ -19,50 +21,81 @@ _MOST = 256
 
 
 @dataclass(slots=True)
+class _Asked:
+    """One thread that waits: until all of its `left` transactions are decided, or it is told to decide (`leads`)."""
+
+    left: int
+    leads: bool = False
+    told: Event = field(default_factory=Event)
+
+
+@dataclass(slots=True)
 class _Waiting:
-    """One who waits to be decided; `failure` is what happened to the whole group."""
+    """One transaction that waits to be decided: `found` is the version that has it, or what stood in the way."""
 
     intent: "Intent"
-    answer: Answer | None = None
-    failure: Exception | None = None
-
-    @property
-    def decided(self) -> bool:
-        return self.answer is not None or self.failure is not None
-
-    def version(self) -> int:
-        """The version that decided it; raises what stood in the way."""
-        if self.failure is not None:
-            raise self.failure
-        if self.answer is None:
-            raise Unavailable(f"transaction {self.intent.id} was not decided")
-        if self.answer.error is not None:
-            raise self.answer.error
-        return self.answer.version or 0
+    asked: _Asked
+    found: "State | Exception | None" = None
 
 
 class Grouping:
-    """One at a time decides, and takes along all who came meanwhile. When nobody else is there, nobody waits."""
+    """One thread at a time decides, and takes along all that came meanwhile. When nobody else is there, nobody waits.
+
+    Who has what he wants hands over to the first that still waits. With a lock, each of those who were decided on along
+    with him would be woken in turn, only to find that out.
+    """
 
     def __init__(self, lake: "Lake") -> None:
         self._committer: Committer = lake._committer
-        self._turn = Lock()
         self._lock = Lock()
         self._queue: list[_Waiting] = []
+        self._deciding = False
 
-    def commit(self, transaction: "Transaction") -> int:
-        """As `transaction.commit()`; the transaction must not be used afterwards."""
-        transaction.check_running()
-        intent = transaction.intent()
-        if intent is None:
-            return transaction.base
-        mine = _Waiting(intent)
+    def commit(self, transactions: "Sequence[Transaction]") -> "list[State | Exception]":
+        """As `commit()` of each: the version of the lake that has it, or its error. Each is decided for itself.
+
+        The transactions must not be used afterwards.
+        """
+        found: list[State | Exception] = [one.state for one in transactions]
+        asked = _Asked(0)
+        mine: dict[int, _Waiting] = {}
+        for number, transaction in enumerate(transactions):
+            try:
+                transaction.check_running()
+                intent = transaction.intent()
+            except SeicheError as error:
+                found[number] = error
+                continue
+            if intent is not None:
+                mine[number] = _Waiting(intent, asked)
+        if mine:
+            self._wait(asked, list(mine.values()))
+        for number, one in mine.items():
+            found[number] = one.found or Unavailable(f"transaction {one.intent.id} was not decided")
+        return found
+
+    def _wait(self, asked: _Asked, mine: list[_Waiting]) -> None:
+        asked.left = len(mine)
         with self._lock:
-            self._queue.append(mine)
-        with self._turn:
-            while not mine.decided:
+            self._queue += mine
+            asked.leads, self._deciding = not self._deciding, True
+        if not asked.leads:
+            asked.told.wait()
+        if not asked.leads:
+            return
+        try:
+            while asked.left:
                 self._decide()
-        return mine.version()
+        finally:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            self._deciding = bool(self._queue)
+            following = self._queue[0].asked if self._queue else None
+        if following is not None:
+            following.leads = True
+            following.told.set()
 
     def _decide(self) -> None:
         with self._lock:
@@ -70,11 +103,26 @@ class Grouping:
         try:
             answers = self._committer.commit_group([one.intent for one in group])
         except Exception as error:  # noqa: BLE001 - storage may have decided: each has to find out for itself
-            for one in group:
-                one.failure = error
-            return
-        for one, answer in zip(group, answers, strict=True):
-            one.answer = answer
+            found: list[State | Exception] = [error] * len(group)
+        else:
+            found = [self._found(answer) for answer in answers]
+        for one, state in zip(group, found, strict=True):
+            one.found = state
+            one.asked.left -= 1
+            if not one.asked.left and not one.asked.leads:
+                one.asked.told.set()
+
+    def _found(self, answer: Answer) -> "State | Exception":
+        if answer.error is not None:
+            return answer.error
+        states = self._committer.states
+        known = states.known
+        if known.version == answer.version or answer.version is None or answer.replayed:
+            return known
+        try:
+            return states.at(answer.version)
+        except SeicheError:
+            return known  # it is committed: whatever cannot be read now must not make it look as if it were not
 
 
 def _apart(queue: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:

@@ -12,13 +12,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import SeicheError
 from seiche.gateway.http.auth import Auth, Caller, bearer
-from seiche.gateway.http.calls import Answer, Call, Route
+from seiche.gateway.http.calls import Answer, Call, Joint, Route
 from seiche.gateway.http.limits import Limits
+from seiche.gateway.http.together import Together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -114,6 +116,7 @@ class _Gate:
         self._server = server
         self._pool = pool
         self._inside = 0
+        self._together: dict[Joint, Together] = {}
 
     def endpoint(self, methods: dict[str, Route]) -> "Callable[[Request], Awaitable[Response]]":
         async def serve(request: "Request") -> "Response":
@@ -150,7 +153,10 @@ class _Gate:
 
     async def _work(self, route: Route, call: Call) -> Answer:
         self._inside += 1
-        work = asyncio.get_running_loop().run_in_executor(self._pool, self._run, route, call)
+        if route.together is not None and route.together.takes(call):
+            work = self._joint(route, route.together).ask(call)
+        else:
+            work = asyncio.get_running_loop().run_in_executor(self._pool, self._run, route, call)
         work.add_done_callback(self._left)
         done, _ = await asyncio.wait([work], timeout=self._server.limits.seconds)
         if not done:
@@ -161,14 +167,34 @@ class _Gate:
     def _left(self, _: object) -> None:
         self._inside -= 1
 
+    def _joint(self, route: Route, joint: Joint) -> Together:
+        found = self._together.get(joint)
+        if found is None:
+            work, alone = partial(self._run_all, route, joint), partial(self._run, route)
+            found = self._together[joint] = Together(self._pool, work, alone)
+        return found
+
     def _run(self, route: Route, call: Call) -> Answer:
         try:
             return route.handler(call)
-        except Exception as error:
-            answer = self._server.protocol.problem(error, route, call.request_id)
-            if answer.status >= 500:
-                log.exception("%s %s failed (%s)", route.method, route.path, call.request_id)
-            return answer
+        except Exception as error:  # noqa: BLE001 - whatever it is, it becomes an answer
+            return self._problem(route, call, error)
+
+    def _run_all(self, route: Route, joint: Joint, calls: Sequence[Call]) -> list[Answer | None]:
+        try:
+            found = joint.work(calls)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it becomes an answer
+            found = [error] * len(calls)
+        return [
+            self._problem(route, call, one) if isinstance(one, Exception) else one
+            for call, one in zip(calls, found, strict=True)
+        ]
+
+    def _problem(self, route: Route, call: Call, error: Exception) -> Answer:
+        answer = self._server.protocol.problem(error, route, call.request_id)
+        if answer.status >= 500:
+            log.error("%s %s failed (%s)", route.method, route.path, call.request_id, exc_info=error)
+        return answer
 
 
 async def _body(request: "Request", most: int) -> bytes:

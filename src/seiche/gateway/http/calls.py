@@ -1,14 +1,14 @@
 """A request and its answer as values, and what a route is: a method, a path and a plain function between the two."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from seiche.errors import InvalidInput
 from seiche.gateway.http.auth import Caller
 
-__all__ = ["Answer", "Call", "Handler", "Route", "flag", "integer"]
+__all__ = ["Answer", "Call", "Handler", "Joint", "Route", "flag", "integer"]
 
 _TRUE = {"true": True, "false": False}
 
@@ -60,11 +60,21 @@ Handler = Callable[[Call], Answer]
 
 
 @dataclass(frozen=True, slots=True)
+class Joint:
+    """How several calls of a route are worked on at once. `takes` says of one, at a glance, whether it is so small that
+    none has to wait for it; `work` gives the answer or error of each, or `None` for one to be worked on by itself.
+    """
+
+    takes: Callable[[Call], bool]
+    work: Callable[[Sequence[Call]], Sequence[Answer | Exception | None]]
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """One operation. `about` says what it does, in the words of an OpenAPI operation.
 
     `commits` marks those whose effect may be there although they failed: an unexpected end of one is "unknown", and it
-    is never turned away because the server is busy.
+    is never turned away because the server is busy. Those with `together` may be worked on several at a time.
     """
 
     method: str
@@ -73,6 +83,7 @@ class Route:
     about: Mapping[str, Any] = field(default_factory=dict)
     public: bool = False
     commits: bool = False
+    together: "Joint | None" = None
 
 
 def flag(text: str | None, default: bool = False) -> bool:

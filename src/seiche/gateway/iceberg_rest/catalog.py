@@ -77,8 +77,7 @@ class Catalog:
             transaction = self.lake.transaction(key=key)
             result = do(transaction)
             try:
-                version = commit_surely(self.lake, transaction, self.runtime, self.grouping)
-                return result, self.lake.states.at(version)
+                return result, commit_surely(self.lake, transaction, self.runtime, self.grouping)
             except RetryableConflict as error:
                 conflict = error
         raise conflict or RetryableConflict("other writers were faster each time")

@@ -6,8 +6,7 @@ A hash is a weaker sign: the same request can also be meant again, later. It cou
 wrote is still there.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
@@ -18,7 +17,7 @@ from seiche.errors import AlreadyExists, ConflictError, InvalidInput, NotFound, 
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.requests import TableChange, request_hash
-from seiche.gateway.settling import commit_surely
+from seiche.gateway.settling import commit_all_surely, commit_surely
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.updates import unmet
 from seiche.lake.objects.keys import table_key
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from seiche.lake.lake import Lake
     from seiche.lake.transaction import Transaction
 
-__all__ = ["HASH", "Commits", "Committed"]
+__all__ = ["HASH", "Commits", "Committed", "Request"]
 
 # The property of a transaction that says what was asked for.
 HASH: Final = "iceberg.commit.request-hash"
@@ -47,6 +46,13 @@ class Committed(NamedTuple):
 
     state: State
     transaction: str
+
+
+class Request(NamedTuple):
+    """What is asked for, and the client's own key, if it sent one."""
+
+    changes: Sequence[TableChange]
+    key: str | None
 
 
 class Commits:
@@ -64,23 +70,43 @@ class Commits:
         `key` is the client's own, if it sent one. Raises `RetryableConflict` if a requirement does not hold, `NotFound`
         for a table that does not exist, `CommitUnknown` if it cannot be found out whether it was applied.
         """
-        wanted = request_hash(list(changes))
-        base = key or f"req:{self._catalog}:{wanted}"
-        for attempt in range(_MOST_ATTEMPTS):
-            name = base if attempt == 0 else f"{base}:tx-attempt-{attempt}"
-            transaction = self._begin(name, wanted)
-            decided = transaction.state.outcome(transaction.id)
-            if decided is None:
-                state = self._apply(changes, transaction, partial(self._begin, name, wanted))
-                return Committed(state, transaction.id)
-            if decided.outcome == "aborted":
-                continue
-            if key is not None:
-                self._check_same_request(transaction.id, decided.version, wanted)
-                return Committed(transaction.state, transaction.id)
-            if self._still_there(changes, decided.version, transaction.state):
-                return Committed(transaction.state, transaction.id)
-        raise RetryableConflict(f"the same request came {_MOST_ATTEMPTS} times", remedy="Send an Idempotency-Key.")
+        conflict: ConflictError | None = None
+        # Again if others were faster with something else: a requirement that fails ends it.
+        for _ in _PLANNING.tries(self._runtime):
+            begun = self._begun(Request(changes, key))
+            if isinstance(begun, Committed):
+                return begun
+            try:
+                state = commit_surely(self._lake, begun, self._runtime, self._grouping)
+            except RetryableConflict as error:
+                conflict = error
+            else:
+                return Committed(state, begun.id)
+        raise conflict or RetryableConflict("other writers were faster each time")
+
+    def commit_each(self, requests: Sequence[Request]) -> list[Committed | Exception | None]:
+        """The same once for each of several requests that have nothing to do with each other: what can be decided
+        together is. `None` for one that others were in the way of: it has to be tried again.
+        """
+        found: list[Committed | Exception | None] = [None] * len(requests)
+        planned: dict[int, Transaction] = {}
+        for number, request in enumerate(requests):
+            try:
+                begun = self._begun(request)
+            except Exception as error:  # noqa: BLE001 - the answer to this one, and no concern of the others
+                found[number] = error
+            else:
+                if isinstance(begun, Committed):
+                    found[number] = begun
+                else:
+                    planned[number] = begun
+        ended = commit_all_surely(self._lake, list(planned.values()), self._runtime, self._grouping)
+        for (number, transaction), state in zip(planned.items(), ended, strict=True):
+            if not isinstance(state, Exception):
+                found[number] = Committed(state, transaction.id)
+            elif not isinstance(state, RetryableConflict):
+                found[number] = state
+        return found
 
     def plan(self, transaction: "Transaction", changes: Sequence[TableChange]) -> None:
         """Make the changes part of a transaction; requirements are checked against what it sees."""
@@ -91,25 +117,25 @@ class Commits:
             else:
                 self._only_require(transaction, change)
 
-    def _begin(self, key: str, wanted: str) -> "Transaction":
-        return self._lake.transaction(key=key, properties={HASH: wanted})
-
-    def _apply(
-        self, changes: Sequence[TableChange], transaction: "Transaction", again: "Callable[[], Transaction]"
-    ) -> State:
-        """Plan and commit, again if others were faster with something else: a requirement that fails ends it."""
-        conflict: ConflictError | None = None
-        for attempt in _PLANNING.tries(self._runtime):
-            if attempt > 1:
-                transaction = again()
-            self.plan(transaction, changes)
-            try:
-                version = commit_surely(self._lake, transaction, self._runtime, self._grouping)
-            except RetryableConflict as error:
-                conflict = error
+    def _begun(self, request: Request) -> "Transaction | Committed":
+        """The transaction that is to apply the request, planned; or the answer, if it has been applied before."""
+        wanted = request_hash(list(request.changes))
+        base = request.key or f"req:{self._catalog}:{wanted}"
+        for attempt in range(_MOST_ATTEMPTS):
+            name = base if attempt == 0 else f"{base}:tx-attempt-{attempt}"
+            transaction = self._lake.transaction(key=name, properties={HASH: wanted})
+            decided = transaction.state.outcome(transaction.id)
+            if decided is None:
+                self.plan(transaction, request.changes)
+                return transaction
+            if decided.outcome == "aborted":
                 continue
-            return self._lake.states.at(version)
-        raise conflict or RetryableConflict("other writers were faster each time")
+            if request.key is not None:
+                self._check_same_request(transaction.id, decided.version, wanted)
+                return Committed(transaction.state, transaction.id)
+            if self._still_there(request.changes, decided.version, transaction.state):
+                return Committed(transaction.state, transaction.id)
+        raise RetryableConflict(f"the same request came {_MOST_ATTEMPTS} times", remedy="Send an Idempotency-Key.")
 
     @staticmethod
     def _plan_one(transaction: "Transaction", change: TableChange) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seiche.gateway.http.calls import Handler, Route
+from seiche.gateway.http.calls import Handler, Joint, Route
 from seiche.gateway.http.openapi import operation
 from seiche.gateway.iceberg_rest.schemas import ref
 
@@ -21,6 +21,7 @@ def route(
     parameters: Sequence[Mapping[str, Any]] = (),
     commits: bool | None = None,
     unchanged: bool = False,
+    together: Joint | None = None,
 ) -> Route:
     """A route by its line, such as `GET /v1/config`.
 
@@ -34,4 +35,4 @@ def route(
     body = None if takes is None else ref(takes)
     about = operation(name, summary, body=body, parameters=parameters, answers=answers)
     deciding = method not in ("GET", "HEAD") if commits is None else commits
-    return Route(method, path, handler, about, commits=deciding)
+    return Route(method, path, handler, about, commits=deciding, together=together)

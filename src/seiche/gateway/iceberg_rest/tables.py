@@ -1,16 +1,17 @@
 """Routes about tables, and the commit to several of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.catalog.rest import CreateTableRequest
 
-from seiche.errors import AlreadyExists, InvalidInput, NotFound
-from seiche.gateway.http.calls import Answer, Call, Route, flag
+from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, SeicheError
+from seiche.gateway.http.calls import Answer, Call, Joint, Route, flag
 from seiche.gateway.http.openapi import query
 from seiche.gateway.iceberg_rest.catalog import Catalog, missing_table, page, require_namespace
+from seiche.gateway.iceberg_rest.commits import Committed, Request
 from seiche.gateway.iceberg_rest.loading import Loading, Snapshots
 from seiche.gateway.iceberg_rest.names import identifier, namespace_in, table_in
 from seiche.gateway.iceberg_rest.problems import Refusal
@@ -32,6 +33,7 @@ __all__ = ["table_routes"]
 # In the answer to a commit: the id by which the lake and the transaction service tell what became of it.
 DECIDED_BY = "X-Seiche-Transaction-Id"
 
+_SMALL: Final = 16 * 1024
 _ALL = "/v1/{prefix}/namespaces/{namespace}/tables"
 _ONE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
 
@@ -52,7 +54,15 @@ def table_routes(catalog: Catalog) -> list[Route]:
             unchanged=True,
         ),
         route(f"HEAD {_ONE}", do.exists, "tableExists", "Whether it is there."),
-        route(f"POST {_ONE}", do.commit, "updateTable", "Commit to it.", takes="Commit", gives="Committed"),
+        route(
+            f"POST {_ONE}",
+            do.commit,
+            "updateTable",
+            "Commit to it.",
+            takes="Commit",
+            gives="Committed",
+            together=Joint(_is_small, do.commit_each),
+        ),
         route(
             f"DELETE {_ONE}",
             do.drop,
@@ -133,10 +143,35 @@ class _Tables:
             with self._catalog.sessions.using(call.headers[HEADER], changes=True) as session:
                 self._catalog.commits.plan(session.transaction, [change])
                 return self._loading.kept(session.transaction.iceberg(name))
-        state, transaction = self._catalog.commits.commit([change], self._key(call))
-        answer = self._loading.committed(state, name)
-        self._catalog.aftercare.note(state, [name])
-        return replace(answer, headers={DECIDED_BY: transaction})
+        return self._committed(name, self._catalog.commits.commit([change], self._key(call)))
+
+    def commit_each(self, calls: Sequence[Call]) -> list[Answer | Exception | None]:
+        """Calls of `commit` that came at the same time: as many as can are decided by one root."""
+        found: list[Answer | Exception | None] = [None] * len(calls)
+        asked: dict[int, Request] = {}
+        for number, call in enumerate(calls):
+            try:
+                self._catalog.check_prefix(call)
+                asked[number] = Request([one_change(call.document(), table_in(call.path))], self._key(call))
+            except Exception as error:  # noqa: BLE001 - the answer to this one, and no concern of the others
+                found[number] = error
+        committed = self._catalog.commits.commit_each(list(asked.values()))
+        for (number, request), one in zip(asked.items(), committed, strict=True):
+            try:
+                found[number] = self._committed(request.changes[0].name, one) if isinstance(one, Committed) else one
+            except Exception as error:  # noqa: BLE001 - likewise
+                found[number] = error
+        return found
+
+    def _committed(self, name: Name, committed: Committed) -> Answer:
+        try:
+            answer = self._loading.committed(committed.state, name)
+        except SeicheError as error:  # nothing else may be said of what is committed: the client would delete its files
+            raise CommitUnknown(
+                f"{text(name)} was changed, and cannot be shown: {error.message}", transaction_id=committed.transaction
+            ) from error
+        self._catalog.aftercare.note(committed.state, [name])
+        return replace(answer, headers={DECIDED_BY: committed.transaction})
 
     def commit_all(self, call: Call) -> Answer:
         """Inside a transaction that the call names, this commits it, with these changes and all before."""
@@ -270,6 +305,11 @@ class _Tables:
         if given is not None and not (0 < len(given) <= 255 and given.isprintable()):
             raise InvalidInput("the Idempotency-Key is not a short text", remedy="Send a uuid.")
         return None if given is None else f"key:{call.caller.account}:{given}"
+
+
+def _is_small(call: Call) -> bool:
+    """Whether a commit is quickly planned: files that come with a snapshot are looked at one by one."""
+    return len(call.body) < _SMALL and b"add-snapshot" not in call.body and HEADER not in call.headers
 
 
 def _format(transaction: "Transaction", name: Name) -> str | None:

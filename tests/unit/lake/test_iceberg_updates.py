@@ -1,0 +1,112 @@
+"""Updates of Iceberg metadata: what is made of them without a look back is what a look back would have found."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import TableUpdate
+from pyiceberg.types import LongType, NestedField
+
+from seiche import InvalidInput
+from seiche.lake.iceberg.metadata import Metadata, decode, json_of
+from seiche.lake.iceberg.updates import apply
+
+SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
+NAMES = st.sampled_from(["main", "dev", "v1"])
+KEYS = st.sampled_from(["a", "b", "owner"])
+NUMBERS = st.integers(0, 5)
+UPDATES: TypeAdapter[Any] = TypeAdapter(TableUpdate)
+
+
+def begun(version: int) -> Metadata:
+    """A table without snapshots."""
+    made = new_table_metadata(
+        SCHEMA,
+        UNPARTITIONED_PARTITION_SPEC,
+        UNSORTED_SORT_ORDER,
+        "file:///t",
+        {"format-version": str(min(version, 2))},
+    )
+    if version == 3:
+        return apply(
+            made, [UPDATES.validate_python({"action": "upgrade-format-version", "format-version": 3})], now_millis=1
+        )
+    return made
+
+
+def snapshot(version: int, number: int, sequence: int, parent: int | None, rows: int) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "snapshot-id": number,
+        "sequence-number": sequence,
+        "timestamp-ms": 1_000 + sequence,
+        "manifest-list": f"file:///t/metadata/snap-{number}.avro",
+        "summary": {"operation": "append", "added-records": str(rows), "engine-name": "x"},
+        "schema-id": 0,
+    }
+    if parent is not None:
+        made["parent-snapshot-id"] = parent
+    if version == 3:
+        made |= {"first-row-id": 10 * sequence, "added-rows": rows}
+    return {"action": "add-snapshot", "snapshot": made}
+
+
+def simple(version: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Any of the updates that are not read back, also such as cannot be applied."""
+    return st.one_of(
+        st.builds(lambda key, value: {"action": "set-properties", "updates": {key: value}}, KEYS, st.text(max_size=5)),
+        st.builds(lambda key: {"action": "remove-properties", "removals": [key]}, KEYS),
+        st.builds(snapshot, st.just(version), NUMBERS, st.integers(1, 9), st.none() | NUMBERS, st.integers(0, 9)),
+        st.builds(
+            lambda name, number, kind: {
+                "action": "set-snapshot-ref",
+                "ref-name": name,
+                "type": kind,
+                "snapshot-id": number,
+            },
+            NAMES,
+            NUMBERS,
+            st.sampled_from(["branch", "tag"]),
+        ),
+        st.builds(lambda name: {"action": "remove-snapshot-ref", "ref-name": name}, NAMES),
+        st.builds(lambda number: {"action": "remove-snapshots", "snapshot-ids": [number]}, NUMBERS),
+    )
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_what_is_not_read_back_is_what_reading_it_would_give(version: int) -> None:
+    applied = [0]
+
+    @settings(max_examples=150, deadline=None)
+    @given(st.lists(st.lists(simple(version), min_size=1, max_size=3), min_size=1, max_size=8))
+    def check(commits: list[list[dict[str, Any]]]) -> None:
+        metadata = begun(version)
+        for commit in commits:
+            updates = [UPDATES.validate_python(one) for one in commit]
+            try:
+                metadata = apply(metadata, updates, now_millis=5_000)
+            except InvalidInput:
+                continue
+            applied[0] += 1
+            text = json_of(metadata)
+            read = decode(text, "metadata")
+            assert read == metadata
+            assert json_of(read) == text
+
+    check()
+    assert applied[0] > 100
+
+
+def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:
+    """Without their number the next row's id would begin at 0 again, and two rows would have one id."""
+    metadata = apply(begun(3), [UPDATES.validate_python(snapshot(3, 1, 1, None, 7))], now_millis=5_000)
+    assert metadata.next_row_id == 7  # type: ignore[union-attr]
+    uncounted = snapshot(3, 2, 2, 1, 0)
+    del uncounted["snapshot"]["added-rows"]
+    with pytest.raises(InvalidInput, match="added-rows"):
+        apply(metadata, [UPDATES.validate_python(uncounted)], now_millis=5_000)
