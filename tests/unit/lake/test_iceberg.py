@@ -446,6 +446,7 @@ def test_what_cannot_be_done_to_an_iceberg_table_says_so(ice: Lake) -> None:
         lambda: table.delete("this is no condition"),
         lambda: table.append([{"unknown": 1}]),
         lambda: ice.run(lambda tx: tx.commit_iceberg("shop.a", [], [])),
+        lambda: ice.create_table("shop.k", pa.schema([("for", pa.duration("us"))]), format="iceberg"),
     ):
         with pytest.raises(InvalidInput):
             refused()

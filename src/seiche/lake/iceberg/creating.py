@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
@@ -69,9 +70,10 @@ def new_metadata(
             properties=dict(given),
             table_uuid=UUID(table_id),
         )
-    except (TypeError, ValueError, NotImplementedError) as error:
+    except (TypeError, ValueError, NotImplementedError, UnsupportedPyArrowTypeException) as error:
         raise InvalidInput(
-            f"no Iceberg table can be made so: {error}", remedy="Give an Arrow or an Iceberg schema."
+            f"no Iceberg table can be made so: {error}",
+            remedy="Give an Arrow or an Iceberg schema, of types that Iceberg has.",
         ) from error
     return made
 
