@@ -266,6 +266,40 @@ def test_types_that_would_lose_something_do_not_fit(one: pa.DataType, other: pa.
     assert not fits(one, other)
 
 
+EXACT: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
+    "a fraction": (pa.int64(), [1, 1.5], [2.0, None, decimal.Decimal(3)]),
+    "a fraction in decimals": (pa.int8(), [decimal.Decimal("0.5")], [decimal.Decimal(5)]),
+    "a fraction in a list": (pa.list_(pa.int64()), [[1], [2, 2.5]], [[1, 2.0], [], None]),
+    "a fraction in a struct": (pa.struct([("n", pa.int32())]), [{"n": 0.25}], [{"n": 4.0}, None]),
+    "a part of a second": (
+        pa.timestamp("s", "UTC"),
+        [datetime.datetime(2026, 1, 1, 0, 0, 0, 7, datetime.UTC)],
+        [datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)],
+    ),
+    "a part of a millisecond": (pa.time32("ms"), [datetime.time(1, 0, 0, 7)], [datetime.time(1, 0, 0, 7000)]),
+    "a short while": (pa.duration("s"), [datetime.timedelta(microseconds=1)], [datetime.timedelta(days=1)]),
+}
+
+
+@pytest.mark.parametrize("form", ["dictionaries", "pandas objects"])
+@pytest.mark.parametrize("case", EXACT)
+def test_a_value_is_refused_rather_than_cut_off(tmp_path: Path, case: str, form: str) -> None:
+    """Arrow makes 1 of 1.5 without a word if it is told that the column has whole numbers."""
+    kind, losing, fitting = EXACT[case]
+    table = Table.create(str(tmp_path / "t"), pa.schema([("v", kind)]))
+
+    def rows(values: list[Any]) -> Any:
+        if form == "dictionaries":
+            return [{"v": value} for value in values]
+        return pd.DataFrame({"v": pd.Series(values, dtype=object)})
+
+    with pytest.raises(InvalidInput, match="'v'"):
+        table.append(rows(losing))
+    assert table.version == 1
+    table.append(rows(fitting))
+    assert table.to_arrow()["v"].to_pylist() == fitting
+
+
 def test_a_field_inside_a_column_must_not_be_null_either(tmp_path: Path) -> None:
     inside = pa.struct([pa.field("x", pa.int64(), nullable=False)])
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("s", inside), pa.field("l", pa.list_(inside))])

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from seiche.errors import InvalidInput
+from seiche.table.data.values import typed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,8 +67,8 @@ def _table(data: Any, schema: "pa.Schema") -> "pa.Table":
         return pa.Table.from_batches(rows)
     try:
         _check_names({str(name) for row in rows for name in row}, schema)
-        return pa.Table.from_pylist(rows, schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError) as error:
+        return pa.table({field.name: typed([row.get(field.name) for row in rows], field.type) for field in schema})
+    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError, OverflowError) as error:
         raise InvalidInput(
             f"rows cannot be taken from {type(data).__name__}: {error}",
             remedy="Give an Arrow table, batches, a data frame, or a list of dictionaries.",

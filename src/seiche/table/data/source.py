@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from seiche.errors import InvalidInput, RetryableConflict
+from seiche.table.data.values import typed
 
 __all__ = ["Opened", "Rows", "Source"]
 
@@ -141,7 +142,7 @@ def _from_columns(columns: Mapping[str, Any], wanted: pa.Schema | None) -> pa.Ta
         kind = _type_of(wanted, name)
         try:
             # The array may be longer than its offsets can count, or come as several pieces: a table takes both.
-            made[name] = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, kind)
+            made[name] = values if isinstance(values, pa.Array | pa.ChunkedArray) else typed(values, kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise _misfit(name, kind, error) from error
     try:
@@ -155,7 +156,12 @@ def _from_pandas(frame: Any, wanted: pa.Schema | None) -> pa.Table:
     for name in frame.columns:
         kind = _type_of(wanted, name)
         try:
-            made[str(name)] = pa.Array.from_pandas(frame[name], type=kind)
+            column = frame[name]
+            if column.dtype == object:
+                given = [None if gone else value for value, gone in zip(column, column.isna(), strict=True)]
+                made[str(name)] = typed(given, kind)
+            else:
+                made[str(name)] = pa.Array.from_pandas(column, type=kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise _misfit(str(name), kind, error) from error
     return pa.table(made)

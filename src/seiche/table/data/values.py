@@ -1,0 +1,53 @@
+"""Python values as Arrow arrays, without losing any of them on the way."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+__all__ = ["typed"]
+
+
+def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    """The values as an array of a type, or of the one that Arrow finds; `pa.ArrowInvalid` if they do not fit.
+
+    Asked for whole numbers or seconds, Arrow cuts off in silence what comes behind them. Here that is an error.
+    """
+    made = pa.array(values, kind)
+    if kind is None or not _can_cut_off(kind):
+        return made
+    if kinds.is_integer(kind) and all(type(value) is int or value is None for value in values):
+        return made
+    try:
+        given = pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return made  # of several types, which only the wanted one brings together
+    _check(given, kind)
+    return made
+
+
+def _can_cut_off(kind: pa.DataType) -> bool:
+    """Whether values of this type, or something inside of them, have a last digit."""
+    if kinds.is_nested(kind):
+        return any(_can_cut_off(kind.field(index).type) for index in range(kind.num_fields))
+    return any(check(kind) for check in (kinds.is_integer, kinds.is_timestamp, kinds.is_time, kinds.is_duration))
+
+
+def _check(given: pa.Array, wanted: pa.DataType) -> None:
+    """`pa.ArrowInvalid` if a value has more to it than the wanted type can say."""
+    kind = given.type
+    if kinds.is_struct(kind) and kinds.is_struct(wanted):
+        for field in wanted:
+            if kind.get_field_index(field.name) >= 0:
+                _check(given.field(field.name), field.type)
+    elif kinds.is_list(kind) and (
+        kinds.is_list(wanted) or kinds.is_large_list(wanted) or kinds.is_fixed_size_list(wanted)
+    ):
+        _check(given.flatten(), wanted.value_type)
+    elif kinds.is_integer(wanted) and (kinds.is_floating(kind) or kinds.is_decimal(kind)):
+        given.cast(wanted)
+    elif kinds.is_timestamp(wanted) and kinds.is_timestamp(kind):
+        given.cast(pa.timestamp(wanted.unit, kind.tz))
+    elif (kinds.is_time(wanted) and kinds.is_time(kind)) or (kinds.is_duration(wanted) and kinds.is_duration(kind)):
+        given.cast(wanted)
