@@ -18,7 +18,7 @@ from seiche.table.transaction import Transaction
 
 __all__ = ["build", "empty", "settled"]
 
-_WRITER = "seiche"
+_WRITER = pb.Manifest.WriterVersion(library="seiche", version=__version__)
 
 
 def empty(
@@ -88,9 +88,8 @@ def _sign(made: Manifest, transaction: Transaction, version: int, now: datetime)
     header.transaction_file = transaction.file_name
     header.timestamp.seconds = int(now.timestamp())
     header.timestamp.nanos = now.microsecond * 1000
-    header.writer_version.Clear()
-    header.writer_version.library = _WRITER
-    header.writer_version.version = __version__
+    if header.writer_version != _WRITER:
+        header.writer_version.CopyFrom(_WRITER)
     flags.recompute(header, has_deletions=made.fragments.has_deletions)
 
 

@@ -114,13 +114,20 @@ class Pending:
         `latest` is what it is built on, if that is not the last version checked but one that is not committed yet: a
         step of the same work, which may have made the very columns that this one is about.
         """
-        read_schema = self._read_schema if latest is None else None
+        # On the version that was read, its schema is that of the version itself.
+        moved = latest is None and self.checked != self.transaction.read_version
+        read_schema = self._read_schema if moved else None
         if latest is None:
             latest = self._load(self.checked)
-        deletions = deletion_files(self._base, self._versions.store, self._runtime)
-        ready = settled(latest, self._rebase.finish(latest, deletions))
+        ready = self._ready(latest)
         made = build(latest, ready, runtime=self._runtime, load=self._load, read_schema=read_schema, managed=managed)
         return ready, made
+
+    def _ready(self, latest: Manifest) -> Transaction:
+        if type(self.transaction.operation) is Append:  # the same wherever it is built
+            return self._rebase.transaction
+        deletions = deletion_files(self._base, self._versions.store, self._runtime)
+        return settled(latest, self._rebase.finish(latest, deletions))
 
     def _committed(self, version: int, message: pb.Transaction) -> Committed:
         return Committed(version, Transaction.from_proto(message), partial(self._load, version))

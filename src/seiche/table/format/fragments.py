@@ -59,18 +59,20 @@ class Fragments:
 
     def extended(self, new: Iterable[DataFragment]) -> "Fragments":
         """These and then `new`, whose ids must be larger than all here. Costs nothing per old fragment."""
-        added = Fragments(new)
-        if not added._count:
+        added = tuple(new)
+        if len(added) > 1:
+            added = Fragments(added).decoded()  # in order, and no id twice
+        elif not added:
             return self
-        first = added.decoded()[0].id
+        first = added[0].id
         if first <= self._last_id:
             raise Corrupt(f"fragment id {first} is not above the last one, {self._last_id}", fragments=[first])
         made = Fragments.__new__(Fragments)
-        pieces = self._pieces + added._pieces
+        pieces = (*self._pieces, FragmentList(fragments=added).SerializeToString())
         made._pieces = pieces if len(pieces) <= _MOST_PIECES else (b"".join(pieces),)
-        made._count = self._count + added._count
-        made._last_id = added._last_id
-        made._has_deletions = self._has_deletions or added._has_deletions
+        made._count = self._count + len(added)
+        made._last_id = added[-1].id
+        made._has_deletions = self._has_deletions or any(one.HasField("deletion_file") for one in added)
         made._decoded = None
         made._by_id = None
         made._source = self._source

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from google.protobuf.message import DecodeError
 
@@ -12,6 +13,8 @@ from seiche.table.format.fragments import Fragments
 
 __all__ = ["STABLE_ROW_IDS", "Manifest"]
 
+FieldIds: TypeAlias = tuple[frozenset[int], frozenset[int]]
+
 
 class Manifest:
     """Schema, fragments, indices, counters and settings of one version.
@@ -21,7 +24,7 @@ class Manifest:
     value, because it is part of the file and changes with it.
     """
 
-    __slots__ = ("_index_section", "_indices", "_source", "fragments", "header")
+    __slots__ = ("_field_ids", "_index_section", "_indices", "_source", "fragments", "header")
 
     def __init__(
         self,
@@ -30,14 +33,17 @@ class Manifest:
         indices: Iterable[pb.IndexMetadata] | bytes = b"",
         *,
         source: str = "",
+        field_ids: FieldIds | None = None,
     ) -> None:
         """Take ownership of `header`, whose own `fragments` must be empty; indices as messages or as stored.
 
-        `source` is the file that it was read from, for errors that show up later.
+        `source` is the file that it was read from, for errors that show up later. `field_ids` are those of another
+        version with the same schema, which need not be found out again.
         """
         # Everything but fragments and indices. For reading only.
         self.header = header
         self._source = source
+        self._field_ids = field_ids
         self.fragments = fragments
         self._indices: tuple[pb.IndexMetadata, ...] | None
         if isinstance(indices, bytes):
@@ -67,6 +73,15 @@ class Manifest:
             except DecodeError as error:
                 raise self._broken(f"the index section cannot be decoded: {error}") from error
         return self._indices
+
+    @property
+    def field_ids(self) -> FieldIds:
+        """The ids of all fields, and of those that must have values."""
+        if self._field_ids is None:
+            fields = self.header.fields
+            mandatory = frozenset(field.id for field in fields if not field.nullable)
+            self._field_ids = frozenset(field.id for field in fields), mandatory
+        return self._field_ids
 
     @property
     def version(self) -> int:

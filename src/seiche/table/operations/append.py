@@ -27,7 +27,8 @@ class Append(Values):
         check_fit(self.fragments, manifest, build)
         header = manifest.copy_header()
         new = add_new(self.fragments, header, manifest, build.version)
-        return Manifest(header, manifest.fragments.extended(new), manifest.index_section)
+        extended = manifest.fragments.extended(new)
+        return Manifest(header, extended, manifest.index_section, field_ids=manifest.field_ids)
 
     def to_proto(self) -> pb.Append:
         return with_unknown(pb.Append(fragments=self.fragments), self.unknown)

@@ -46,8 +46,10 @@ def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Buil
     """
     now = manifest.header.fields
     then = build.schema_read(manifest)
-    changed = then is not now and then != now
-    known = {field.id for field in then}
+    changed = build.read_schema is not None and then != now
+    known, mandatory = manifest.field_ids
+    if changed:
+        known = frozenset(field.id for field in then)
     for fragment in fragments:
         present = {one for file in fragment.files for one in file.fields if one >= 0}
         if not present <= known:
@@ -57,7 +59,7 @@ def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Buil
             )
         if changed:
             check_same_meaning(present, then, now)
-        if missing := missing_fields(present, now):
+        if not mandatory <= present and (missing := missing_fields(present, now)):
             raise _lacking(missing, then, changed=changed)
 
 
