@@ -3,7 +3,8 @@
 Every transaction is one round trip and names the same data file, so that only commits are measured, as in `commit`;
 the server flushes everything to disk, pylance does not. Bars: at 16 clients on one table 20 times pylance's commits per
 second, p99 under 250 ms, nobody fails; a single client within 2 times a commit without a server; memory flat over
-100,000 commits (`--part memory`, which takes some minutes).
+100,000 commits (`--part memory`, which takes some minutes). Clients in one process are threads that share a connection,
+as those of one application do; pylance's 16 are always 16 processes.
 
 What a bare gRPC server with the same message sizes does in the same run, which answers at once and does nothing, is the
 most that any server on these libraries could do on this machine: clients and server share its cores.
@@ -20,9 +21,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lance.fragment import FragmentMetadata
 
@@ -40,8 +42,9 @@ from seiche.table.operations import Append
 from seiche.table.operations.overwrite import Overwrite
 from seiche.table.transaction import Transaction as TableTransaction
 
-CLIENTS = (1, 16, 64)
-TABLES = (1, 16)
+if TYPE_CHECKING:
+    from seiche.service.client.channel import Channel
+
 PROCESSES = 16
 COMMITS = 100
 SINGLE = 200
@@ -50,6 +53,37 @@ MARKS = (20_000, 50_000, 100_000)
 EMPTIED = 50
 
 _CONTEXT = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Clients, the processes that they are threads of, and what they append to."""
+
+    clients: int
+    processes: int
+    tables: int = 1
+    stays_open: bool = True
+
+    def __str__(self) -> str:
+        where = "one process" if self.processes == 1 else f"{self.processes} processes"
+        what = "one table" if self.tables == 1 else f"{self.tables} tables"
+        return f"{self.clients} clients in {where}, {what}" + ("" if self.stays_open else ", a call each")
+
+
+# The bar speaks of 16 clients. Those of one application share a process and its connection; the worst case is that none
+# do.
+SHAPES = (
+    Shape(1, 1),
+    Shape(16, 16),
+    Shape(16, 4),
+    Shape(16, 2),
+    Shape(16, 16, stays_open=False),
+    Shape(16, 16, tables=16),
+    Shape(16, 4, tables=16),
+    Shape(64, 16),
+    Shape(64, 4),
+    Shape(64, 16, tables=16),
+)
 
 
 def run() -> Iterable[Table]:
@@ -132,22 +166,20 @@ def crowds() -> Table:
                     "",
                 )
             )
-    kinds = [(clients, tables, True) for clients in CLIENTS for tables in TABLES] + [(16, 1, False)]
-    for clients, tables, stays_open in kinds:
+    for shape in SHAPES:
         with folder() as path:
-            given = payloads(path, tables)
+            given = payloads(path, shape.tables)
             before = seiche.open(str(path / "lake")).version
             with server(path) as address:
-                report = crowd(clients, partial(_client, address, given, stays_open))
+                act = partial(_client, address, given, shape.stays_open)
+                report = crowd(shape.clients, act, processes=shape.processes)
             lake = seiche.open(str(path / "lake"))
-            committed = sum(lake.table(f"bench.t{number}").to_arrow().num_rows for number in range(tables)) / 10
+            committed = sum(lake.table(f"bench.t{number}").to_arrow().num_rows for number in range(shape.tables)) / 10
             assert committed == len(report.taken), "acknowledged and committed differ"
             roots = lake.version - before
             rows.append(
                 (
-                    f"{clients} clients, "
-                    + (f"{tables} tables" if tables > 1 else "one table")
-                    + ("" if stays_open else ", a call each"),
+                    str(shape),
                     report.rate,
                     report.rate / baseline.rate,
                     report.percentile(0.5),
@@ -164,9 +196,11 @@ def crowds() -> Table:
     )
 
 
-def crowd(clients: int, make: Callable[[int], Callable[[], object]], each: int = COMMITS) -> Report:
+def crowd(
+    clients: int, make: Callable[[int], Callable[[], object]], each: int = COMMITS, *, processes: int = PROCESSES
+) -> Report:
     """So many clients, in processes and threads, that each commit so many times, all starting at once."""
-    processes = min(clients, PROCESSES)
+    processes = min(clients, processes)
     threads = clients // processes
     start, results = _CONTEXT.Barrier(processes + 1), _CONTEXT.Queue()
     workers = [
@@ -220,10 +254,9 @@ def _client(address: str, given: list[tuple[str, bytes]], stays_open: bool, numb
     Built on the version that the last call made, as any writer would.
     """
     from seiche.service import transactions_pb2 as pb
-    from seiche.service.client.channel import Address, Channel
     from seiche.table.format import transaction_pb2
 
-    channel = Channel(Address.parse(address))
+    channel = _channel(address)
     lake = channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse)
     table, payload = given[number % len(given)]
     operation = transaction_pb2.Transaction.FromString(payload)
@@ -245,6 +278,14 @@ def _client(address: str, given: list[tuple[str, bytes]], stays_open: bool, numb
             operation.read_version = one.table_version
 
     return act
+
+
+@lru_cache
+def _channel(address: str) -> "Channel":
+    """Clients in one process share their connection, as the threads do that use one `seiche.connect`."""
+    from seiche.service.client.channel import Address, Channel
+
+    return Channel(Address.parse(address))
 
 
 def pylance(processes: int) -> Report:

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from threading import Lock
+from typing import TypeAlias
 
 from seiche.errors import SeicheError
 from seiche.service.tickets import Decided
 
-__all__ = ["Answers"]
+__all__ = ["Answer", "Answers"]
+
+Answer: TypeAlias = Decided | SeicheError
 
 
 class Answers:
@@ -17,28 +20,36 @@ class Answers:
         self._loop = loop
         # Several lakes have several committing threads: an answer that slips in between would never be delivered.
         self._lock = Lock()
-        self._ready: list[tuple[asyncio.Future[Decided], Decided | SeicheError]] = []
+        self._ready: list[tuple[Callable[[Answer], None], Answer]] = []
 
-    def expect(self) -> tuple["asyncio.Future[Decided]", Callable[[Decided | SeicheError], None]]:
+    def expect(self) -> tuple["asyncio.Future[Decided]", Callable[[Answer], None]]:
         """A future, and what to call with its answer from any thread."""
         future: asyncio.Future[Decided] = self._loop.create_future()
 
-        def done(answer: Decided | SeicheError) -> None:
-            with self._lock:
-                self._ready.append((future, answer))
-                first = len(self._ready) == 1
-            if first:
-                self._loop.call_soon_threadsafe(self._deliver)
-
-        return future, done
-
-    def _deliver(self) -> None:
-        with self._lock:
-            ready, self._ready = self._ready, []
-        for future, answer in ready:
+        def settle(answer: Answer) -> None:
             if future.done():
-                continue  # the client is gone; what was decided is decided
+                return  # the client is gone; what was decided is decided
             if isinstance(answer, SeicheError):
                 future.set_exception(answer)
             else:
                 future.set_result(answer)
+
+        return future, self.then(settle)
+
+    def then(self, act: Callable[[Answer], None]) -> Callable[[Answer], None]:
+        """What to call with an answer from any thread, so that `act` gets it in the event loop."""
+
+        def done(answer: Answer) -> None:
+            with self._lock:
+                self._ready.append((act, answer))
+                first = len(self._ready) == 1
+            if first:
+                self._loop.call_soon_threadsafe(self._deliver)
+
+        return done
+
+    def _deliver(self) -> None:
+        with self._lock:
+            ready, self._ready = self._ready, []
+        for act, answer in ready:
+            act(answer)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -70,6 +71,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+@lru_cache(maxsize=10_000)
 def pointer_key(account: str, table_id: str) -> str:
     """The key of a table. Every part is percent-encoded, so that none can reach out of its place."""
     return f"/accounts/{quote(account, safe='')}/{_TABLES}/{quote(table_id, safe='')}"

@@ -47,7 +47,7 @@ from seiche.service.state.keys import KeyStore
 from seiche.service.state.records import IntentRecord, Record
 from seiche.service.state.transactions import Held, TransactionStore
 from seiche.service.states import Action, Call, State, action
-from seiche.service.targets import Resolver, split_name
+from seiche.service.targets import Found, Resolver, split_name
 from seiche.service.tickets import Decided, Ticket
 
 __all__ = ["DEFAULT_TTL", "LONGEST_TTL", "RESERVED", "Service", "Settings"]
@@ -77,6 +77,8 @@ class Service:
         self._keys = Idempotency(account, KeyStore(database), self._ledger, runtime)
         self._space = runtime.derived_uuid(UUID(lake.state().definition.id), f"account:{account}")
         self._decider = Decider(account, lake, self.store, self._blobs, runtime)
+        # What was looked up in the version that was asked last: all of a group ask for the same.
+        self._found: tuple[LakeState | None, dict[str, Found | None]] = (None, {})
         self.group = GroupCommitter(self._decider, settings.limits, account)
 
     def close(self) -> None:
@@ -219,7 +221,7 @@ class Service:
         tx = chosen or self._id("ExecuteTransaction", key)
         # Whoever gives the id vouches for it: with other files, it is still the same transaction.
         request = "" if chosen else request_hash or execute_hash(ttl, given, changes, work)
-        record = replace(self._ledger.new(tx, ttl, given, request), state=State.PREPARED, base_version=base, attempts=1)
+        record = self._ledger.new(tx, ttl, given, request, base=base)
         if work:
             plan = Plan(tx, base, properties=given, work=work, flushed=True)
         else:
@@ -271,7 +273,10 @@ class Service:
             return self._resolver(newer, tx, reserved).all(changes)
 
     def _resolver(self, state: LakeState, tx: str, reserved: Mapping[str, Name]) -> Resolver:
-        return Resolver(state, self.account, self.settings.catalog, tx, self._blobs.get, reserved)
+        found = self._found
+        if found[0] is not state:
+            found = self._found = state, {}
+        return Resolver(state, self.account, self.settings.catalog, tx, self._blobs.get, reserved, found[1])
 
     def _action(self, record: Record, call: Call) -> Action:
         """What the table says; a transaction whose time is up is ended first, and the call refused."""

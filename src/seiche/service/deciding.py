@@ -33,6 +33,8 @@ log = logging.getLogger("seiche.service")
 _OPEN = (Unavailable, CommitUnknown)
 # Called with a transaction and its answer, once that is for good.
 Settle: TypeAlias = Callable[[Plan, Answer], None]
+# Tables by id, as a root left them; those that it dropped have nothing.
+Seen: TypeAlias = dict[str, tuple[Touched, ...]]
 
 
 class Decider:
@@ -51,7 +53,7 @@ class Decider:
         """Decide all of them and tell each. Never raises for what is wrong with one of them."""
         begun = self._notes.begin(group)
         tickets = {ticket.id: ticket for ticket in group}
-        touched: dict[str, Touched] = {}
+        touched: Seen = {}
         decided: list[Decided] = []
 
         def settle(plan: Plan, answer: Answer) -> None:
@@ -148,10 +150,20 @@ class Decider:
                 yield from self._joined([plan], answers)
 
     def _state(self, plans: Sequence[Plan]) -> LakeState:
-        """A version of the lake that has all tables that they name, if there is one."""
+        """A version of the lake that has all tables that they name, as new as what they were made from, if there is
+        one.
+        """
         known = self.lake.states.known
-        tables = {one.table for plan in plans for one in plan.wanted}
-        return known if all(known.key_of(table) is not None for table in tables) else self.lake.states.latest()
+        # Another server may have made the table, or the version of it, that a transaction was prepared on.
+        needed: dict[str, int] = {}
+        for plan in plans:
+            for one in plan.wanted:
+                read = plan.operation(one).transaction.read_version if one.kind == "operation" else 0
+                needed[one.table] = max(read, needed.get(one.table, 0))
+        for table, version in needed.items():
+            if known.key_of(table) is None or table_in(known, table).row.table_version < version:
+                return self.lake.states.latest()
+        return known
 
     def _is_ready(self, plan: Plan, answers: dict[str, Answer]) -> bool:
         """Whether the files that it brings are safely on disk. One that names files that are not there fails alone."""
@@ -221,7 +233,7 @@ class Decider:
             else:
                 self.lineage.forget(table)
 
-    def _ended(self, plan: Plan, answer: Answer, begun: Begun, touched: dict[str, Touched]) -> Decided:
+    def _ended(self, plan: Plan, answer: Answer, begun: Begun, touched: Seen) -> Decided:
         begun.decided_at = begun.decided_at or self._now()
         record, now = begun.records[plan.id], begun.decided_at
         if answer.error is None:
@@ -244,18 +256,18 @@ class Decider:
         failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
         return Decided(failed, errors=given.errors)
 
-    def _touched(self, plan: Plan, answer: Answer, known: dict[str, Touched]) -> tuple[Touched, ...]:
+    def _touched(self, plan: Plan, answer: Answer, known: Seen) -> tuple[Touched, ...]:
         """The tables of a transaction as its root left them; `known` are those that were looked up for the group."""
         state = self.lake.states.known
         if state.version != answer.version:
             return ()
         tables = [one.table for one in plan.wanted if one.kind != "delete"]
         for table in tables:
-            # Another member of the same group may have dropped it.
-            if table not in known and state.key_of(table) is not None:
-                row = table_in(state, table).row
-                known[table] = Touched(row.id, row.table_version, row.pointer_version)
-        return tuple(known[table] for table in tables if table in known)
+            if table not in known:
+                # Another member of the same group may have dropped it.
+                row = None if state.key_of(table) is None else table_in(state, table).row
+                known[table] = () if row is None else (Touched(row.id, row.table_version, row.pointer_version),)
+        return known[tables[0]] if len(tables) == 1 else tuple(one for table in tables for one in known[table])
 
     def _now(self) -> int:
         return millis(self.runtime.clock.now())

@@ -14,17 +14,17 @@ from google.protobuf.message import DecodeError, Message
 from seiche.errors import SeicheError
 from seiche.service import common_pb2, wire
 from seiche.service import transactions_pb2 as pb
-from seiche.service.answers import Answers
+from seiche.service.answers import Answer, Answers
 from seiche.service.auth import READ, WRITE
 from seiche.service.changes import digest
 from seiche.service.core import Service
 from seiche.service.host import Host
 from seiche.service.metrics import Call, Metrics
+from seiche.service.parts import part
 from seiche.service.refusals import refused
 from seiche.service.state.records import Record
 from seiche.service.statuses import status_message, status_of, trailer
-from seiche.service.streams import Streams
-from seiche.service.tickets import Decided
+from seiche.service.streams import Stream, Streams
 
 __all__ = ["NAMES", "Handlers"]
 
@@ -51,6 +51,7 @@ class Handlers:
         self.streams = Streams()
         self._threads = ThreadPoolExecutor(threads, "seiche-call")
         self._closing = asyncio.Event()
+        self._looking: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
         self._closing.set()
@@ -100,47 +101,65 @@ class Handlers:
         return pb.ReserveTransactionTableIdResponse(table_id=found)
 
     async def execute(self, service: Service, request: pb.ExecuteTransactionRequest) -> Message:
-        return wire.executed(await self._executed(service, request))
-
-    async def _executed(self, service: Service, request: pb.ExecuteTransactionRequest) -> Decided:
         future, done = self._answers.expect()
-        submit = partial(
-            service.submit,
-            [wire.change(one) for one in request.changes],
-            done,
-            base_version=request.base_version if request.HasField("base_version") else None,
-            key=request.idempotency.key,
-            tx=request.tx_id,
-            ttl=wire.seconds(request.ttl) if request.HasField("ttl") else None,
-            properties=dict(request.properties),
-            work=request.work,
-            request_hash="" if request.tx_id else digest(request.SerializeToString(deterministic=True)),
-        )
+        submit = _submitting(service, request, done)
         try:
             submit(look=False)
         except SeicheError:
             # Perhaps only because this server has not looked at the lake for a while. Looking may take long.
             await self._run(submit)
-        return await future
+        return wire.executed(await future)
 
     async def _execute_many(self, _: object, context: Context) -> None:
         header = _authorization(context)
 
-        async def answer(data: bytes) -> bytes:
-            with self._metrics.call("execute") as call:
-                try:
-                    # Who was let in when the call began may not be any more.
-                    service = self._host.service(header, WRITE)
-                    request = _decoded(data, pb.ExecuteTransactionRequest)
-                    return wire.executed(await self._executed(service, request)).SerializeToString()
-                except SeicheError as error:
-                    return pb.ExecuteTransactionResponse(status=_refused(error, call)).SerializeToString()
-                except Exception as error:
-                    log.exception("a call failed", extra={"method": "execute"})
-                    failure = SeicheError(f"the server failed: {type(error).__name__}", remedy="Report it.")
-                    return pb.ExecuteTransactionResponse(status=_refused(failure, call)).SerializeToString()
+        def take(data: bytes, stream: Stream) -> None:
+            # Who was let in when the call began may not be any more.
+            service = self._host.service(header, WRITE)
+            requests = _decoded(data, pb.ExecuteTransactionsRequest).requests
+            if not requests:
+                raise refused("the message has no requests", "request.empty")
+            for request in requests:
+                self._take(service, request, stream)
 
-        await self.streams.serve(context, answer)
+        try:
+            await self.streams.serve(context, take)
+        except SeicheError as error:
+            with self._metrics.call("execute") as call:
+                await self._refuse(error, context, call)
+
+    def _take(self, service: Service, request: pb.ExecuteTransactionRequest, stream: Stream) -> None:
+        """See to it that one request of an open call is answered, whatever is wrong with it."""
+        call = self._metrics.call("execute").begin()
+        number = request.number
+
+        def answered(answer: Answer) -> None:
+            if isinstance(answer, SeicheError):
+                response = pb.ExecuteTransactionResponse(status=_refused(answer, call))
+            else:
+                response = wire.executed(answer)
+            response.number = number
+            call.finish()
+            stream.answer(part(response.SerializeToString()))
+
+        async def look(submit: Callable[[], None]) -> None:
+            try:
+                await self._run(submit)
+            except Exception as error:  # noqa: BLE001 - logged, and told as a failure of the server
+                answered(_as_told(error, "execute"))
+
+        stream.expect()
+        try:
+            submit = _submitting(service, request, self._answers.then(answered))
+            try:
+                submit(look=False)
+            except SeicheError:
+                # As in `execute`.
+                task = self._loop.create_task(look(submit))
+                self._looking.add(task)
+                task.add_done_callback(self._looking.discard)
+        except Exception as error:  # noqa: BLE001 - as above
+            answered(_as_told(error, "execute"))
 
     async def describe(self, service: Service, _: pb.DescribeLakeRequest) -> Message:
         state = await self._run(service.lake.state)
@@ -189,9 +208,7 @@ class Handlers:
                     await self._refuse(error, context, call)
                     raise
                 except Exception as error:
-                    log.exception("a call failed", extra={"method": name})
-                    failure = SeicheError(f"the server failed: {type(error).__name__}", remedy="Report it.")
-                    await self._refuse(failure, context, call)
+                    await self._refuse(_as_told(error, name), context, call)
                     raise
 
         return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encoded)
@@ -202,6 +219,37 @@ class Handlers:
 
     async def _run(self, act: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._threads, act)
+
+
+def _submitting(
+    service: Service, request: pb.ExecuteTransactionRequest, done: Callable[[Answer], None]
+) -> Callable[..., None]:
+    return partial(
+        service.submit,
+        [wire.change(one) for one in request.changes],
+        done,
+        base_version=request.base_version if request.HasField("base_version") else None,
+        key=request.idempotency.key,
+        tx=request.tx_id,
+        ttl=wire.seconds(request.ttl) if request.HasField("ttl") else None,
+        properties=dict(request.properties),
+        work=request.work,
+        request_hash="" if request.tx_id else _request_hash(request),
+    )
+
+
+def _request_hash(request: pb.ExecuteTransactionRequest) -> str:
+    """What tells one request from another; where in an open call it was is no part of that."""
+    request.number = 0
+    return digest(request.SerializeToString(deterministic=True))
+
+
+def _as_told(error: Exception, method: str) -> SeicheError:
+    """What a client is told about a failure. What nobody thought of is written to the log, and not told."""
+    if isinstance(error, SeicheError):
+        return error
+    log.error("a call failed", extra={"method": method}, exc_info=error)
+    return SeicheError(f"the server failed: {type(error).__name__}", remedy="Report it.")
 
 
 def _refused(error: SeicheError, call: Call) -> common_pb2.Status:

@@ -33,11 +33,16 @@ class Ledger:
     def now(self) -> int:
         return millis(self._runtime.clock.now())
 
-    def new(self, tx: str, ttl: float | None, properties: Mapping[str, str], request: str) -> Record:
-        """A transaction that begins now; it is nowhere yet."""
-        now, version = self.now(), self._lake.states.known.version
+    def new(
+        self, tx: str, ttl: float | None, properties: Mapping[str, str], request: str, *, base: int | None = None
+    ) -> Record:
+        """A transaction that begins now; it is nowhere yet. With a `base` it is executed in one go."""
+        now = self.now()
         until = now + self._settings.lifetime(ttl)
-        return Record(self._account, tx, State.OPEN, now, now, until, version, 0, properties, request)
+        if base is None:
+            version = self._lake.states.known.version
+            return Record(self._account, tx, State.OPEN, now, now, until, version, 0, properties, request)
+        return Record(self._account, tx, State.PREPARED, now, now, until, base, 1, properties, request)
 
     def load(self, tx: str) -> Record:
         """The transaction, from the database or, if that does not have it, from the tree."""

@@ -36,14 +36,20 @@ class Call:
     def ended(self, status: str) -> None:
         self.status = status
 
-    def __enter__(self) -> Self:
+    def begin(self) -> Self:
         self._began = self._metrics.now()
         self._span = self._metrics.span(self._method)
         return self
 
+    def __enter__(self) -> Self:
+        return self.begin()
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and self.status == "OK":
             self.ended("CANCELLED")
+        self.finish()
+
+    def finish(self) -> None:
         self._metrics.count(self._method, self.status, self._metrics.now() - self._began)
         if self._span is not None:
             self._span.set_attribute("rpc.grpc.status", self.status)

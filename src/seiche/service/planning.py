@@ -35,19 +35,20 @@ class Plan:
     work: bytes = b""
     flushed: bool = False
     kept: bool = False
+    # Whether it only adds rows to tables and states nothing about what is there.
+    appends: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        appends = bool(self.wanted) and all(
+            one.kind == "operation" and one.expected_version is None and self.operation(one).appends
+            for one in self.wanted
+        )
+        object.__setattr__(self, "appends", appends)
 
     @staticmethod
     def operation(wanted: Wanted) -> Operation:
         """The operation that is wanted of a table."""
         return wanted.operation or operations.decode(wanted.data, wanted.table)
-
-    @property
-    def appends(self) -> bool:
-        """Whether it only adds rows to tables and states nothing about what is there."""
-        return bool(self.wanted) and all(
-            one.kind == "operation" and one.expected_version is None and self.operation(one).appends
-            for one in self.wanted
-        )
 
 
 def table_in(state: State, table_id: str) -> Found:

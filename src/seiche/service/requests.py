@@ -1,6 +1,7 @@
 """What tells one request from another, and what may stand in it."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
@@ -24,6 +25,7 @@ __all__ = [
 RESERVED: Final = "seiche.reserved-table-id:"
 # A client that has flushed the files that it names says so in this property.
 FLUSHED: Final = "seiche.flushed"
+_AS_WRITTEN: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST_PROPERTIES: Final = 256
 _LONGEST_PROPERTY: Final = 16 << 10
 
@@ -56,6 +58,8 @@ def _summary(change: Change) -> tuple[object, ...]:
 
 def checked_id(tx: str) -> str:
     """The id that a client has chosen, as ids are written."""
+    if _AS_WRITTEN.fullmatch(tx):
+        return tx
     try:
         return str(UUID(tx))
     except ValueError:

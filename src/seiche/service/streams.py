@@ -1,45 +1,91 @@
-"""Calls that stay open, over which a client sends one transaction after the other.
+"""Calls that stay open, over which the threads of a client send their transactions, several in one message.
 
 A call costs gRPC several times as much as a message in a call that is open already, on both sides.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import grpc
 
-__all__ = ["Streams"]
+__all__ = ["Stream", "Streams"]
 
 # grpc has no types.
 Context: TypeAlias = Any
 
 
+class Stream:
+    """One open call. Answers go out as they come, all that are there in one message. In the event loop only."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._expected = 0
+        self._ready: list[bytes] = []
+        self._changed = asyncio.Event()
+        self._ending = False
+
+    def expect(self) -> None:
+        """One more will be answered."""
+        self._expected += 1
+
+    def answer(self, part: bytes) -> None:
+        """The answer to one of those, as it stands in a message."""
+        self._expected -= 1
+        self._ready.append(part)
+        self._changed.set()
+
+    def end(self) -> None:
+        """No more will be expected."""
+        self._ending = True
+        self._changed.set()
+
+    async def write(self) -> None:
+        """Send answers until all are sent and no more are expected."""
+        while self._ready or self._expected or not self._ending:
+            await self._changed.wait()
+            self._changed.clear()
+            if self._ready:
+                ready, self._ready = self._ready, []
+                await self._context.write(b"".join(ready))
+
+
 class Streams:
-    """The open calls. Those in which nobody waits for an answer end when the server stops; the others answer first."""
+    """The open calls. When the server stops, those in which somebody waits are answered before they end."""
 
     def __init__(self) -> None:
-        self._idle: set[asyncio.Task[Any]] = set()
+        self._reading: set[asyncio.Task[Any]] = set()
         self._closing = False
 
-    async def serve(self, context: Context, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
-        """Answer each message before the next one is looked at, until the client or the server has had enough."""
-        while not self._closing:
-            data = await self._next(context)
-            if data is None:
-                return
-            await context.write(await answer(data))
+    async def serve(self, context: Context, take: Callable[[bytes, Stream], None]) -> None:
+        """Give each message to `take`, which must not wait, until the client or the server has had enough."""
+        stream = Stream(context)
+        writing = asyncio.create_task(stream.write())
+        try:
+            while not self._closing and not writing.done():
+                data = await self._next(context)
+                if data is None:
+                    break
+                take(data, stream)
+            stream.end()
+            await writing
+        finally:
+            # Whoever is gone is not told; what was decided is decided.
+            writing.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await writing
 
     def close(self) -> None:
         """End them. Whoever has just sent something gets no answer, and asks again elsewhere."""
         self._closing = True
-        for task in tuple(self._idle):
+        for task in tuple(self._reading):
             task.cancel()
 
     async def _next(self, context: Context) -> bytes | None:
         task = asyncio.current_task()
         if task is not None:
-            self._idle.add(task)
+            self._reading.add(task)
         try:
             data = await context.read()
         except asyncio.CancelledError:
@@ -48,5 +94,5 @@ class Streams:
             raise
         finally:
             if task is not None:
-                self._idle.discard(task)
+                self._reading.discard(task)
         return None if data is grpc.aio.EOF else data

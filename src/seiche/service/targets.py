@@ -1,7 +1,8 @@
 """From what a client names to what is meant, checked before anything is written."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from seiche.errors import InvalidInput
 from seiche.lake.objects.keys import name_of
@@ -41,6 +42,8 @@ class Resolver:
     tx: str
     read_blob: Callable[[str], bytes]
     reserved: Mapping[str, Name]
+    # Tables that were looked up in this version before.
+    known: dict[str, "Found | None"] = field(default_factory=dict)
 
     def all(self, changes: Sequence[Change]) -> list[Wanted]:
         """What is wanted of which target; no target twice."""
@@ -81,6 +84,11 @@ class Resolver:
 
     def found(self, table_id: str) -> Found | None:
         """The table of this id."""
+        if table_id not in self.known:
+            self.known[table_id] = self._looked_up(table_id)
+        return self.known[table_id]
+
+    def _looked_up(self, table_id: str) -> Found | None:
         key = self.state.key_of(table_id) if table_id else None
         value = None if key is None else self.state.get(key)
         row = None if value is None else as_relation(value)
@@ -125,7 +133,7 @@ class Resolver:
         row = found.row
         if row.format == "iceberg" and row.type == "managed":
             return Wanted(target, row.id, "metadata", data, True, row.pointer_version)
-        operation = operations.decode(data, ".".join(found.name))
+        operation = operations.decode(data, _name(found.key))
         if operation.transaction.read_version > row.table_version:
             raise refused(
                 f"the operation was made from version {operation.transaction.read_version}; the table is at"
@@ -134,6 +142,11 @@ class Resolver:
             )
         exclusive = change.expected_version is not None
         return Wanted(target, row.id, "operation", data, exclusive, change.expected_version, operation=operation)
+
+
+@lru_cache(maxsize=10_000)
+def _name(key: bytes) -> str:
+    return ".".join(name_of(key))
 
 
 def split_name(name: str, catalog: str) -> Name:

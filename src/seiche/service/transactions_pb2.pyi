@@ -208,7 +208,7 @@ class WatchTransactionResponse(_message.Message):
     def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ...) -> None: ...
 
 class ExecuteTransactionRequest(_message.Message):
-    __slots__ = ("ttl", "idempotency", "changes", "base_version", "tx_id", "properties", "work")
+    __slots__ = ("ttl", "idempotency", "changes", "base_version", "tx_id", "properties", "work", "number")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -223,6 +223,7 @@ class ExecuteTransactionRequest(_message.Message):
     TX_ID_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     WORK_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     ttl: _duration_pb2.Duration
     idempotency: _common_pb2.IdempotencyKey
     changes: _containers.RepeatedCompositeFieldContainer[TxChange]
@@ -230,19 +231,34 @@ class ExecuteTransactionRequest(_message.Message):
     tx_id: str
     properties: _containers.ScalarMap[str, str]
     work: bytes
-    def __init__(self, ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., idempotency: _Optional[_Union[_common_pb2.IdempotencyKey, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[TxChange, _Mapping]]] = ..., base_version: _Optional[int] = ..., tx_id: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., work: _Optional[bytes] = ...) -> None: ...
+    number: int
+    def __init__(self, ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., idempotency: _Optional[_Union[_common_pb2.IdempotencyKey, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[TxChange, _Mapping]]] = ..., base_version: _Optional[int] = ..., tx_id: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., work: _Optional[bytes] = ..., number: _Optional[int] = ...) -> None: ...
 
 class ExecuteTransactionResponse(_message.Message):
-    __slots__ = ("transaction", "version", "tables", "status")
+    __slots__ = ("transaction", "version", "tables", "status", "number")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     transaction: Transaction
     version: int
     tables: _containers.RepeatedCompositeFieldContainer[TableOutcome]
     status: _common_pb2.Status
-    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableOutcome, _Mapping]]] = ..., status: _Optional[_Union[_common_pb2.Status, _Mapping]] = ...) -> None: ...
+    number: int
+    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableOutcome, _Mapping]]] = ..., status: _Optional[_Union[_common_pb2.Status, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
+
+class ExecuteTransactionsRequest(_message.Message):
+    __slots__ = ("requests",)
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedCompositeFieldContainer[ExecuteTransactionRequest]
+    def __init__(self, requests: _Optional[_Iterable[_Union[ExecuteTransactionRequest, _Mapping]]] = ...) -> None: ...
+
+class ExecuteTransactionsResponse(_message.Message):
+    __slots__ = ("responses",)
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    responses: _containers.RepeatedCompositeFieldContainer[ExecuteTransactionResponse]
+    def __init__(self, responses: _Optional[_Iterable[_Union[ExecuteTransactionResponse, _Mapping]]] = ...) -> None: ...
 
 class TableOutcome(_message.Message):
     __slots__ = ("table_id", "table_version", "pointer_version")

@@ -76,8 +76,8 @@ class TransactionsStub(object):
                 _registered_method=True)
         self.ExecuteTransactions = channel.stream_stream(
                 '/seiche.transaction.v1.Transactions/ExecuteTransactions',
-                request_serializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionRequest.SerializeToString,
-                response_deserializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionResponse.FromString,
+                request_serializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionsRequest.SerializeToString,
+                response_deserializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionsResponse.FromString,
                 _registered_method=True)
         self.DescribeLake = channel.unary_unary(
                 '/seiche.transaction.v1.Transactions/DescribeLake',
@@ -140,8 +140,9 @@ class TransactionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExecuteTransactions(self, request_iterator, context):
-        """The same over a call that stays open: for each request one answer, before the next request is looked at. A request
-        that is refused has a `status` in its answer, and the call goes on.
+        """The same over a call that stays open, shared by all who ask from one process: whatever is ready travels together, and
+        is answered as it is decided, each with its `number`. A request that is refused has a `status` in its answer, and the
+        call goes on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -199,8 +200,8 @@ def add_TransactionsServicer_to_server(servicer, server):
             ),
             'ExecuteTransactions': grpc.stream_stream_rpc_method_handler(
                     servicer.ExecuteTransactions,
-                    request_deserializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionRequest.FromString,
-                    response_serializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionResponse.SerializeToString,
+                    request_deserializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionsRequest.FromString,
+                    response_serializer=seiche_dot_service_dot_transactions__pb2.ExecuteTransactionsResponse.SerializeToString,
             ),
             'DescribeLake': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeLake,
@@ -449,8 +450,8 @@ class Transactions(object):
             request_iterator,
             target,
             '/seiche.transaction.v1.Transactions/ExecuteTransactions',
-            seiche_dot_service_dot_transactions__pb2.ExecuteTransactionRequest.SerializeToString,
-            seiche_dot_service_dot_transactions__pb2.ExecuteTransactionResponse.FromString,
+            seiche_dot_service_dot_transactions__pb2.ExecuteTransactionsRequest.SerializeToString,
+            seiche_dot_service_dot_transactions__pb2.ExecuteTransactionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

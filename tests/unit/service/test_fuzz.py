@@ -75,12 +75,13 @@ class Target:
 
 
 def _streamed(answers: Any) -> bytes | grpc.StatusCode:
-    """The one answer to one message: refusals are in it, and the call goes on."""
-    (answer,) = answers
-    found = pb.ExecuteTransactionResponse.FromString(answer)
-    if not found.HasField("status"):
-        return bytes(answer)
-    return next(code for code in grpc.StatusCode if code.value[0] == found.status.code)
+    """What the first request of a message was answered: refusals are answers, and the call goes on."""
+    found = [one for answer in answers for one in pb.ExecuteTransactionsResponse.FromString(answer).responses]
+    assert sorted(one.number for one in found) == [*range(len(found))], "one for each"
+    first = min(found, key=lambda one: one.number)
+    if not first.HasField("status"):
+        return first.SerializeToString()
+    return next(code for code in grpc.StatusCode if code.value[0] == first.status.code)
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +142,18 @@ def definition(draw: Callable[[Any], Any], tables: list[str]) -> common_pb2.Tabl
 
 
 @st.composite
-def request_for(draw: Callable[[Any], Any], method: str, tables: list[str], known: list[str]) -> bytes:
-    if draw(st.integers(0, 4)) == 0:
+def request_for(
+    draw: Callable[[Any], Any], method: str, tables: list[str], known: list[str], *, readable: bool = False
+) -> bytes:
+    if not readable and draw(st.integers(0, 4)) == 0:
         return draw(st.binary(max_size=200))  # type: ignore[no-any-return]
-    made: Any = getattr(pb, f"{method.replace('Transactions', 'Transaction')}Request")()
+    if method == "ExecuteTransactions":
+        some = draw(st.lists(request_for("ExecuteTransaction", tables, known, readable=True), max_size=3))
+        requests = [*map(pb.ExecuteTransactionRequest.FromString, some)]
+        for number, one in enumerate(requests):
+            one.number = number
+        return _encoded(pb.ExecuteTransactionsRequest(requests=requests))
+    made: Any = getattr(pb, f"{method}Request")()
     fields = {field.name for field in made.DESCRIPTOR.fields}
     if "tx_id" in fields and "Execute" not in method:
         made.tx_id = draw(st.one_of(st.sampled_from(known), TEXT))

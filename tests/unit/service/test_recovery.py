@@ -153,6 +153,19 @@ def test_two_servers_that_commit_the_same_transaction(lake: Lake, tmp_path: Path
         service.close()
 
 
+def test_a_server_that_has_not_looked_for_a_while_commits_what_was_prepared_on_a_newer_version(
+    lake: Lake, tmp_path: Path
+) -> None:
+    first, second = make_service(lake, tmp_path), make_service(reopened(lake), tmp_path)
+    for number in range(2):
+        tx = first.begin().id
+        first.prepare(tx, [appending(lake, "shop.orders", numbers=[number])])
+        assert (second if number else first).commit(tx).state is State.APPLIED
+    assert numbers_in(lake) == [0, 1]
+    first.close()
+    second.close()
+
+
 def test_a_conflict_is_not_answered_while_another_server_may_apply_it(lake: Lake, tmp_path: Path) -> None:
     """Two commits were begun: whoever finds a conflict makes it true by a root before saying so."""
     service = make_service(lake, tmp_path)

@@ -2,8 +2,11 @@
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import grpc
@@ -14,9 +17,11 @@ from seiche.core.clock import SystemClock
 from seiche.core.retry import Patience
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import READ, Tokens
+from seiche.service.client import channel as channels
 from seiche.service.client import lines
 from seiche.service.client.channel import Address, Channel
-from seiche.service.client.lines import Lines
+from seiche.service.client.lines import Ended, Failed, Line
+from seiche.service.client.opened import OpenCall
 from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
@@ -37,6 +42,24 @@ def server(lake: Lake, tmp_path: Path) -> Iterator[Running]:
 
 def channel(server: Running, token: str = "writer") -> Channel:
     return Channel(Address.parse(server.address, token=token), patience=ONCE)
+
+
+@contextmanager
+def held(server: Running) -> Iterator[None]:
+    """Nothing is decided in the block."""
+    (service,) = server.server.host.services.values()
+    go = threading.Event()
+    decide = service.group._decider.decide
+
+    def wait(group: Any) -> None:
+        go.wait(30)
+        decide(group)
+
+    service.group._decider.decide = wait  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        go.set()
 
 
 def request(lake: Lake, number: int) -> pb.ExecuteTransactionRequest:
@@ -60,8 +83,6 @@ def test_a_refusal_is_an_answer_and_the_call_goes_on(server: Running, lake: Lake
     for again in (calls.execute(first), calls.call("ExecuteTransaction", first, pb.ExecuteTransactionResponse)):
         assert (again.transaction.tx_id, again.transaction.state) == (first.tx_id, pb.TS_APPLIED)
         assert again.version == applied.version, "the same transaction again"
-    assert calls._lines is not None
-    assert len(calls._lines._free) == 1, "all of them over one call"
     assert numbers_in(lake) == [1, 2]
 
 
@@ -82,27 +103,100 @@ def test_a_server_that_stops_does_not_wait_for_open_calls(server: Running, lake:
     assert numbers_in(lake) == [1]
 
 
-class Cancelled(grpc.RpcError):  # type: ignore[misc]
-    """What gRPC raises when a call was cancelled."""
+@pytest.mark.timeout(60)
+def test_threads_share_one_call_and_each_gets_its_own_answer(
+    server: Running, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[OpenCall] = []
+
+    def make(*args: Any) -> OpenCall:
+        opened.append(OpenCall(*args))
+        return opened[-1]
+
+    monkeypatch.setattr(channels, "OpenCall", make)
+    calls = channel(server)
+    requests = [[request(lake, 10 * thread + number) for number in range(5)] for thread in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        for asked, answers in zip(
+            requests, threads.map(lambda some: [*map(calls.execute, some)], requests), strict=True
+        ):
+            assert [one.transaction.tx_id for one in answers] == [one.tx_id for one in asked]
+            assert {one.transaction.state for one in answers} == {pb.TS_APPLIED}
+    assert len(opened) == 1
+    assert numbers_in(lake) == [10 * thread + number for thread in range(8) for number in range(5)]
+
+
+@pytest.mark.timeout(60)
+def test_a_call_that_cannot_be_read_ends_and_the_next_one_is_served(server: Running, lake: Lake) -> None:
+    calls = channel(server)
+    calls.execute(request(lake, 1))
+    line = calls._opened_line()
+    assert line is not None
+    bad = line._make()
+    assert bad.send(b"\xff")
+    assert bad.next() is None, "sent"
+    with pytest.raises(Failed) as caught:
+        bad.next()
+    bad.finish()
+    assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert calls.execute(request(lake, 2)).transaction.state == pb.TS_APPLIED
+
+
+def test_large_ones_and_a_grpc_that_cannot_be_driven_take_a_call_each(
+    server: Running, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = request(lake, 1)
+    large.properties["note"] = "x" * (1 << 13)
+    monkeypatch.setattr(channels, "_LARGE", 1 << 13)
+    monkeypatch.setattr(channels, "OpenCall", None)
+    assert channel(server).execute(large).transaction.state == pb.TS_APPLIED
+    monkeypatch.setattr(channels, "available", lambda channel: False)
+    assert channel(server).execute(request(lake, 2)).transaction.state == pb.TS_APPLIED
+    assert numbers_in(lake) == [1, 2]
+
+
+@pytest.mark.timeout(60)
+def test_who_closes_a_connection_does_not_wait_for_who_waits(server: Running, lake: Lake) -> None:
+    calls = channel(server)
+    calls.execute(request(lake, 1))
+    line = calls._opened_line()
+    assert line is not None
+    silent = threading.Thread(target=ask_in_vain, args=(line, Ended, pb.ExecuteTransactionRequest(work=b"x")))
+    with held(server):
+        silent.start()
+        until(lambda: bool(line._waiting))
+        calls.close()
+        silent.join(30)
+    assert not silent.is_alive()
 
 
 class Silent:
-    """A call that is answered only if somebody lets it be."""
+    """A call that is answered only as far as somebody lets it be."""
 
-    def __init__(self, questions: Iterator[Any], metadata: Any) -> None:
-        self.questions = questions
-        self.ended = threading.Event()
-        self.answers: list[str] = []
+    def __init__(self) -> None:
+        self.sent: list[list[int]] = []
+        self.happened: SimpleQueue[bytes | Exception | None] = SimpleQueue()
+        self.finished = False
 
-    def __next__(self) -> str:
-        next(self.questions)
-        if self.answers:
-            return self.answers.pop()
-        assert self.ended.wait(30)
-        raise Cancelled
+    def send(self, message: bytes) -> bool:
+        self.sent.append([one.number for one in pb.ExecuteTransactionsRequest.FromString(message).requests])
+        return True
+
+    def next(self) -> bytes | None:
+        found = self.happened.get(timeout=30)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def finish(self) -> None:
+        self.finished = True
 
     def cancel(self) -> None:
-        self.ended.set()
+        self.happened.put(Failed(grpc.StatusCode.CANCELLED, "cancelled", ()))
+
+    def answer(self, *numbers: int) -> None:
+        responses = [pb.ExecuteTransactionResponse(number=number, version=number) for number in numbers]
+        self.happened.put(pb.ExecuteTransactionsResponse(responses=responses).SerializeToString())
 
 
 class LateClock(SystemClock):
@@ -113,53 +207,85 @@ class LateClock(SystemClock):
         return super().monotonic() + self.later
 
 
-def ask_in_vain(given: Lines) -> None:
-    with pytest.raises(Cancelled):
-        given.ask(pb.DescribeLakeRequest())
+def ask_in_vain(given: Line, failure: type[Exception], question: pb.ExecuteTransactionRequest) -> None:
+    with pytest.raises((failure, Failed)):
+        given.ask(question)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    moment = threading.Event()
+    while not holds():
+        moment.wait(0.001)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> tuple[Lines, list[Silent], LateClock]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Line, list[Silent], LateClock]]:
     monkeypatch.setattr(lines, "_LOOK_SECONDS", 0.01)
     made: list[Silent] = []
     clock = LateClock()
 
-    def method(questions: Iterator[Any], metadata: Any) -> Silent:
-        made.append(Silent(questions, metadata))
-        made[-1].answers = ["first"] if len(made) == 1 else []
+    def make() -> Silent:
+        made.append(Silent())
         return made[-1]
 
-    return Lines(method, None, clock, 60.0), made, clock
+    given = Line(make, clock, 60.0)
+    yield given, made, clock
+    given.close()
 
 
-def test_who_waits_too_long_is_let_go(asked: tuple[Lines, list[Silent], LateClock]) -> None:
+def test_who_waits_too_long_is_let_go(asked: tuple[Line, list[Silent], LateClock]) -> None:
     """gRPC would let him wait for ever."""
     given, made, clock = asked
-    assert given.ask(pb.DescribeLakeRequest()) == "first"
+    waiting = [
+        threading.Thread(target=ask_in_vain, args=(given, Failed, pb.ExecuteTransactionRequest())) for _ in range(2)
+    ]
+    for one in waiting:
+        one.start()
+    until(lambda: len(given._waiting) == 2)
     clock.later = 61.0
-    made[0].answers = []
-    waiting = threading.Thread(target=ask_in_vain, args=(given,))
-    waiting.start()
-    while not given._due:
-        waiting.join(0.001)
-    clock.later = 200.0
-    waiting.join(30)
-    assert not waiting.is_alive()
-    assert given._free == [], "it is not used again"
-    given.close()
+    for one in waiting:
+        one.join(30)
+        assert not one.is_alive()
+    assert made[0].finished
+    with ThreadPoolExecutor(1) as threads:
+        again = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+        until(lambda: len(made) == 2 and bool(made[1].sent))
+        made[1].answer(3)
+        assert again.result(30).version == 3, "over another call"
 
 
-def test_those_who_ask_at_once_have_a_call_each(asked: tuple[Lines, list[Silent], LateClock]) -> None:
+def test_what_is_asked_meanwhile_travels_together(asked: tuple[Line, list[Silent], LateClock]) -> None:
     given, made, _ = asked
-    threads = [threading.Thread(target=ask_in_vain, args=(given,)) for _ in range(2)]
-    assert given.ask(pb.DescribeLakeRequest()) == "first"
-    for thread in threads:
-        thread.start()
-    while len(given._due) < 2:
-        threads[0].join(0.001)
-    assert len(made) == 2
-    for one in made:
-        one.cancel()
-    for thread in threads:
-        thread.join(30)
-    given.close()
+    with ThreadPoolExecutor(5) as threads:
+        answers = [threads.submit(given.ask, pb.ExecuteTransactionRequest())]
+        until(lambda: bool(made and made[0].sent))
+        for count in range(2, 6):
+            answers.append(threads.submit(given.ask, pb.ExecuteTransactionRequest()))
+            until(lambda count=count: len(given._waiting) == count)  # type: ignore[misc]
+        assert made[0].sent == [[1]], "one message at a time"
+        made[0].happened.put(None)
+        until(lambda: len(made[0].sent) == 2)
+        assert made[0].sent == [[1], [2, 3, 4, 5]]
+        # The one who looks first gets his answer, and another one looks on.
+        for numbers in ((1, 4), (5,), (2, 3)):
+            made[0].answer(*numbers)
+        assert [one.result(30).version for one in answers] == [1, 2, 3, 4, 5]
+    assert len(made) == 1
+
+
+def test_what_is_large_is_not_put_together(
+    asked: tuple[Line, list[Silent], LateClock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, made, _ = asked
+    monkeypatch.setattr(lines, "_MOST_TOGETHER", 250)
+    with ThreadPoolExecutor(5) as threads:
+        answers = []
+        for count in range(1, 6):
+            answers.append(threads.submit(given.ask, pb.ExecuteTransactionRequest(work=bytes(100))))
+            until(lambda count=count: len(given._waiting) == count)  # type: ignore[misc]
+        for _ in range(3):
+            made[0].happened.put(None)
+        until(lambda: len(made[0].sent) == 3)
+        assert made[0].sent == [[1], [2, 3], [4, 5]]
+        made[0].answer(1, 2, 3, 4, 5)
+        assert [one.result(30).version for one in answers] == [1, 2, 3, 4, 5]

@@ -1,8 +1,8 @@
 """One node of the tree, as a value."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from seiche.lake.tree.pointer import Pointer
@@ -35,6 +35,8 @@ class Node:
     values: tuple[bytes, ...] = ()
     children: tuple[Pointer, ...] = ()
     buffer: Mapping[bytes, Message] = field(default_factory=dict)
+    # `buffer_size`, once it was asked for.
+    _buffer_size: int = field(default=-1, init=False, repr=False, compare=False)
 
     def place(self, key: bytes) -> tuple[int, bool]:
         """The index of `key` in the key table and True, or of the child that covers it and False."""
@@ -44,8 +46,24 @@ class Node:
     @property
     def buffer_size(self) -> int:
         """Bytes that the buffer takes in a file before compression."""
-        messages = sum(len(txn) if value is None else len(txn) + len(value) for value, txn in self.buffer.values())
-        return sum(map(len, self.buffer)) + messages + len(self.buffer) * PER_ROW
+        if self._buffer_size < 0:
+            size = sum(_weight(key, message) for key, message in self.buffer.items())
+            object.__setattr__(self, "_buffer_size", size)
+        return self._buffer_size
+
+    def buffering(self, messages: Iterable[tuple[bytes, bytes | None, str]]) -> "Node":
+        """This node with these messages in its buffer as well, the last word on a key counting.
+
+        Its size follows from that of this one: a root is measured at every commit, and hundreds may wait in it.
+        """
+        buffer, size = dict(self.buffer), self.buffer_size
+        for key, value, txn in messages:
+            before = buffer.get(key)
+            buffer[key] = message = value, txn
+            size += _weight(key, message) - (0 if before is None else _weight(key, before))
+        made = replace(self, buffer=buffer)
+        object.__setattr__(made, "_buffer_size", size)
+        return made
 
     @property
     def table_size(self) -> int:
@@ -57,6 +75,11 @@ class Node:
     def size(self) -> int:
         """An upper bound of the bytes of this node's file, known without encoding it."""
         return self.table_size + self.buffer_size
+
+
+def _weight(key: bytes, message: Message) -> int:
+    value, txn = message
+    return len(key) + len(value or b"") + len(txn) + PER_ROW
 
 
 EMPTY: Final = Node()

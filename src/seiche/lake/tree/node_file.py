@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from operator import lt
+from operator import itemgetter, lt
 from typing import Any, Final
 
 import pyarrow as pa
@@ -44,6 +44,10 @@ _DAMAGE: Final = (
     MemoryError,
 )
 
+# Of a message.
+_VALUE: Final = itemgetter(0)
+_TXN: Final = itemgetter(1)
+
 _MAGIC: Final = b"ARROW1"
 _MARK: Final = b"SEICHECK"
 _SEAL: Final = struct.Struct("<8sII")  # mark, checksum, zero
@@ -60,9 +64,9 @@ def encode(node: Node, system: Mapping[str, bytes], order: int) -> bytes:
     children = node.children or [None] * (len(node.keys) + 1)
     columns = (
         [*(name.encode() for name in rows), None, *node.keys, *padding, *node.buffer],
-        [*rows.values(), None, *node.values, *padding, *(value for value, _ in messages)],
+        [*rows.values(), None, *node.values, *padding, *map(_VALUE, messages)],
         [*before, *children, *padding, *([None] * len(messages))],
-        [*before, *([None] * (len(node.keys) + 1)), *padding, *(txn for _, txn in messages)],
+        [*before, *([None] * (len(node.keys) + 1)), *padding, *map(_TXN, messages)],
     )
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     sink = pa.BufferOutputStream()

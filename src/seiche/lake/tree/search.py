@@ -21,8 +21,8 @@ def get(node: Node, key: bytes, nodes: Nodes) -> bytes | None:
         message = node.buffer.get(key)
         if message is not None:
             return message[0]
-        index, here = node.place(key)
-        if here:
+        index = bisect_left(node.keys, key)
+        if index < len(node.keys) and node.keys[index] == key:
             return node.values[index]
         if not node.children:
             return None

@@ -57,14 +57,11 @@ class Tree:
         not touched are shared with this tree. A key that is written again replaces its old message, so a table that
         is committed to a thousand times takes no more room than one that was committed to once.
         """
-        buffer = dict(self.root.buffer)
-        own = set()
-        for key, value, txn in messages:
-            if not key:
-                raise InvalidInput("the empty key cannot stand in the tree", remedy="Give every row a key.")
-            buffer[key] = value, txn
-            own.add(key)
-        root = replace(self.root, buffer=buffer)
+        messages = list(messages)
+        own = {key for key, _, _ in messages}
+        if b"" in own:
+            raise InvalidInput("the empty key cannot stand in the tree", remedy="Give every row a key.")
+        root = self.root.buffering(messages)
         flush = Flush(self.nodes, self.shape)
         files: dict[str, bytes] = {}
         if flush.excess(root) > 0:

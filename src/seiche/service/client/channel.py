@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -22,7 +23,8 @@ except ImportError as missing:
 
 from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
-from seiche.service.client.lines import Ended, Lines
+from seiche.service.client.lines import Ended, Failed, Line
+from seiche.service.client.opened import OpenCall, available
 from seiche.service.statuses import error_in, error_of
 
 __all__ = ["Address", "Channel"]
@@ -33,6 +35,8 @@ SERVICE: Final = "seiche.transaction.v1.Transactions"
 _PATIENCE: Final = Patience(attempts=12, timeout=60.0, first_delay=0.05, longest_delay=2.0)
 _CALL_SECONDS: Final = 60.0
 _MOST_BYTES: Final = 64 << 20
+# What is larger goes by itself: it would hold up the others, and if it is too large it would take them along.
+_LARGE: Final = 1 << 20
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", _MOST_BYTES),
     ("grpc.max_send_message_length", _MOST_BYTES),
@@ -101,7 +105,7 @@ class Channel:
         self._process = 0
         self._open: Any = None
         self._calls: dict[str, Any] = {}
-        self._lines: Lines | None = None
+        self._line: Line | None = None
         self._metadata = (("authorization", f"Bearer {address.token}"),) if address.token else None
 
     def call(self, method: str, request: Message, answer: type[Answer]) -> Answer:
@@ -117,10 +121,16 @@ class Channel:
         return self._insist(act)
 
     def execute(self, request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
-        """`ExecuteTransaction` over a call that stays open. The request must have an id or a key; else as `call`."""
+        """`ExecuteTransaction` over a call that stays open, which all threads share; else as `call`.
+
+        The request must have an id or a key.
+        """
+        line = self._opened_line() if request.ByteSize() <= _LARGE else None
+        if line is None:
+            return self.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
 
         def act() -> pb.ExecuteTransactionResponse:
-            answer: pb.ExecuteTransactionResponse = self._open_lines().ask(request)
+            answer = line.ask(request)
             if answer.HasField("status"):
                 raise _Refused(answer.status)
             return answer
@@ -140,6 +150,8 @@ class Channel:
             except grpc.RpcError as error:
                 failure, said = error, _said(error_of(error.trailing_metadata()))
                 code = error.code()
+            except Failed as error:
+                failure, said, code = error, _said(error_of(error.trailers)), error.code
             except Ended as ended:
                 failure, said, code = ended, None, grpc.StatusCode.UNAVAILABLE
             if said is not None and said.details.get("reason") not in ("idempotency.pending", "queue.full", "stopping"):
@@ -153,16 +165,16 @@ class Channel:
     def close(self) -> None:
         with self._lock:
             if self._open is not None and self._process == os.getpid():
-                if self._lines is not None:
-                    self._lines.close()
+                if self._line is not None:
+                    self._line.close()
                 self._open.close()
-            self._open = self._lines = None
+            self._open = self._line = None
             self._calls = {}
 
     def _opened(self) -> Any:
         if self._open is None or self._process != os.getpid():
             # What was inherited must not be touched, not even to close it: its threads are not here.
-            self._open, self._process, self._calls, self._lines = self._address.open(), os.getpid(), {}, None
+            self._open, self._process, self._calls, self._line = self._address.open(), os.getpid(), {}, None
         return self._open
 
     def _method(self, name: str, answer: type[Message]) -> Any:
@@ -175,17 +187,14 @@ class Channel:
                 )
             return found
 
-    def _open_lines(self) -> Lines:
+    def _opened_line(self) -> Line | None:
+        """The call that stays open; none where gRPC does not let us drive it."""
         with self._lock:
             channel = self._opened()
-            if self._lines is None:
-                method = channel.stream_stream(
-                    f"/{SERVICE}/ExecuteTransactions",
-                    request_serializer=_encoded,
-                    response_deserializer=pb.ExecuteTransactionResponse.FromString,
-                )
-                self._lines = Lines(method, self._metadata, self._runtime.clock, _CALL_SECONDS)
-            return self._lines
+            if self._line is None and available(channel):
+                make = partial(OpenCall, channel, f"/{SERVICE}/ExecuteTransactions", self._metadata)
+                self._line = Line(make, self._runtime.clock, _CALL_SECONDS)
+            return self._line
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_address": self._address, "_patience": self._patience}
@@ -208,6 +217,8 @@ def _said(detail: common_pb2.Error | None) -> SeicheError | None:
 
 
 def _text(failure: Any) -> str:
+    if isinstance(failure, Failed):
+        return failure.details
     return str(failure.details()) if isinstance(failure, grpc.RpcError) else "the call was ended"
 
 

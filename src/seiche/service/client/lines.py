@@ -1,98 +1,176 @@
-"""Open calls to a server, each used by one thread at a time for one question after the other."""
+"""An open call that all threads of a process share: what is ready is sent together, and answered as it is decided."""
 
 import os
 from collections.abc import Callable
-from queue import SimpleQueue
 from threading import Event, Lock, Thread
-from typing import Any, Final
-
-from google.protobuf.message import Message
+from typing import Final, Protocol
 
 from seiche.core.clock import Clock
+from seiche.service import transactions_pb2 as pb
+from seiche.service.client.opened import Ended, Failed
+from seiche.service.parts import part
 
-__all__ = ["Ended", "Lines"]
+__all__ = ["Call", "Ended", "Failed", "Line"]
 
 _LOOK_SECONDS: Final = 2.0
+# Larger than this nothing is put together: a server takes no message that is too large, whatever it is made of.
+_MOST_TOGETHER: Final = 1 << 20
 
 
-class Ended(Exception):
-    """The server has ended the call without an answer, because it stops: nothing is known about the last question."""
+class Call(Protocol):
+    """What `seiche.service.client.opened.OpenCall` does."""
+
+    def send(self, message: bytes) -> bool: ...
+
+    def next(self) -> bytes | None: ...
+
+    def finish(self) -> None: ...
+
+    def cancel(self) -> None: ...
 
 
-class _Line:
-    """One open call."""
+class _Question:
+    """One who waits. `turn` is let go of once: when there is an answer, or when he is the one to look for answers."""
 
-    def __init__(self, method: Callable[..., Any], metadata: Any) -> None:
-        self._questions: SimpleQueue[Message | None] = SimpleQueue()
-        self._call = method(iter(self._questions.get, None), metadata=metadata)
+    __slots__ = ("answer", "due", "failure", "turn")
 
-    def ask(self, question: Message) -> Any:
-        self._questions.put(question)
-        try:
-            return next(self._call)
-        except StopIteration:
-            raise Ended from None
+    def __init__(self, due: float) -> None:
+        self.due = due
+        self.answer: pb.ExecuteTransactionResponse | None = None
+        self.failure: Ended | Failed | None = None
+        self.turn = Lock()
+        self.turn.acquire()
 
-    def close(self) -> None:
-        # The thread that sends waits for questions; this is the last one.
-        self._questions.put(None)
-        self._call.cancel()
+    @property
+    def done(self) -> bool:
+        return self.answer is not None or self.failure is not None
 
 
-class Lines:
-    """As many open calls as there are threads that ask at once. One that fails, or is not answered in time, is closed.
+class Line:
+    """One open call at a time, opened when it is first needed and after one that failed.
 
-    gRPC has no deadline for a message in an open call; a thread of our own looks every few seconds who waits too long.
+    Nobody waits to be sent together with others: while one message is on its way, whatever else is asked gathers, and
+    is the next. There is no thread for all this. Of those who wait, one looks for answers, also those of the others,
+    until he has his own; then another one does. gRPC has no deadline for a message in an open call: a thread looks
+    every few seconds who waits too long, and ends the call.
     """
 
-    def __init__(self, method: Callable[..., Any], metadata: Any, clock: Clock, seconds: float) -> None:
-        self._method = method
-        self._metadata = metadata
+    def __init__(self, make: Callable[[], Call], clock: Clock, seconds: float) -> None:
+        self._make = make
         self._clock = clock
         self._seconds = seconds
+        # For all that follows.
         self._lock = Lock()
-        self._free: list[_Line] = []
-        self._due: dict[_Line, float] = {}
+        self._call: Call | None = None
+        self._number = 0
+        self._unsent: list[bytes] = []
+        self._sending = False
+        self._looker: _Question | None = None
+        self._waiting: dict[int, _Question] = {}
         self._closed = Event()
         self._watch: Thread | None = None
 
-    def ask(self, question: Message) -> Any:
-        """The answer; `grpc.RpcError` or `Ended` if there is none."""
-        line = self._taken()
-        self._due[line] = self._clock.monotonic() + self._seconds
+    def ask(self, request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        """The answer; `Failed` or `Ended` if there is none."""
+        question = _Question(self._clock.monotonic() + self._seconds)
+        number = 0
         try:
-            answer = line.ask(question)
-        except BaseException:
-            line.close()
-            raise
+            with self._lock:
+                self._number = request.number = number = self._number + 1
+                self._open()
+                self._waiting[number] = question
+                self._looker = self._looker or question
+                self._unsent.append(request.SerializeToString())
+                self._send()
+            if self._looker is not question:
+                question.turn.acquire()
+            while not question.done:
+                self._look()
         finally:
-            del self._due[line]
-        with self._lock:
-            if not self._closed.is_set():
-                self._free.append(line)
-                return answer
-        line.close()
-        return answer
+            self._leave(number, question)
+        if question.answer is None:
+            # One of his own: several threads must not raise the same one.
+            raise type(question.failure)(*question.failure.args) if question.failure else Ended
+        return question.answer
 
     def close(self) -> None:
+        """End the call. Those who wait are told so."""
         self._closed.set()
         with self._lock:
-            free, self._free = self._free, []
-        for line in free:
-            line.close()
+            if self._call is not None:
+                self._call.cancel()
+                if self._looker is None:
+                    self._end(Ended())
 
-    def _taken(self) -> _Line:
-        with self._lock:
-            if self._free:
-                return self._free.pop()
-            if self._watch is None:
-                self._watch = Thread(target=self._look, name=f"seiche-lines-{os.getpid()}", daemon=True)
-                self._watch.start()
-        return _Line(self._method, self._metadata)
+    def _open(self) -> None:
+        if self._watch is None:
+            self._watch = Thread(target=self._keep_watch, name=f"seiche-line-{os.getpid()}", daemon=True)
+            self._watch.start()
+        if self._call is None:
+            self._call = self._make()
+
+    def _send(self) -> None:
+        """Send what has gathered, unless something is on its way. If the call is over, whoever looks is told."""
+        if self._sending or not self._unsent or self._call is None:
+            return
+        count = size = 0
+        for data in self._unsent:
+            size += len(data)
+            if count and size > _MOST_TOGETHER:
+                break
+            count += 1
+        together, self._unsent = self._unsent[:count], self._unsent[count:]
+        self._sending = self._call.send(b"".join(map(part, together)))
 
     def _look(self) -> None:
+        """Wait for what happens next, and tell those whom it is about."""
+        call = self._call
+        if call is None:
+            return
+        try:
+            message = call.next()
+        except (Ended, Failed) as failure:
+            with self._lock:
+                self._end(failure)
+            return
+        answers = () if message is None else pb.ExecuteTransactionsResponse.FromString(message).responses
+        with self._lock:
+            if message is None:
+                self._sending = False
+                self._send()
+            for answer in answers:
+                question = self._waiting.pop(answer.number, None)
+                if question is not None:
+                    question.answer = answer
+                    self._wake(question)
+
+    def _end(self, failure: Ended | Failed) -> None:
+        """The call is over: nobody who waits is answered any more."""
+        call, self._call, self._sending = self._call, None, False
+        self._unsent.clear()
+        for question in self._waiting.values():
+            question.failure = failure
+            self._wake(question)
+        self._waiting.clear()
+        if call is not None:
+            call.finish()
+
+    def _wake(self, question: _Question) -> None:
+        if question is not self._looker:
+            question.turn.release()
+
+    def _leave(self, number: int, question: _Question) -> None:
+        """Somebody else looks from now on, if anybody waits."""
+        with self._lock:
+            self._waiting.pop(number, None)
+            if self._looker is question:
+                self._looker = next(iter(self._waiting.values()), None)
+                if self._looker is not None:
+                    self._looker.turn.release()
+
+    def _keep_watch(self) -> None:
         while not self._closed.wait(_LOOK_SECONDS):
             now = self._clock.monotonic()
-            for line, due in list(self._due.items()):
-                if now > due:
-                    line.close()
+            with self._lock:
+                if self._call is not None and any(now > one.due for one in self._waiting.values()):
+                    self._call.cancel()

@@ -5,6 +5,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from seiche.service.state.database import Database, Session
@@ -360,9 +361,14 @@ def _numbers(states: Iterable[State]) -> str:
 def _values(record: Record) -> tuple[Any, ...]:
     return (
         record.account, record.id, int(record.state), record.created, record.updated, record.expires,
-        record.base_version, record.attempts, json.dumps(dict(record.properties)), record.request_hash,
+        record.base_version, record.attempts, _encoded(tuple(record.properties.items())), record.request_hash,
         record.changes_hash, record.reason, record.lake_version, record.error_code, record.error_message,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=1000)
+def _encoded(properties: tuple[tuple[str, str], ...]) -> str:
+    return json.dumps(dict(properties))
 
 
 def _record(row: Sequence[Any]) -> Record:
