@@ -9,6 +9,7 @@ files of metadata. "with fsync" flushes both, files and directories; without it 
 """
 
 import multiprocessing
+import queue
 import subprocess
 import sys
 import time
@@ -127,9 +128,9 @@ def together(kind: str, settings: dict[str, str], clients: int, shared: bool) ->
     ]
     for process in processes:
         process.start()
-    barrier.wait()
+    barrier.wait(120)
     began = time.perf_counter()
-    answers: list[Measured] = [told.get() for _ in processes]
+    answers: list[Measured] = [_answer(told, processes) for _ in processes]
     took = time.perf_counter() - began
     for process in processes:
         process.join()
@@ -139,6 +140,17 @@ def together(kind: str, settings: dict[str, str], clients: int, shared: bool) ->
         sum(answer.failed for answer in answers),
     )
     return len(total.seconds) / took, total
+
+
+def _answer(told: Any, processes: list[Any]) -> Measured:
+    while True:
+        try:
+            found: Measured = told.get(timeout=10)
+        except queue.Empty:
+            if any(one.exitcode for one in processes):
+                raise RuntimeError("a client has failed") from None
+        else:
+            return found
 
 
 def work(kind: str, settings: dict[str, str], table: int, client: int, commits: int, barrier: Any, told: Any) -> None:
@@ -170,3 +182,6 @@ def attempt(table: Any, properties: dict[str, str], measured: Measured) -> None:
             measured.seconds.append(time.perf_counter() - began)
             return
     measured.failed += 1
+
+
+PARTS = {"own": lambda: [compared(shared=False)], "shared": lambda: [compared(shared=True)]}

@@ -10,9 +10,8 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
     from seiche.gateway.credentials import Credentials
+    from seiche.gateway.http.app import Application
     from seiche.gateway.http.auth import Auth
     from seiche.gateway.http.limits import Limits
     from seiche.lake.lake import Lake
@@ -24,8 +23,8 @@ __all__ = ["Apps", "apps"]
 class Apps:
     """One ASGI application for each protocol."""
 
-    iceberg: "Starlette"
-    lance: "Starlette"
+    iceberg: "Application"
+    lance: "Application"
 
 
 def apps(

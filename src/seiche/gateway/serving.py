@@ -61,6 +61,9 @@ class Running:
             access_log=False,
             timeout_graceful_shutdown=5,
             lifespan="on",
+            proxy_headers=False,
+            server_header=False,
+            ws="none",
             **({} if tls is None else tls.settings),
         )
         self.host = host

@@ -5,7 +5,6 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from starlette.routing import Route
 
 import seiche
 from seiche import Lake
@@ -56,11 +55,10 @@ def routes(servers: Direct) -> list[tuple[bool, str, str]]:
     found = []
     for lance, app in ((False, servers.apps.iceberg), (True, servers.apps.lance)):
         for route in app.routes:
-            assert isinstance(route, Route)
             path = route.path.replace("{prefix}", "lake")
             for place in ("namespace", "table", "view", "id", "plan", "index_name"):
                 path = path.replace(f"{{{place}}}", "a")
-            found += [(lance, method, path) for method in sorted(route.methods or ())]
+            found.append((lance, route.method, path))
     return found
 
 

@@ -12,7 +12,7 @@ import seiche
 from seiche import CommitUnknown, Lake, RetryableConflict, Unavailable
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.limits import Limits
-from seiche.gateway.http.together import Together
+from seiche.gateway.http.work import Together
 from seiche.gateway.iceberg_rest.commits import Commits
 from seiche.gateway.iceberg_rest.requests import request_hash, several_changes
 from seiche.lake.commit import Committer

@@ -1,40 +1,37 @@
 """From routes to an ASGI application: lets callers in, keeps to the limits, and answers every failure in its protocol.
 
-The engine is synchronous. Each call runs in a thread of the application's own pool; the event loop only reads and
-writes.
+The engine is synchronous. Calls are worked on in threads; the event loop only reads and writes.
 """
 
 import asyncio
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
+from urllib.parse import parse_qsl
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import SeicheError
 from seiche.gateway.http.auth import Auth, Caller, bearer
 from seiche.gateway.http.calls import Answer, Call, Joint, Route
 from seiche.gateway.http.limits import Limits
-from seiche.gateway.http.together import Together
+from seiche.gateway.http.paths import Paths
+from seiche.gateway.http.work import Promise, Together, Workers
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-__all__ = ["Protocol", "Server", "application"]
+__all__ = ["Application", "Protocol", "Server"]
 
 log = logging.getLogger("seiche.gateway")
 
 REQUEST_ID = "x-request-id"
 _SAFE_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_WITHOUT_BODY = (204, 304)
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Protocol(ABC):
@@ -78,67 +75,63 @@ class _TooLarge(Exception):
     pass
 
 
-def application(routes: Sequence[Route], server: Server) -> "Starlette":
-    """An ASGI application that serves `routes`. Its threads end with it."""
-    from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
-    from starlette.routing import Route as StarletteRoute
-
-    pool = ThreadPoolExecutor(server.limits.at_once, "seiche-gateway")
-    gate = _Gate(server, pool)
-
-    @asynccontextmanager
-    async def lifespan(_: "Starlette") -> "AsyncIterator[None]":
-        yield
-        pool.shutdown(wait=False, cancel_futures=True)
-
-    async def elsewhere(request: "Request", error: Exception) -> "Response":
-        allowed = (getattr(error, "headers", None) or {}).get("Allow", "")
-        methods = sorted(one.strip() for one in allowed.split(",") if one.strip())
-        answer = server.protocol.no_route(request.method, request.url.path, methods)
-        return _response(answer, _request_id(request, server.runtime), request.method)
-
-    made: dict[str, dict[str, Route]] = {}
-    for route in routes:
-        made.setdefault(route.path, {})[route.method] = route
-    # Every method of a path in one place: a wrong one is answered with those that are right.
-    listed = [StarletteRoute(path, gate.endpoint(methods), methods=sorted(methods)) for path, methods in made.items()]
-    for one, methods in zip(listed, made.values(), strict=True):
-        # Starlette adds HEAD to every GET; here it is a route of its own where there is one.
-        one.methods = set(methods)
-    return Starlette(routes=listed, lifespan=lifespan, exception_handlers={HTTPException: elsewhere})
+class _Gone(Exception):
+    """The client went away before it had said all."""
 
 
-class _Gate:
-    """Takes a request in, has it worked on, and sends the answer."""
+class Application:
+    """An ASGI application that serves `routes`. Its threads end with it.
 
-    def __init__(self, server: Server, pool: ThreadPoolExecutor) -> None:
+    Of a framework it would use little and pay for all of it: what a request passes through here is half of the work of
+    a small one.
+    """
+
+    def __init__(self, routes: Sequence[Route], server: Server) -> None:
+        self.routes = tuple(routes)
         self._server = server
-        self._pool = pool
-        self._inside = 0
-        self._together: dict[Joint, Together] = {}
+        self._paths = Paths(routes)
+        self._workers = Workers(server.limits.at_once)
+        self._together = {one.together: self._joint(one, one.together) for one in routes if one.together is not None}
 
-    def endpoint(self, methods: dict[str, Route]) -> "Callable[[Request], Awaitable[Response]]":
-        async def serve(request: "Request") -> "Response":
-            request_id = _request_id(request, self._server.runtime)
-            answer = await self._serve(request, methods[request.method], request_id)
-            return _response(answer, request_id, request.method)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            request_id = _request_id(headers, self._server.runtime)
+            try:
+                answer = await self._answer(scope, headers, request_id, receive)
+            except _Gone:
+                return
+            except Exception as error:
+                log.exception("%s %s failed (%s)", scope["method"], scope["path"], request_id)
+                answer = self._server.protocol.problem(error, None, request_id)
+            await _send(answer, request_id, scope["method"], send)
 
-        return serve
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            told = (await receive())["type"]
+            if told == "lifespan.shutdown":
+                self._workers.stop()
+            await send({"type": f"{told}.complete"})
+            if told == "lifespan.shutdown":
+                return
 
-    async def _serve(self, request: "Request", route: Route, request_id: str) -> Answer:
+    async def _answer(self, scope: Scope, headers: Mapping[str, str], request_id: str, receive: Receive) -> Answer:
         protocol, limits = self._server.protocol, self._server.limits
+        found = self._paths.find(scope["method"], scope["path"])
+        if isinstance(found, list):
+            return protocol.no_route(scope["method"], scope["path"], found)
+        route, places = found
         try:
-            headers = {name.lower(): value for name, value in request.headers.items()}
             caller = Caller() if route.public else self._server.auth.admit(bearer(headers))
             if route.commits:
                 caller.check_writes()
-            body = await _body(request, limits.body_bytes)
             call = Call(
-                path=dict(request.path_params),
-                query=dict(request.query_params),
+                path=places,
+                query=_query(scope["query_string"]),
                 headers=headers,
-                body=body,
+                body=await _body(headers, receive, limits.body_bytes),
                 caller=caller,
                 request_id=request_id,
             )
@@ -147,32 +140,30 @@ class _Gate:
         except SeicheError as error:
             return protocol.problem(error, route, request_id)
         # A commit is never turned away: not every client can tell "not begun" from "unknown".
-        if self._inside >= limits.at_once + limits.waiting and not route.commits:
+        if self._workers.inside >= limits.at_once + limits.waiting and not route.commits:
             return protocol.busy()
         return await self._work(route, call)
 
     async def _work(self, route: Route, call: Call) -> Answer:
-        self._inside += 1
+        promise = self._workers.promise()
+        seconds = self._server.limits.seconds
+        timer = asyncio.get_running_loop().call_later(seconds, self._late, promise, route, call)
         if route.together is not None and route.together.takes(call):
-            work = self._joint(route, route.together).ask(call)
+            self._together[route.together].ask(call, promise)
         else:
-            work = asyncio.get_running_loop().run_in_executor(self._pool, self._run, route, call)
-        work.add_done_callback(self._left)
-        done, _ = await asyncio.wait([work], timeout=self._server.limits.seconds)
-        if not done:
-            log.warning("%s %s takes longer than it may (%s)", route.method, route.path, call.request_id)
-            return self._server.protocol.late(route, self._server.limits.seconds)
-        return work.result()
+            self._workers.alone(call, promise, partial(self._run, route))
+        try:
+            return await promise
+        finally:
+            timer.cancel()
 
-    def _left(self, _: object) -> None:
-        self._inside -= 1
+    def _late(self, promise: Promise, route: Route, call: Call) -> None:
+        if not promise.done():
+            log.warning("%s %s takes longer than it may (%s)", route.method, route.path, call.request_id)
+            promise.set_result(self._server.protocol.late(route, self._server.limits.seconds))
 
     def _joint(self, route: Route, joint: Joint) -> Together:
-        found = self._together.get(joint)
-        if found is None:
-            work, alone = partial(self._run_all, route, joint), partial(self._run, route)
-            found = self._together[joint] = Together(self._pool, work, alone)
-        return found
+        return Together(self._workers, partial(self._run_all, route, joint), partial(self._run, route))
 
     def _run(self, route: Route, call: Call) -> Answer:
         try:
@@ -197,28 +188,38 @@ class _Gate:
         return answer
 
 
-async def _body(request: "Request", most: int) -> bytes:
-    declared = request.headers.get("content-length", "0")
+async def _body(headers: Mapping[str, str], receive: Receive, most: int) -> bytes:
+    declared = headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > most:
         raise _TooLarge
     found = bytearray()
-    async for chunk in request.stream():
-        found += chunk
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        found += message.get("body", b"")
         if len(found) > most:
             raise _TooLarge
-    return bytes(found)
+        if not message.get("more_body"):
+            return bytes(found)
 
 
-def _request_id(request: "Request", runtime: Runtime) -> str:
-    given = request.headers.get(REQUEST_ID, "")
+def _query(given: bytes) -> Mapping[str, str]:
+    return dict(parse_qsl(given.decode("latin-1"), keep_blank_values=True)) if given else {}
+
+
+def _request_id(headers: Mapping[str, str], runtime: Runtime) -> str:
+    given = headers.get(REQUEST_ID, "")
     return given if _SAFE_ID.fullmatch(given) else str(runtime.uuid())
 
 
-def _response(answer: Answer, request_id: str, method: str) -> "Response":
-    from starlette.responses import Response
-
-    body = answer.encoded()
-    headers = {**answer.headers, REQUEST_ID: request_id}
-    if not body or method == "HEAD" or answer.status in (204, 304):
-        return Response(status_code=answer.status, headers=headers)
-    return Response(body, answer.status, headers, answer.media_type)
+async def _send(answer: Answer, request_id: str, method: str, send: Send) -> None:
+    body = b"" if method == "HEAD" or answer.status in _WITHOUT_BODY else answer.encoded()
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()]
+    headers.append((REQUEST_ID.encode(), request_id.encode()))
+    if body:
+        headers.append((b"content-type", answer.media_type.encode("latin-1")))
+    if answer.status not in _WITHOUT_BODY:
+        headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from seiche import __version__
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.gateway.credentials import Credentials, StoreCredentials
-from seiche.gateway.http.app import Server, application
+from seiche.gateway.http.app import Application, Server
 from seiche.gateway.http.auth import Auth, Open
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.openapi import document, document_route
@@ -19,8 +19,6 @@ from seiche.gateway.iceberg_rest.views import view_routes
 from seiche.gateway.sessions import Sessions
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
     from seiche.lake.lake import Lake
 
 __all__ = ["iceberg_rest_app"]
@@ -35,7 +33,7 @@ def iceberg_rest_app(
     sessions: Sessions | None = None,
     credentials: Credentials | None = None,
     runtime: Runtime = SYSTEM,
-) -> "Starlette":
+) -> Application:
     """An application that speaks the Iceberg REST catalog protocol for `lake`.
 
     `catalog` is the warehouse that clients name. `credentials` decides what opens the files of tables; without it,
@@ -49,4 +47,4 @@ def iceberg_rest_app(
     routes = [config_route(served, listed), token_route(admitting), *listed, *refused_routes()]
     described = document("Iceberg REST catalog of a Seiche lake", __version__, routes, schemas=SCHEMAS, problem=PROBLEM)
     server = Server(IcebergProtocol(), admitting, limits or Limits(), runtime)
-    return application([*routes, document_route(described)], server)
+    return Application([*routes, document_route(described)], server)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from seiche import __version__
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.gateway.credentials import Credentials, StoreCredentials
-from seiche.gateway.http.app import Server, application
+from seiche.gateway.http.app import Application, Server
 from seiche.gateway.http.auth import Auth, Open
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.openapi import document, document_route
@@ -14,8 +14,6 @@ from seiche.gateway.lance_namespace.routes import Operations, models
 from seiche.gateway.sessions import Sessions
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
     from seiche.lake.lake import Lake
 
 __all__ = ["lance_namespace_app"]
@@ -29,7 +27,7 @@ def lance_namespace_app(
     sessions: Sessions | None = None,
     credentials: Credentials | None = None,
     runtime: Runtime = SYSTEM,
-) -> "Starlette":
+) -> Application:
     """An application that speaks the Lance Namespace protocol for `lake`.
 
     `sessions` are the transactions that clients choose by a header, if other applications know them too. `credentials`
@@ -38,4 +36,4 @@ def lance_namespace_app(
     routes = Operations(lake, sessions or Sessions(lake, runtime), credentials or StoreCredentials(lake.store)).routes()
     described = document("Lance Namespace of a Seiche lake", __version__, routes, schemas=models(), problem=PROBLEM)
     server = Server(LanceProtocol(), auth or Open(), limits or Limits(), runtime)
-    return application([*routes, document_route(described)], server)
+    return Application([*routes, document_route(described)], server)
