@@ -132,6 +132,8 @@ class Lake(HistoryVerbs, CareVerbs):
             raise InvalidInput(f"isolation {isolation!r} is unknown", remedy='Use "snapshot" or "serializable".')
         if (stream is None) != (epoch is None):
             raise InvalidInput("a stream needs an epoch, and an epoch a stream", remedy="Give `stream=` and `epoch=`.")
+        if key is not None and not key:
+            raise InvalidInput("the key of a transaction is empty", remedy="Give a key that means this work only.")
         claim = None if stream is None or epoch is None else StreamClaim(stream, epoch, owner)
         state = self.state()
         identity = self._runtime.uuid()
@@ -292,7 +294,12 @@ class Lake(HistoryVerbs, CareVerbs):
 
         Absence says nothing, since its root may be on the way; so the abort is written into a root of its own.
         """
-        UUID(transaction_id)
+        try:
+            UUID(transaction_id)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidInput(
+                f"{transaction_id!r} is not the id of a transaction", remedy="Give `tx.id`, a UUID."
+            ) from error
         self._committer.abort(transaction_id)
         return self.status(transaction_id)
 
@@ -349,12 +356,20 @@ def open_lake(
     states.latest()
     if version is not None and as_of is not None:
         raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
+    if as_of is not None and not _is_time(as_of):
+        raise InvalidInput(
+            f"as_of={as_of!r} is not a time", remedy="Give an aware datetime; a tag is given as `version=`."
+        )
     point = version if as_of is None else as_of
     if point is None:
         if lease is not None:
             raise InvalidInput("the newest version never expires", remedy="Give `version=` or `as_of=` with `lease=`.")
         return Lake(states)
     return Lake(states, pinned=states.at(version_of(states, point)), lease=lease)
+
+
+def _is_time(given: object) -> bool:
+    return isinstance(given, datetime)
 
 
 def _trusted(uri: str | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:

@@ -1,5 +1,6 @@
 """What a transaction of the lake promises, one promise a test."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -368,6 +369,29 @@ def test_an_ended_transaction_says_so(lake: Lake) -> None:
     for use in (tx.commit, tx.rollback, lambda: tx.table("shop.a"), lambda: tx.create_namespace("x")):
         with pytest.raises(InvalidInput, match="has ended"):
             use()
+
+
+MISTAKES: dict[str, tuple[Callable[[Lake], object], str]] = {
+    "no name": (lambda lake: lake.table(None), "None is not the name"),  # type: ignore[arg-type]
+    "a number for a name": (lambda lake: lake.create_table(5, SCHEMA), "5 is not the name"),  # type: ignore[arg-type]
+    "numbers in a name": (lambda lake: lake.table(("shop", 5)), "is not the name"),  # type: ignore[arg-type]
+    "no schema": (lambda lake: lake.create_table("shop.new", None), "None is not an Arrow schema"),
+    "an empty key": (lambda lake: lake.transaction(key=""), "empty"),
+    "no id of a transaction": (lambda lake: lake.settle("mine"), "'mine' is not the id"),
+    "a tag for a time": (lambda lake: seiche.open(lake.uri, as_of="yesterday"), "is not a time"),  # type: ignore[arg-type]
+    "an unknown column": (lambda lake: lake.table("shop.a").to_arrow(columns=["zz"]), r"No field named zz\.$"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes_are_named_and_change_nothing(lake: Lake, case: str) -> None:
+    act, said = MISTAKES[case]
+    version = lake.version
+    with pytest.raises(InvalidInput) as caught:
+        act(lake)
+    assert re.search(said, caught.value.message)
+    assert caught.value.remedy
+    assert lake.version == version
 
 
 def test_a_transaction_without_changes_makes_no_version(lake: Lake) -> None:

@@ -45,7 +45,7 @@ def parts(
     name: str | Sequence[str], *, most_bytes: int = MOST_BYTES, most_depth: int = MOST_DEPTH, what: str = "name"
 ) -> Name:
     """The checked parts of `"ns1.ns2.table"` or of a sequence of parts; only the latter may have dots inside a part."""
-    split = tuple(name.split(".")) if isinstance(name, str) else tuple(name)
+    split = tuple(name.split(".")) if isinstance(name, str) else _given(name, what)
     if not split:
         raise InvalidInput(f"a {what} needs at least one part", remedy="Name it, for instance 'shop.orders'.")
     if len(split) > most_depth + 1:
@@ -54,6 +54,12 @@ def parts(
             remedy="Use fewer levels.",
         )
     return tuple(check_name(part, most_bytes=most_bytes, what=what) for part in split)
+
+
+def _given(name: object, what: str) -> Name:
+    if not isinstance(name, Sequence) or not all(isinstance(part, str) for part in name):
+        raise InvalidInput(f"{name!r} is not the name of a {what}", remedy="Give 'shop.orders', or a tuple of parts.")
+    return tuple(name)
 
 
 def text(name: Sequence[str]) -> str:

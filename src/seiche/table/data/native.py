@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
+from seiche.table.data.scanning import native_message
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Manifest as Header
@@ -47,7 +48,7 @@ def scan(dataset: lance.LanceDataset, columns: list[str] | None, filter: str | N
         return dataset.to_table(columns=columns, filter=filter)
     except (ValueError, KeyError) as error:
         raise InvalidInput(
-            f"the scan was refused: {error}",
+            f"the scan was refused: {native_message(error)}",
             remedy="Check the names of the columns and the filter.",
             columns=columns,
             filter=filter,

@@ -32,6 +32,9 @@ def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2
     A type that Lance does not have is `InvalidInput`. From data version 2.2 on, columns that are marked as blobs in the
     old way become the new kind of blob.
     """
+    given: object = schema
+    if not isinstance(given, pa.Schema):
+        raise InvalidInput(f"{given!r} is not an Arrow schema", remedy='Give pa.schema([("id", pa.int64()), ...]).')
     modern_blobs = tuple(map(int, data_version.split("."))) >= (2, 2)
     fields: list[Field] = []
     for column in schema:
