@@ -35,9 +35,13 @@ class Naming(Enum):
 
 def check_version(version: int) -> int:
     """Return `version` if it can be the number of a version in a table's history, else raise `InvalidInput`."""
-    if not 0 < version < DETACHED:
+    try:
+        possible = 0 < version < DETACHED
+    except TypeError:
+        possible = False
+    if not possible:
         raise InvalidInput(
-            f"{version} is not a version number",
+            f"{version!r} is not a version number",
             remedy="Versions are counted from 1; `versions()` lists those that exist.",
             version=version,
         )
