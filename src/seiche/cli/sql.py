@@ -33,8 +33,11 @@ _HELP = "End a statement with ; and leave with exit. BEGIN opens a transaction, 
 
 def sql(
     uri: Uri,
-    statements: Annotated[
-        list[str] | None, typer.Option("--execute", "-e", help="Execute this and leave. Can be repeated.")
+    given: Annotated[
+        list[str] | None, typer.Argument(metavar="[STATEMENT]...", help="Execute this and leave.", show_default=False)
+    ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--execute", "-e", help="The same, after those. Can be repeated.")
     ] = None,
     version: AtVersion = None,
     as_of: AsOf = None,
@@ -47,19 +50,21 @@ def sql(
     rolled back.
 
     ```sh
-    seiche sql lake -e "SELECT count(*) FROM shop.orders"
+    seiche sql lake "SELECT count(*) FROM shop.orders"
     seiche sql lake -e "BEGIN" -e "DELETE FROM shop.orders WHERE id = 1" -e "COMMIT" --json
     ```
     """
     from seiche.spark.sql.scripts import split
 
     lake = open_at(uri, version, as_of)
-    given = [one for text in statements or () for one in split(text)]
-    if not statements and not sys.stdin.isatty():
-        given = split(sys.stdin.read())
+    texts = [*(given or ()), *(also or ())]
+    typed = not texts and sys.stdin.isatty()
+    if not texts and not typed:
+        texts = [sys.stdin.read()]
+    statements = [one for text in texts for one in split(text)]
     with _session(lake, master) as session:
-        if statements or not sys.stdin.isatty():
-            for one in given:
+        if not typed:
+            for one in statements:
                 _show(session.execute(one), as_json=as_json)
         else:
             _prompt(session, as_json=as_json)

@@ -1,11 +1,12 @@
 """Work done by Spark's workers: values go out with the job, small values come back to the driver.
 
 An error of ours that trying again cannot help comes back as a value too, and is raised on the driver as what it is. One
-that may pass is raised in the worker, where Spark tries the task again.
+that may pass is raised in the worker, where Spark tries the task again, until its last try.
 """
 
 import os
 import pickle
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -31,10 +32,12 @@ Batches = Iterator[pa.RecordBatch]
 Progress = Callable[[int, int], object]
 
 _LOOK_EVERY = 0.5
-# More than Spark sends to all workers by itself, and what it counts for a number.
+# Half of it already is more than Spark sends to all workers by itself; and what it counts for a number.
 _LARGE = 24 << 20
 _NUMBER_BYTES = 8
 
+# Spark on one machine tries a task once, unless the address of its master says how often.
+_LOCAL_MASTER = re.compile(r"local(\[[^],]*(,\s*(?P<tries>\d+))?\])?")
 _RESULT = "result binary"
 _RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary())])
 
@@ -64,7 +67,7 @@ def run_each(
 
 def collected(frame: "DataFrame", work: Callable[[Batches], Iterator[Done]]) -> list[Done]:
     """What `work` makes of the rows of each partition, from all partitions, in no particular order."""
-    rows = frame.mapInArrow(partial(_pickled, work), _RESULT).collect()
+    rows = frame.mapInArrow(partial(_pickled, work, _tries(frame.sparkSession)), _RESULT).collect()
     found: list[Done] = []
     failed: list[SeicheError] = []
     for row in rows:
@@ -94,12 +97,20 @@ def frame_of(session: "SparkSession", tasks: "Sequence[Readable]", schema: "Stru
     driver to everywhere: a table of any size, if only the numbers of the tasks went in. So as many numbers go in as
     make it too large for that, and are left out at once but for one of each task.
     """
+    from seiche.spark.packing import packed_schema, unpacked
+    from seiche.spark.types import shown_schema
+
     if not tasks:
         return session.createDataFrame([], schema)
-    each = max(1, min(size, _LARGE) // _NUMBER_BYTES // len(tasks))
+    # A power of two, since there are millions of them to look at.
+    each = 1 << (max(1, min(size, _LARGE) // _NUMBER_BYTES // len(tasks)).bit_length() - 1)
     numbers = session.range(0, each * len(tasks), 1, len(tasks))
-    chosen = numbers if each == 1 else numbers.where(f"id % {each} = 0")
-    return chosen.mapInArrow(partial(_read, tuple(tasks), each), schema)
+    chosen = numbers if each == 1 else numbers.where(f"id & {each - 1} = 0")
+    packed = packed_schema(session, schema)
+    if packed is None:
+        return chosen.mapInArrow(partial(_read, tuple(tasks), each), schema)
+    read = partial(_read_packed, tuple(tasks), each, shown_schema(packed))
+    return unpacked(chosen.mapInArrow(read, packed), schema)
 
 
 @contextmanager
@@ -141,6 +152,16 @@ def parallelism(session: "SparkSession") -> int:
         return max(1, int(said)) if said.isdigit() else 16
 
 
+def _tries(session: "SparkSession") -> int:
+    """How often Spark begins a task at most; through Spark Connect that is not known, and none counts as the last."""
+    try:
+        context = session.sparkContext
+        local = _LOCAL_MASTER.fullmatch(context.master)
+        return int(local["tries"] or 1) if local else int(context.getConf().get("spark.task.maxFailures", "4") or 4)
+    except Exception:  # noqa: BLE001 - no context, and no type for saying so
+        return 1 << 30
+
+
 def executor() -> str:
     """In a worker: which executor of Spark it works for. All Python workers of one are forked from one process."""
     return f"{socket.gethostname()}/{os.getppid()}"
@@ -149,6 +170,12 @@ def executor() -> str:
 def _read(tasks: Sequence[Readable], each: int, batches: Batches) -> Batches:
     for number in (one // each for one in _numbers(batches)):
         yield from tasks[number].read(number)
+
+
+def _read_packed(tasks: Sequence[Readable], each: int, arrays: pa.Schema, batches: Batches) -> Batches:
+    from seiche.spark.packing import pack
+
+    return pack(_read(tasks, each, batches), arrays)
 
 
 def _each(work: Callable[[Task], Done], tasks: Sequence[Task], batches: Batches) -> Iterator[tuple[int, Done]]:
@@ -161,17 +188,25 @@ def _numbers(batches: Batches) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _pickled(work: Callable[[Batches], Iterator[object]], batches: Batches) -> Batches:
+def _pickled(work: Callable[[Batches], Iterator[object]], tries: int, batches: Batches) -> Batches:
     try:
         for done in work(batches):
             yield _result(done)
     except SeicheError as error:
-        if error.retryable:
+        if error.retryable and not _last_try(tries):
             raise
         # The rest of the input is read, since Spark takes an unread stream for a worker that died.
         for _ in batches:
             pass
         yield _result(_Failed(error))
+
+
+def _last_try(tries: int) -> bool:
+    """In a worker: whether Spark would give up after this one, and say so in its own words."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() + 1 >= tries
 
 
 def _result(done: object) -> pa.RecordBatch:

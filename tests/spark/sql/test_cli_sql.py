@@ -34,11 +34,13 @@ def here(shop: Lake, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_statements_of_the_command_line(here: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        cli.main(["sql", "lake", "-e", "SELECT id, sku FROM shop.orders WHERE id > 1 ORDER BY id; SHOW NAMESPACES"])
-        == 0
-    )
+    query = "SELECT id, sku FROM shop.orders WHERE id > 1 ORDER BY id; SHOW NAMESPACES"
+    assert cli.main(["sql", "lake", "-e", query]) == 0
     shown = capsys.readouterr().out
+    assert cli.main(["sql", "lake", *query.split("; ")]) == 0
+    assert capsys.readouterr().out == shown
+    assert cli.main(["sql", "lake", query.partition("; ")[0], "-e", "SHOW NAMESPACES"]) == 0
+    assert capsys.readouterr().out == shown, "what -e says comes after"
     assert [line.split() for line in shown.splitlines() if line.startswith(("2", "3"))][:2] == [
         ["2", "b"],
         ["3", "NULL"],
