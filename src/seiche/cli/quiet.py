@@ -5,7 +5,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 __all__ = ["quiet_start"]
 
@@ -28,3 +28,12 @@ def quiet_start() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+    _silence()
+
+
+def _silence() -> None:
+    """Errors of queries are raised, and said in one line; PySpark would print each with all its calls as well."""
+    with suppress(ImportError):
+        from pyspark.logger import PySparkLogger
+
+        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True

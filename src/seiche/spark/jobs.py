@@ -156,7 +156,7 @@ def _tries(session: "SparkSession") -> int:
     """How often Spark begins a task at most; through Spark Connect that is not known, and none counts as the last."""
     try:
         context = session.sparkContext
-        local = _LOCAL_MASTER.fullmatch(context.master)
+        local = _LOCAL_MASTER.fullmatch(context.master or "")
         return int(local["tries"] or 1) if local else int(context.getConf().get("spark.task.maxFailures", "4") or 4)
     except Exception:  # noqa: BLE001 - no context, and no type for saying so
         return 1 << 30

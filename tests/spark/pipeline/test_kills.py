@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -19,6 +20,7 @@ from examples.cluster.cluster import Cluster
 from seiche.errors import NotFound, SeicheError
 from seiche.spark.pipeline.run import run
 from seiche.spark.pipeline.yaml_file import load
+from tests.spark.quick import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +37,8 @@ steps:
 checks:
   - foreign_key: {table: shop.orders, columns: customer, references: shop.counts}
 """
+# Two shops at a time, since most of a run is one processor that starts Spark.
+SHOPS = 2
 # What the command prints while it works; it is killed when it says one of these, or a random while after.
 MOMENTS = ("shop.orders: running", "shop.orders: ", "shop.counts: running", "shop.counts: ", "checking", "passed")
 
@@ -70,6 +74,12 @@ class Shop:
             text=True,
             start_new_session=True,
         )
+
+    def finish(self, *options: str) -> None:
+        """The pipeline, left in peace."""
+        process = self.start(*options)
+        said = process.communicate()[1]
+        assert process.returncode == 0, said
 
 
 class Reader(Thread):
@@ -150,7 +160,7 @@ def on_one_machine(folder: Path, spark: "SparkSession") -> None:
     definition = load(folder / "shop.yaml")
     with reading(shop):
         shop.deliver()
-        process = shop.start()
+        process = shop.start(*configured(QUICK))
         assert waited(process, MOMENTS[chance.randrange(len(MOMENTS))], chance.random() / 2)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -174,47 +184,77 @@ def on_one_machine(folder: Path, spark: "SparkSession") -> None:
 
 
 def kill_executor(cluster: Cluster, chance: random.Random) -> bool:
-    """Kill one executor of a cluster on this machine; whether there was one."""
+    """Kill one executor of a cluster on this machine, whoever it works for; whether there was one."""
     workers = cluster.processes[1:]
     found = [one for worker in workers for one in descendants(worker.pid, "CoarseGrainedExecutorBackend")]
     if found:
-        os.kill(chance.choice(found), signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(chance.choice(found), signal.SIGKILL)
     return bool(found)
 
 
-def on_a_cluster(folder: Path, kills: int) -> None:
+def killed_again_and_again(shop: Shop, cluster: Cluster, options: tuple[str, ...], kills: int) -> "Counter[str]":
     """Executors die, and then most drivers. A run that loses an executor goes on; one that loses its driver is run
-    again, with the files that came meanwhile.
+    again, with the files that came meanwhile. In the end every row is there once.
     """
-    shop, chance = Shop(folder), random.Random(29)
+    chance = random.Random(shop.folder.name)
     done: Counter[str] = Counter()
+    with reading(shop) as reader:
+        while done["drivers killed"] + done["executors killed"] < kills:
+            shop.deliver()
+            process = shop.start(*options)
+            if waited(process, chance.choice(MOMENTS[:3]), chance.random() / 2) and kill_executor(cluster, chance):
+                done["executors killed"] += 1
+            if waited(process, chance.choice(MOMENTS), chance.random() / 2) and chance.random() < 0.7:
+                os.killpg(process.pid, signal.SIGKILL)
+                done["drivers killed"] += 1
+            said = process.communicate()[1]
+            assert process.returncode in (0, -signal.SIGKILL), said
+            done["runs that went on"] += process.returncode == 0
+            print(shop.folder.name, dict(done), flush=True)
+        shop.finish(*options)
+    done["looks"] = reader.looks
+    done["versions"] = shop.lake.version
+    done["rows"] = len(shop.rows)
+    assert sorted(shop.lake.table("shop.orders").to_arrow()["id"].to_pylist()) == shop.rows
+    assert shop.lake.fsck().ok
+    return done
+
+
+def on_a_cluster(folder: Path, kills: int) -> None:
+    """Two shops on one cluster, whose drivers and executors die at random moments."""
+    shops = []
+    for number in range(SHOPS):
+        (folder / f"shop-{number}").mkdir()
+        shops.append(Shop(folder / f"shop-{number}"))
     with ExitStack() as stack:
         cluster = Cluster(folder)
         stack.callback(cluster.stop)
         master = cluster.start_master()
-        cluster.start_workers(master, 2, "700m")
-        settings = ("--conf", "spark.executor.memory=512m", "--conf", "spark.sql.shuffle.partitions=2")
-        options = ("--master", master, *settings)
-        with reading(shop) as reader:
-            while done["drivers killed"] + done["executors killed"] < kills:
-                shop.deliver()
-                process = shop.start(*options)
-                if waited(process, chance.choice(MOMENTS[:3]), chance.random()) and kill_executor(cluster, chance):
-                    done["executors killed"] += 1
-                if waited(process, chance.choice(MOMENTS), chance.random()) and chance.random() < 0.7:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    done["drivers killed"] += 1
-                said = process.communicate()[1]
-                assert process.returncode in (0, -signal.SIGKILL), said
-                done["runs that went on"] += process.returncode == 0
-                print(dict(done), flush=True)
-            last = shop.start(*options)
-            said = last.communicate()[1]
-            assert last.returncode == 0, said
-        print(f"{dict(done)}; {reader.looks} looks at {shop.lake.version} versions, {len(shop.rows)} rows")
-    assert min(done["drivers killed"], done["executors killed"]) >= kills // 4
-    assert sorted(shop.lake.table("shop.orders").to_arrow()["id"].to_pylist()) == shop.rows
-    assert shop.lake.fsck().ok
+        cluster.start_workers(master, 2 * SHOPS, "700m")
+        settings = {
+            **QUICK,
+            "spark.cores.max": "2",
+            "spark.executor.memory": "512m",
+            "spark.sql.shuffle.partitions": "2",
+        }
+        # What the first driver has loaded is kept in a form that the others start from in half the time.
+        java, classes = settings["spark.driver.extraJavaOptions"], folder / "classes.jsa"
+        settings["spark.driver.extraJavaOptions"] = f"{java} -XX:ArchiveClassesAtExit={classes}"
+        shops[0].deliver()
+        shops[0].finish("--master", master, *configured(settings))
+        for who in ("driver", "executor"):
+            settings[f"spark.{who}.extraJavaOptions"] = f"{java} -XX:SharedArchiveFile={classes}"
+        options = ("--master", master, *configured(settings))
+        with ThreadPoolExecutor(SHOPS) as pool:
+            done = [pool.submit(killed_again_and_again, one, cluster, options, kills // SHOPS) for one in shops]
+        total = sum((one.result() for one in done), Counter[str]())
+    print(dict(total))
+    assert min(total["drivers killed"], total["executors killed"]) >= kills // 4
+
+
+def configured(settings: dict[str, str]) -> list[str]:
+    return [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Runs of pipelines: all tables at once or none, each source row once, nobody's work overwritten unseen."""
 
-import errno
-import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -359,27 +357,34 @@ def test_values_that_do_not_fit(shop: Shop) -> None:
     assert shop.untouched(before)
 
 
-@pytest.mark.parametrize(
-    ("number", "error"), [(errno.ENOSPC, seiche.Unavailable), (errno.EACCES, seiche.PermissionDenied)]
-)
-def test_storage_that_takes_nothing(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, number: int, error: type[Exception]
-) -> None:
-    """A full disk, or no permission, when everything is built: the error says so, and nothing is published."""
-    shop.run()
+def test_iceberg_tables_in_every_mode(shop: Shop) -> None:
+    """As Lance tables: rows are added, replaced by key and replaced by condition."""
+    text = """\
+lake: lake
+sources: {raw: {format: csv, path: "orders/*.csv", schema: "id BIGINT, customer STRING, amount DOUBLE", new: true}}
+steps:
+  - {table: shop.added, format: iceberg, mode: append, sql: SELECT * FROM raw}
+  - {table: shop.merged, format: iceberg, mode: merge, key: id, sql: SELECT * FROM raw}
+  - table: shop.ann
+    format: iceberg
+    mode: replace_where
+    where: customer = 'ann'
+    sql: SELECT * FROM raw WHERE customer = 'ann'
+checks:
+  - unique: {table: shop.merged, columns: id}
+"""
+    assert shop.run(text).published
+    shop.order("second", "3,ann,8.0", "4,cid,1.0")
+    assert shop.run(text).published
+    assert [row["id"] for row in shop.rows("shop.added")] == [1, 2, 3, 3, 4]
+    assert {row["id"]: row["amount"] for row in shop.rows("shop.merged")} == {1: 10.5, 2: 3.0, 3: 8.0, 4: 1.0}
+    assert [(row["id"], row["amount"]) for row in shop.rows("shop.ann")] == [(3, 8.0)]
     before = shop.lake.version
-    shop.order("second", "4,cid,1.0")
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise OSError(number, os.strerror(number))
-
-    with monkeypatch.context() as patch:
-        patch.setattr("seiche.store.local.write_all", refuse)
-        with pytest.raises(error):
-            shop.run()
-    assert shop.lake.version == before
-    assert shop.run().published
-    assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3, 4]
+    shop.order("third", "4,cid,1.0", "4,cid,2.0")
+    with pytest.raises(InvalidInput, match="two rows have the same id"):
+        shop.run(text)
+    assert shop.untouched(before)
+    assert shop.lake.table("shop.merged").row.format == "iceberg"
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_the_order_comes_from_the_queries(tmp_path: Path) -> None:
         ["shop.customers"],
     ]
     assert planned.reads["shop.orders"] == {"raw"}
-    assert planned.tables_needed == {"shop.visits"}
+    assert set(planned.tables_needed) == {"shop.visits"}
 
 
 def test_a_step_may_read_what_its_own_table_was(tmp_path: Path) -> None:
@@ -131,6 +131,16 @@ MISTAKES = {
     "bad check": ("WHERE amount <= 0", "WHERE (", "shop.yaml:17: check 'positive': the query is not understood"),
     "a circle": ("FROM raw", "FROM shop.customers", "steps wait for each other: shop.customers <- shop.orders"),
     "made twice": ("table: shop.calls", "table: shop.orders", "shop.yaml:13: shop.orders is made by another step too"),
+    "no such index": (
+        "mode: append",
+        "mode: append\n    index: {id: QUANTUM}",
+        "shop.yaml:13: shop.calls: index: there is no kind 'QUANTUM' (for id)",
+    ),
+    "index of Iceberg": (
+        "mode: append",
+        "mode: append\n    format: iceberg\n    index: {id: BTREE}",
+        "shop.yaml:13: shop.calls is an Iceberg table",
+    ),
     "no namespace": ("table: shop.calls", "table: calls", "shop.yaml:13: 'calls' is not the name of a table"),
     "two kinds of check": (
         "    expect: 0",
@@ -166,7 +176,7 @@ def test_mistakes_are_named(tmp_path: Path, mistake: str) -> None:
         ("SELECT * FROM seen", "SELECT FROM WHERE", "shop.yaml:13: the query of shop.calls"),
         ("WHERE amount <= 0", "WHERE (", "shop.yaml:17: check 'positive'"),
         ("orders/*.csv", "nowhere/*.csv", "shop.yaml:3: source raw: there is no"),
-        ("", "", "there is no table shop.visits"),
+        ("", "", "shop.yaml:4: source seen: there is no table shop.visits"),
     ],
 )
 def test_the_command_names_mistakes_before_spark_starts(

@@ -77,6 +77,8 @@ class Builder:
         self._ensure(step, frame)
         if step.mode == "overwrite" or (self.anew and step.mode != "replace_where"):
             result = self._overwrite(step, frame)
+        elif step.mode == "merge" and tx.is_iceberg(tx.table(step.table)):
+            result = self._merge_iceberg(step, frame)
         elif step.mode == "merge":
             merge = tx.merge(step.table, frame, on=list(step.key))
             result = merge.when_matched_update_all().when_not_matched_insert_all().execute()
@@ -89,13 +91,26 @@ class Builder:
         return result
 
     def _overwrite(self, step: Step, frame: "DataFrame") -> "Result":
-        if step.key and frame.groupBy(*step.key).count().filter("count > 1").limit(1).count():
+        self._check_key(step, frame)
+        options = {} if step.format == "iceberg" else {"schema": self._kept_types(step, frame)}
+        return self.tx.overwrite(step.table, frame, **options)
+
+    def _merge_iceberg(self, step: Step, frame: "DataFrame") -> "Result":
+        """Iceberg's data files are changed as wholes: the rows that stay are written again beside those that come."""
+        self._check_key(step, frame)
+        old = self.tx.read(step.table)
+        same = [old[name] == frame[name] for name in step.key]
+        return self.tx.overwrite(step.table, old.join(frame, same, "left_anti").unionByName(frame))
+
+    def _check_key(self, step: Step, frame: "DataFrame") -> None:
+        if not step.key:
+            return
+        keys = frame.na.drop(subset=list(step.key)).groupBy(*step.key).count()
+        if keys.filter("count > 1").limit(1).count():
             raise InvalidInput(
                 f"{step.place}: step {step.table}: two rows have the same {', '.join(step.key)}",
                 remedy="A merge takes each key once: choose one of the rows in the query.",
             )
-        options = {} if step.format == "iceberg" else {"schema": self._kept_types(step, frame)}
-        return self.tx.overwrite(step.table, frame, **options)
 
     def _kept_types(self, step: Step, frame: "DataFrame") -> "pa.Schema":
         """The columns that the table shall have: those of the query, as the table has them if it does."""
@@ -138,6 +153,13 @@ class Builder:
 def columns_of(step: Step, frame: "DataFrame") -> pa.Schema:
     """The columns of a frame as they are stored. Spark has no type for vectors, so the step says which lists are."""
     schema = frame_schema(frame)
+    for name in schema.names:
+        if schema.names.count(name) > 1:
+            raise InvalidInput(
+                f"{step.place}: step {step.table}: two columns are called {name!r}",
+                remedy="Give each a name of its own, with AS.",
+                column=name,
+            )
     for name, size in step.vectors.items():
         at = schema.get_field_index(name)
         kind = schema.field(at).type if at >= 0 else None

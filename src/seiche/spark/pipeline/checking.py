@@ -93,7 +93,7 @@ def _value(frames: Frames, check: Check) -> Any:
         raise InvalidInput(
             f"{check.place}: check {check.name!r} must give one value, and gave {len(rows)} rows"
             f" of {len(frame.columns)} columns",
-            remedy="Write it as SELECT count(*) FROM ... WHERE ....",
+            remedy="Write it as SELECT count(*) FROM a table WHERE a condition.",
         )
     return rows[0][0]
 

@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from seiche.errors import InvalidInput
 from seiche.spark.pipeline.definition import Definition, Place, Step
 from seiche.spark.pipeline.frames import parsed
+from seiche.table.data.index_build import SCALAR, VECTOR
 
 __all__ = ["Plan", "plan", "tables_read"]
 
@@ -25,12 +26,15 @@ class Plan:
         return tuple(step for stage in self.stages for step in stage)
 
     @property
-    def tables_needed(self) -> frozenset[str]:
-        """Tables that no step makes and that must therefore be in the lake."""
+    def tables_needed(self) -> Mapping[str, str]:
+        """Tables that no step makes and that must therefore be in the lake, and who needs them first, for messages."""
         made = {step.table for step in self.definition.steps}
-        read = {name for names in self.reads.values() for name in names if "." in name}
-        tables = {source.table for source in self.definition.sources if source.table}
-        return frozenset((read | tables) - made)
+        asked = [(f"{one.place}: source {one.name}", {one.table}) for one in self.definition.sources]
+        asked += [(f"{one.place}: step {one.table}", set(self.reads[one.table])) for one in self.definition.steps]
+        asked += [
+            (f"{one.place}: check {one.name!r}", set(self.reads[f"check {one.name}"])) for one in self.definition.checks
+        ]
+        return {name: who for who, names in reversed(asked) for name in names if "." in name and name not in made}
 
 
 def plan(definition: Definition, select: Sequence[str] = ()) -> Plan:
@@ -69,10 +73,25 @@ def _check_names(definition: Definition) -> None:
                 f"{step.place}: {step.table!r} is not the name of a table", remedy="Write namespace.table."
             )
         seen[step.table] = step.place
+        _check_indices(step)
     names = [check.name for check in definition.checks]
     for check in definition.checks:
         if names.count(check.name) > 1:
             raise InvalidInput(f"{check.place}: two checks are called {check.name!r}", remedy="Give one a `name`.")
+
+
+def _check_indices(step: Step) -> None:
+    if step.format == "iceberg" and (step.index or step.vectors):
+        raise InvalidInput(
+            f"{step.place}: {step.table} is an Iceberg table, which has neither vectors nor indices",
+            remedy="Leave out `vectors` and `index`, or keep the table in the format lance.",
+        )
+    for column, kind in step.index.items():
+        if kind.upper() not in (*SCALAR, *VECTOR):
+            raise InvalidInput(
+                f"{step.place}: {step.table}: index: there is no kind {kind!r} (for {column})",
+                remedy=f"There are: {', '.join((*SCALAR, *VECTOR))}.",
+            )
 
 
 def _reads_of(step: Step, definition: Definition) -> frozenset[str]:

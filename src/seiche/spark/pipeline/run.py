@@ -1,5 +1,6 @@
 """A run of a pipeline: everything it makes is published in one commit of the lake, or nothing is."""
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 import seiche
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import CommitUnknown, InvalidInput, NotFound, RetryableConflict, SeicheError
+from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, RetryableConflict, SeicheError
 from seiche.spark.pipeline.attempt import Attempt
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.frames import short
@@ -19,6 +20,7 @@ from seiche.spark.pipeline.progress import Progress, unheard
 from seiche.spark.pipeline.records import CheckRecord, RunRecord, record, record_alone
 from seiche.spark.pipeline.rejected import keep_rejected
 from seiche.spark.pipeline.sources import check_sources
+from seiche.store.local import LocalStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +87,7 @@ def run(
     check_sources(definition)
     lake = open_or_create(definition.lake) if lake is None else lake
     _check_tables(planned, lake)
+    _check_access(lake)
     identity = run_id or str(runtime.uuid())
     before = _published_before(lake, definition, identity)
     if before is not None:
@@ -169,6 +172,9 @@ def open_or_create(uri: str) -> "Lake":
             return seiche.create(uri)
         except seiche.AlreadyExists:
             return seiche.open(uri)
+        except SeicheError as error:
+            said = f"there is no lake at {uri}, and none can be made there: {error.message}"
+            raise type(error)(said, remedy=error.remedy, **error.details) from error
 
 
 def _session(definition: Definition, spark: "SparkSession | Callable[[], SparkSession] | None") -> "SparkSession":
@@ -189,14 +195,27 @@ def _published_before(lake: "Lake", definition: Definition, run_id: str) -> Run 
     return Run("published before", run_id, status.version) if status.outcome == "committed" else None
 
 
+def _check_access(lake: "Lake") -> None:
+    """Raise `PermissionDenied` before Spark starts if the lake is on this machine and this user may not write to it."""
+    if not isinstance(lake.store, LocalStore):
+        return
+    for folder in filter(os.path.isdir, map(lake.store.native_uri, ("", "tables"))):
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+            raise PermissionDenied(
+                f"{folder}: this user may not write there, and a run publishes there",
+                remedy="Give the user the right to, or name another lake with --lake.",
+                path=folder,
+            )
+
+
 def _check_tables(planned: Plan, lake: "Lake") -> None:
     """Raise `NotFound` for a table that nobody makes, before Spark starts; `InvalidInput` for one with no changes."""
-    for name in sorted(planned.tables_needed):
+    for name, who in sorted(planned.tables_needed.items()):
         try:
             lake.table(name)
         except NotFound as error:
             raise NotFound(
-                f"{planned.definition.name}: there is no table {name} in {lake.uri}, and no step makes it",
+                f"{who}: there is no table {name} in {lake.uri}, and no step makes it",
                 remedy="Create it, add a step for it, or correct the name.",
                 table=name,
             ) from error

@@ -49,7 +49,7 @@ def read_source(source: Source, tx: "SparkTransaction", offsets: Offsets, folder
     except Exception as error:
         raise InvalidInput(
             f"{source.place}: source {source.name} cannot be read: {short(error)}",
-            remedy="Correct its `format`, `path` and `options`.",
+            remedy="Correct its `format`, `path`, `options` and `schema`.",
         ) from error
 
 
