@@ -28,7 +28,7 @@ from seiche.store.local import Durability
 
 SCHEMA = pa.schema([("id", pa.int64())])
 CLIENTS = (1, 16)
-COMMITS = {1: 100, 16: 20}
+COMMITS = {1: 200, 16: 60}
 MOST_TRIES = 200
 
 _CONTEXT = multiprocessing.get_context("spawn")

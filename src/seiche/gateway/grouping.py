@@ -75,10 +75,7 @@ class Grouping:
         return found
 
     def _wait(self, asked: _Asked, mine: list[_Waiting]) -> None:
-        asked.left = len(mine)
-        with self._lock:
-            self._queue += mine
-            asked.leads, self._deciding = not self._deciding, True
+        self._enter(asked, mine)
         if not asked.leads:
             asked.told.wait()
         if not asked.leads:
@@ -88,6 +85,12 @@ class Grouping:
                 self._decide()
         finally:
             self._hand_over()
+
+    def _enter(self, asked: _Asked, mine: list[_Waiting]) -> None:
+        asked.left = len(mine)
+        with self._lock:
+            self._queue += mine
+            asked.leads, self._deciding = not self._deciding, True
 
     def _hand_over(self) -> None:
         with self._lock:

@@ -4,18 +4,22 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 
 import seiche
 from seiche import CommitUnknown, Lake, RetryableConflict, Unavailable
+from seiche.core.runtime import SYSTEM
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.work import Together
-from seiche.gateway.iceberg_rest.commits import Commits
+from seiche.gateway.iceberg_rest.commits import HASH, Commits
+from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.gateway.iceberg_rest.requests import request_hash, several_changes
 from seiche.lake.commit import Committer
+from seiche.lake.tree.latest import read_root
 from seiche.store import open_store
 from tests.gateway_server import Gateways, Said, direct
 
@@ -120,6 +124,16 @@ def test_what_cannot_be_right_is_refused_before_anything_begins(
     for _ in range(2):
         assert post(servers, route, body).error == (400, "ValidationException")
     assert servers.lake.version == before
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("body", [one for _, one in WRONG[:2]], ids=[name for name, _ in WRONG[:2]])
+def test_what_is_not_known_is_refused_also_under_a_key_that_was_applied(
+    servers: Gateways, route: str, body: dict[str, Any]
+) -> None:
+    headers = {"Idempotency-Key": "0199-4"}
+    assert post(servers, route, change("t", [setting("a", "1")]), headers=headers).status < 300
+    assert post(servers, route, body, headers=headers).error == (400, "ValidationException")
 
 
 def test_a_request_to_several_tables_has_to_be_one(servers: Gateways) -> None:
@@ -415,11 +429,13 @@ def test_a_table_is_made_inside_a_commit_to_several(servers: Gateways) -> None:
     assert loaded["metadata"]["table-uuid"] == metadata["table-uuid"]
 
 
-@pytest.mark.parametrize("kind", ["small", "with rows"])
-def test_many_clients_commit_with_few_roots(servers: Gateways, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Those who wait while another commits are decided together."""
-    lake, plain = servers.lake, Committer.commit_group
-    entered, go, sizes = threading.Event(), threading.Event(), []
+def at_once(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch, bodies: Sequence[dict[str, Any]], queue: tuple[Any, str]
+) -> tuple[list[Said], list[int]]:
+    """Send all, so that all but the first wait in the queue while the first is decided; the sizes of the groups too."""
+    plain, queued = Committer.commit_group, getattr(*queue)
+    entered, go, waiting = threading.Event(), threading.Event(), threading.Semaphore(0)
+    sizes: list[int] = []
 
     def slow(self: Committer, intents: Any) -> Any:
         sizes.append(len(intents))
@@ -428,34 +444,100 @@ def test_many_clients_commit_with_few_roots(servers: Gateways, monkeypatch: pyte
             assert go.wait(60)
         return plain(self, intents)
 
-    names = [f"many{number}" for number in range(8)]
+    def counted(*given: Any) -> None:
+        queued(*given)
+        waiting.release()
+
+    said: dict[int, Said] = {}
+    threads = [
+        threading.Thread(target=lambda number, body: said.update({number: post(servers, "one", body)}), args=given)
+        for given in enumerate(bodies)
+    ]
+    with monkeypatch.context() as patched:
+        patched.setattr(Committer, "commit_group", slow)
+        patched.setattr(*queue, counted)
+        for thread in threads:
+            thread.start()
+            assert waiting.acquire(timeout=60)
+            assert entered.wait(60)
+        go.set()
+        for thread in threads:
+            thread.join(60)
+    return [said[number] for number in range(len(bodies))], sizes
+
+
+@pytest.mark.parametrize("kind", ["small", "with rows"])
+def test_many_clients_commit_with_few_roots(servers: Gateways, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Those who wait while another commits are decided together."""
+    lake, names = servers.lake, [f"many{number}" for number in range(8)]
     for name in names:
         lake.create_table(f"db.{name}", ROWS.schema, format="iceberg")
     bodies = [appended(servers, name) if kind == "with rows" else change(name, [setting("a", "1")]) for name in names]
-    monkeypatch.setattr(Committer, "commit_group", slow)
-    waiting = threading.Semaphore(0)
-    where, verb = (Grouping, "_wait") if kind == "with rows" else (Together, "ask")
-    queued: Any = getattr(where, verb)
-
-    def counted(*given: Any) -> Any:
-        waiting.release()
-        return queued(*given)
-
-    monkeypatch.setattr(where, verb, counted)
-    before, said = lake.version, []
-    threads = [
-        threading.Thread(target=lambda body: said.append(post(servers, "one", body)), args=(body,)) for body in bodies
-    ]
-    for thread in threads:
-        thread.start()
-    for _ in threads:
-        assert waiting.acquire(timeout=60)
-    assert entered.wait(60)
-    go.set()
-    for thread in threads:
-        thread.join(60)
+    before = lake.version
+    queue = (Grouping, "_enter") if kind == "with rows" else (Together, "ask")
+    said, sizes = at_once(servers, monkeypatch, bodies, queue)
     assert {one.status for one in said} == {200}
     for name in names:
         table = lake.table(f"db.{name}")
         assert table.to_arrow().num_rows == 3 if kind == "with rows" else properties(lake, f"db.{name}")["a"] == "1"
-    assert lake.version - before < 8, f"groups of {sizes}"
+    assert (lake.version - before, sizes) == (2, [1, 7])
+
+
+def test_commits_that_are_decided_together_are_answered_each_for_itself(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One cannot be read, one is about nothing, two exclude each other, one is sent twice: no matter to the others."""
+    column = {"id": 2, "name": "b", "type": "long", "required": False}
+    schema = {"type": "struct", "schema-id": 1, "fields": [{**column, "id": 1, "name": "id"}, column]}
+    evolve = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+    only_first = [{"type": "assert-current-schema-id", "current-schema-id": 0}]
+    bodies = [
+        change("t", [setting("first", "1")]),
+        change("t", [{"action": "no-such-action"}]),
+        change("nothing", [setting("a", "1")]),
+        change("lance", [setting("a", "1")]),
+        change("u", evolve, only_first),
+        change("u", [*evolve, setting("late", "1")], only_first),
+        change("t", [setting("a", "1")]),
+        change("u", [setting("a", "1")]),
+        change("t", [setting("twice", "1")]),
+        change("t", [setting("twice", "1")]),
+    ]
+    said, sizes = at_once(servers, monkeypatch, bodies, (Together, "ask"))
+    assert [one.status for one in said] == [200, 400, 404, 400, 200, 409, 200, 200, 200, 200]
+    assert sizes[:3] == [1, 5, 1], "the one that is sent twice is decided twice, one after the other"
+    assert {"first", "a", "twice"} <= properties(servers.lake).keys()
+    assert properties(servers.lake, "db.u").keys() & {"a", "late"} == {"a"}
+    assert said[8].headers["x-seiche-transaction-id"] == said[9].headers["x-seiche-transaction-id"]
+
+
+@pytest.mark.parametrize("joint", [True, False], ids=["together", "alone"])
+def test_what_is_committed_and_cannot_be_shown_is_unknown(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch, joint: bool
+) -> None:
+    def silent(*_: Any) -> Any:
+        raise Unavailable("storage is silent")
+
+    monkeypatch.setattr(Loading, "committed", silent)
+    body = change("t", [setting("a", "1")]) if joint else appended(servers, "t")
+    assert post(servers, "one", body).error == (502, "CommitStateUnknownException")
+    monkeypatch.undo()
+    before = servers.lake.version
+    assert post(servers, "one", body).status == 200
+    assert servers.lake.version == before
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_id_of_a_transaction_comes_from_the_key_or_from_the_hash(servers: Gateways, route: str) -> None:
+    """So that every replica, and whoever asks later, comes to the same one; the hash stands in its record."""
+    body = change("t", [setting("a", "1")])
+    wanted = request_hash(several_changes({"table-changes": [body]}))
+    lake = UUID(servers.lake.state().definition.id)
+    for key, headers in ((f"req:lake:{wanted}", {}), ("key::0199-3", {"Idempotency-Key": "0199-3"})):
+        said = post(servers, route, body, headers=headers)
+        found = said.headers["x-seiche-transaction-id"]
+        assert found == str(SYSTEM.derived_uuid(lake, key))
+        status = servers.lake.status(found)
+        assert status.version is not None
+        (record,) = read_root(servers.lake.store, status.version).transactions
+        assert (record.id, record.properties[HASH]) == (found, wanted)
