@@ -226,7 +226,9 @@ class Service:
             plan = Plan(tx, base, properties=given, work=work, flushed=True)
         else:
             wanted = self._wanted(tx, changes, {}, look=look)
-            plan = Plan(tx, base, wanted, given, flushed=given.get(FLUSHED) == "true")
+            # Who says from when its files are is believed also about the rest.
+            flushed = base_version is not None and given.get(FLUSHED) == "true"
+            plan = Plan(tx, base, wanted, given, flushed=flushed)
         self.group.submit(Ticket(tx, done, record, plan))
 
     def sweep(self, limit: int = 100) -> int:

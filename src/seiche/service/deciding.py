@@ -24,6 +24,7 @@ from seiche.service.state.records import IntentRecord, Record
 from seiche.service.state.transactions import TransactionStore
 from seiche.service.states import State
 from seiche.service.tickets import Decided, Ticket
+from seiche.service.writing import written_since
 
 __all__ = ["Decided", "Decider", "Ticket"]
 
@@ -122,7 +123,7 @@ class Decider:
         If those that were joined cannot be decided, each is by itself.
         """
         answers: dict[str, Answer] = {}
-        ready = [plan for plan in plans if self._is_ready(plan, answers)]
+        ready = [found for plan in plans if (found := self._ready(plan, answers)) is not None]
         joined = [plan for plan in ready if plan.appends]
         intents: list[tuple[Intent, list[Plan]]] = []
         for plan in ready:
@@ -165,10 +166,13 @@ class Decider:
                 return self.lake.states.latest()
         return known
 
-    def _is_ready(self, plan: Plan, answers: dict[str, Answer]) -> bool:
-        """Whether the files that it brings are safely on disk. One that names files that are not there fails alone."""
+    def _ready(self, plan: Plan, answers: dict[str, Answer]) -> Plan | None:
+        """The plan, once the files that it brings are safely on disk, as old as the oldest of them.
+
+        One that names files that are not there fails alone.
+        """
         if plan.flushed or plan.work:
-            return True
+            return plan
         try:
             state = self._state([plan])
             files = [
@@ -178,10 +182,10 @@ class Decider:
                 for path in plan.operation(one).files(table_in(state, one.table).row.location)
             ]
             self.lake.store.flush(files)
+            return replace(plan, base=written_since(files, plan.base, self.lake.states))
         except SeicheError as error:
             answers[plan.id] = Answer(error=error)
-            return False
-        return True
+            return None
 
     def _put(
         self, intents: Sequence[tuple[Intent, list[Plan]]], answers: dict[str, Answer], settle: Settle
