@@ -37,10 +37,8 @@ _CONTEXT = multiprocessing.get_context("spawn")
 
 
 def run() -> Iterable[Table]:
-    yield single()
-    yield crowd()
-    yield memory()
-    yield requests()
+    for part in PARTS.values():
+        yield from part()
 
 
 def prepared(path: Path, fragments: int) -> FragmentMetadata:
@@ -194,3 +192,11 @@ def requests() -> Table:
             ("reads", "writes", "by verb"),
             [(store.reads, store.writes, counts)],
         )
+
+
+PARTS: Mapping[str, Callable[[], Iterable[Table]]] = {
+    "single": lambda: [single()],
+    "crowd": lambda: [crowd()],
+    "memory": lambda: [memory()],
+    "requests": lambda: [requests()],
+}

@@ -81,12 +81,13 @@ class TransactionTable(TableVerbs):
         if change.since is not None:
             transaction.oldest = min(transaction.oldest, change.since)
         # Every statement makes the one version after the base: that is what will be committed.
-        base = work.running.copy_header()
+        running = work.running
+        base = running.copy_header()
         base.version = work.base.version
-        before = Manifest(base, work.running.fragments, work.running.index_section)
+        before = Manifest(base, running.fragments, running.index_section, field_ids=running.field_ids)
         operation = TableTransaction(work.base.version, transaction.id, change.operation)
-        running = build(before, operation, runtime=transaction.runtime, load=self._load, managed=True)
-        transaction.put_edit(replace(self._edit, work=work.with_statement(change, running)))
+        made = build(before, operation, runtime=transaction.runtime, load=self._load, managed=True)
+        transaction.put_edit(replace(self._edit, work=work.with_statement(change, made)))
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Once, on what the transaction sees; a conflict with others shows when the transaction commits."""

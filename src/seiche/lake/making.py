@@ -79,7 +79,7 @@ def _signed(made: Manifest, transaction: Transaction, runtime: Runtime) -> Manif
     header = made.copy_header()
     header.transaction_file = transaction.file_name
     header.timestamp.FromMicroseconds(micros(runtime.clock.now()))
-    return Manifest(header, made.fragments, made.index_section)
+    return Manifest(header, made.fragments, made.index_section, field_ids=made.field_ids)
 
 
 def _next(pending: Pending, now: TableRow, latest: Manifest | None) -> tuple[Transaction, Manifest]:

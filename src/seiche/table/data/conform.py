@@ -38,6 +38,8 @@ def conform(given: pa.Schema, table: pa.Schema, *, whole_rows: bool = True) -> C
     Columns that may be null can be left out, and others only if these are not `whole_rows`. `InvalidInput` names the
     first column that is unknown, given twice, missing, or of a type whose values could be lost.
     """
+    if table.metadata is None and given.equals(table):
+        return Conform(table)
     known = set(table.names)
     for name in given.names:
         if given.names.count(name) > 1:
@@ -131,6 +133,8 @@ def _null_in(values: pa.Array, field: pa.Field, where: str) -> str | None:
 
 def _strict(kind: pa.DataType) -> bool:
     """Whether something inside the type must not be null."""
+    if not kind.num_fields and not isinstance(kind, pa.BaseExtensionType):
+        return False
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_map(kind):

@@ -5,6 +5,8 @@ times as much as the file itself. And its way to a local disk leads through othe
 takes seven times as long as to encode the rows.
 """
 
+from threading import local
+
 import pyarrow as pa
 from lance.file import LanceFileSession
 
@@ -18,6 +20,7 @@ __all__ = ["fits", "write_single"]
 _MOST_BYTES = 1 << 20
 _MAJOR, _MINOR = 2, 2
 _VERSION = f"{_MAJOR}.{_MINOR}"
+_NOT_PLAIN = frozenset({pa.null().id, pa.dictionary(pa.int8(), pa.string()).id})
 
 
 def fits(store: Store, header: Header, schema: pa.Schema, batch: pa.RecordBatch) -> bool:
@@ -48,9 +51,26 @@ def write_single(store: Store, field_ids: list[int], batch: pa.RecordBatch, runt
     return DataFragment(files=[file], physical_rows=batch.num_rows)
 
 
+class _Desk(local):
+    """A session for each thread, with a memory of its own that holds one file at a time: the next one replaces it."""
+
+    # Made when it is first used: what is forked after that (Spark's workers, from a process that has loaded this) would
+    # have a session without the threads that serve it, and crash.
+    made: LanceFileSession | None = None
+
+    @property
+    def session(self) -> LanceFileSession:
+        if self.made is None:
+            self.made = LanceFileSession("memory://")
+        return self.made
+
+
+_desk = _Desk()
+
+
 def _encoded(batch: pa.RecordBatch) -> bytes:
-    """The bytes of a data file. Every session has a memory of its own, which goes with it."""
-    session = LanceFileSession("memory://")
+    """The bytes of a data file."""
+    session = _desk.session
     writer = session.open_writer("file", version=_VERSION)
     writer.write_batch(batch)
     writer.close()
@@ -59,8 +79,8 @@ def _encoded(batch: pa.RecordBatch) -> bytes:
 
 def _plain(field: pa.Field) -> bool:
     kind = field.type
-    if field.metadata or isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+    if field.metadata or kind.id in _NOT_PLAIN or isinstance(kind, pa.BaseExtensionType):
         return False
     if pa.types.is_fixed_size_list(kind):
         return bool(pa.types.is_floating(kind.value_type)) and not kind.value_field.metadata
-    return not pa.types.is_nested(kind) and not pa.types.is_null(kind)
+    return not kind.num_fields
