@@ -1,9 +1,12 @@
 """Iceberg tables of a lake, by the same means as all others."""
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+
+from seiche.errors import InvalidInput, RetryableConflict
 
 pytest.importorskip("pyiceberg")
 
@@ -53,3 +56,119 @@ def test_the_same_format_name(spark: "SparkSession", lake: Any, facts: str) -> N
     rows.where("id > 17").write.format("seiche").options(**options).mode("overwrite").save()
     assert ids(lake, facts) == [18, 19]
     assert lake.fsck().problems == ()
+
+
+def files(lake: Any, name: str) -> set[str]:
+    return {one.file.file_path for one in lake.table(name).to_iceberg().scan().plan_files()}
+
+
+def rows_of(lake: Any, name: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in lake.table(name).to_arrow().to_pylist())
+
+
+@pytest.fixture
+def filled(lake: Any, facts: str) -> str:
+    """Four data files of ten rows."""
+    for start in range(0, 40, 10):
+        numbers = range(start, start + 10)
+        data = {"id": numbers, "s": [None if one % 4 == 0 else f"n{one}" for one in numbers], "d": [None] * 10}
+        lake.table(facts).append(pa.table(data, SCHEMA))
+    return facts
+
+
+def test_update_and_delete_write_only_the_files_that_have_such_rows(
+    spark: "SparkSession", lake: Any, filled: str
+) -> None:
+    from pyspark.sql import functions as fn
+
+    before, version = files(lake, filled), lake.version
+    with lake.transaction(spark=spark) as tx:
+        done = tx.update(filled, {"s": "concat(s, '!')", "d": "id / 4"}, "id between 12 and 14")
+        assert (done.rows, done.files) == (3, 1)
+        assert tx.delete(filled, "s is null and id < 20").rows == 5  # one of those was updated, and still is
+        assert not tx.delete(filled, "id > 100").changed
+        assert tx.read(filled).count() == 35
+    assert lake.version == version + 1
+    assert len(files(lake, filled) & before) == 2
+    assert rows_of(lake, filled)[6:10] == [
+        (9, "n9", None),
+        (10, "n10", None),
+        (11, "n11", None),
+        (13, "n13!", Decimal("3.25")),
+    ]
+    with lake.transaction(spark=spark) as tx:
+        assert tx.delete(filled, fn.col("id") >= 0).rows == 35
+    assert rows_of(lake, filled) == []
+    assert lake.fsck().problems == ()
+
+
+def test_merge_with_all_clauses(spark: "SparkSession", lake: Any, filled: str) -> None:
+    data = spark.range(35, 45).selectExpr("id", "concat('m', id) as s", "id % 3 = 0 as gone")
+    with lake.transaction(spark=spark) as tx:
+        done = (
+            tx.merge(filled, data, on="id")
+            .when_matched_delete("source.gone")
+            .when_matched_update({"s": "concat_ws('/', target.s, source.s)"})
+            .when_not_matched_insert({"id": "source.id", "d": "1.5"}, condition="not source.gone")
+            .when_not_matched_by_source_delete("target.id between 3 and 5")
+            .execute()
+        )
+    assert {key: done.notes[key] for key in ("inserted", "updated", "deleted")} == {
+        "inserted": 4,
+        "updated": 3,
+        "deleted": 5,
+    }
+    kept = [(one, None if one % 4 == 0 else f"n{one}", None) for one in range(35) if one not in (3, 4, 5)]
+    changed = [(35, "n35/m35", None), (37, "n37/m37", None), (38, "n38/m38", None)]
+    added = [(one, None, Decimal("1.50")) for one in (40, 41, 43, 44)]
+    assert rows_of(lake, filled) == [*kept, *changed, *added]
+
+
+def test_two_rows_for_one_row_and_two_merges_at_once_are_refused(spark: "SparkSession", lake: Any, facts: str) -> None:
+    twice = spark.sql("SELECT 1L AS id, 'a' AS s UNION ALL SELECT 1L, 'b'")
+
+    def merge(tx: Any, data: Any) -> Any:
+        return tx.merge(facts, data, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+
+    with pytest.raises(InvalidInput, match="both would be inserted"), lake.transaction(spark=spark) as tx:
+        merge(tx, twice)
+    one, other = lake.transaction(spark=spark), lake.transaction(spark=spark)
+    # Into an empty table: neither may be taken for an append, or the key would be there twice.
+    assert merge(one, twice.limit(1)).notes["inserted"] == 1
+    assert merge(other, twice.limit(1)).notes["inserted"] == 1
+    one.commit()
+    with pytest.raises(RetryableConflict):
+        other.commit()
+    assert ids(lake, facts) == [1]
+    with pytest.raises(InvalidInput, match="match the same row"), lake.transaction(spark=spark) as tx:
+        merge(tx, twice)
+
+
+def test_partitions_and_required_columns_stay(spark: "SparkSession", lake: Any) -> None:
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType
+
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True),
+        NestedField(2, "kind", StringType()),
+        NestedField(3, "v", ListType(4, IntegerType())),
+    )
+    spec = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=IdentityTransform(), name="kind"))
+    lake.create_table("shop.parts", schema, format="iceberg", partition_spec=spec)
+    with lake.transaction(spark=spark) as tx:
+        tx.append("shop.parts", spark.sql("SELECT id, concat('k', id % 2) AS kind, array(int(id)) AS v FROM range(6)"))
+        tx.update("shop.parts", {"kind": "'k9'", "v": "array(7, 8)"}, "id > 3")
+    assert rows_of(lake, "shop.parts") == [
+        (0, "k0", [0]),
+        (1, "k1", [1]),
+        (2, "k0", [2]),
+        (3, "k1", [3]),
+        (4, "k9", [7, 8]),
+        (5, "k9", [7, 8]),
+    ]
+    table = lake.table("shop.parts").to_iceberg()
+    assert {one.file.partition[0] for one in table.scan(row_filter="kind = 'k9'").plan_files()} == {"k9"}
+    with pytest.raises(InvalidInput), lake.transaction(spark=spark) as tx:
+        tx.update("shop.parts", {"id": "null"}, "id = 1")

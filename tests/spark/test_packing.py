@@ -53,12 +53,12 @@ def rows(lake: Any) -> pa.Table:
 def test_rows_and_schema_are_those_of_the_table(
     spark: "SparkSession", lake: Any, rows: pa.Table, names: list[str], ansi: str
 ) -> None:
-    kept = spark.conf.get("spark.sql.ansi.enabled")
+    kept = str(spark.conf.get("spark.sql.ansi.enabled"))
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         wanted = spark_schema(pa.schema([SCHEMA.field(name) for name in names]))
         # Without ANSI mode Spark would say of a value from an array that it may be null.
-        strict = not all(one.nullable for one in wanted[1:])
+        strict = not all(one.nullable for one in wanted.fields[1:])
         assert (packed_schema(spark, wanted) is None) is (strict and ansi == "false")
         frame = lake.spark(spark).read("shop.t", columns=names)
         assert frame.schema == wanted

@@ -13,13 +13,10 @@ from pyroaring import BitMap
 
 from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
-from seiche.spark.edits import ACTION, VALUE, Edited, Editing
+from seiche.spark.edits import ACTION, Edited, Editing
 from seiche.spark.jobs import Batches, executor
+from seiche.spark.part import CHUNK, Part, joined
 from seiche.spark.scanning import GROUP
-from seiche.spark.types import conform_shown
-from seiche.table.data.conform import check_nulls
-from seiche.table.data.key_hashes import MOST_EXACT, key_bytes, siphash
-from seiche.table.data.matching import key_values
 from seiche.table.data.moving import Moved, Places, stored_form
 from seiche.table.data.removal import Removal, by_fragment, remove_rows
 from seiche.table.data.scanning import ADDRESS, quoted
@@ -34,13 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["edit_part"]
 
-# Edits that are looked at together. Each time, rows are looked up by address, which has a price of its own.
-_CHUNK = 1 << 16
-
 
 def edit_part(editing: Editing, batches: Batches) -> Iterator[Edited]:
     """Apply the edits of one partition, which come by ascending address; those without one, inserts, first."""
-    part = _Part(editing, _joined(batches))
+    part = _Part(editing, joined(batches))
     written = editing.target.write(part.new_rows())
     # Those fragments that rows have left; their new deletion files are durable when this returns.
     removal = part.remove()
@@ -60,31 +54,16 @@ def edit_part(editing: Editing, batches: Batches) -> Iterator[Edited]:
     )
 
 
-class _Part:
-    """The edits of one partition, while they are applied."""
+class _Part(Part):
+    """The edits of one partition of a Lance table, while they are applied."""
 
     def __init__(self, editing: Editing, batches: Batches) -> None:
-        self._editing = editing
-        self._batches = batches
-        self._store = editing.target.address.open()
+        super().__init__(editing, batches)
+        self._portions = editing.portions
         self._removed: dict[int, BitMap] = {}
-        self._last: int | None = None
-        self._last_key: tuple[object, ...] | None = None
         self._snapshots: dict[int, Snapshot] = {}
         self._group_of: dict[int, int] = {}
         self._moved: list[Moved] = []
-        self.counts = [0] * len(editing.actions)
-        self.keys: list[int] | None = []
-
-    def new_rows(self) -> Iterator[pa.RecordBatch]:
-        """The rows to be written: those that are inserted or changed. What else is found is noted on the way."""
-        for batch in self._batches:
-            address = batch.column(ADDRESS)
-            inserts = address.null_count
-            if inserts:
-                yield from self._inserted(batch.slice(0, inserts))
-            if inserts < batch.num_rows:
-                yield from self._changed(batch.slice(inserts))
 
     def remove(self) -> Removal:
         """Take out of their fragments the rows that were changed or deleted."""
@@ -158,7 +137,7 @@ class _Part:
             yield None, given
             return
         count = 0
-        for batch in read_rows(snapshot, places, kept, _CHUNK):
+        for batch in read_rows(snapshot, places, kept, CHUNK):
             here = Places.of(batch)
             which = np.searchsorted(places.addresses, here.addresses)
             self._note_moved(here)
@@ -179,64 +158,10 @@ class _Part:
                 values.append(stored_form(old.column(one.name), one))
         return pa.RecordBatch.from_arrays(values, schema=schema)
 
-    def _inserted(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """New rows; columns that no action gives a value are null."""
-        schema = self._editing.target.schema
-        actions = batch.column(ACTION).to_numpy()
-        for number, action in enumerate(self._editing.actions):
-            chosen = np.flatnonzero(actions == number)
-            if action.insert and action.columns is not None and len(chosen):
-                self.counts[number] += len(chosen)
-                rows = self._values(batch.take(pa.array(chosen)), action.columns)
-                columns = []
-                for one in schema:
-                    given = one.name in rows.schema.names
-                    columns.append(rows.column(one.name) if given else pa.nulls(rows.num_rows, one.type))
-                    check_nulls(columns[-1], one)
-                self._note_keys(rows)
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def _values(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-        """The new values of some columns, under the table's types."""
-        given = pa.RecordBatch.from_arrays([batch.column(VALUE + name) for name in columns], names=list(columns))
-        return conform_shown(given.schema, self._editing.target.schema, whole_rows=False).batch(given)
-
-    def _note_keys(self, rows: pa.RecordBatch) -> None:
-        """Keys come sorted, so that equal ones are neighbours."""
-        if not self._editing.key or any(name not in rows.schema.names for _, name in self._editing.key):
-            self.keys = self.keys if not self._editing.key else None
-            return
-        columns = [key_values(rows.column(name), name) for _, name in self._editing.key]
-        self._refuse_equal_keys(columns)
-        if self.keys is not None:
-            self.keys.extend(siphash(key_bytes(columns)).tolist())
-            if len(self.keys) > MOST_EXACT:
-                self.keys = None
-
-    def _refuse_equal_keys(self, columns: Sequence[pa.Array]) -> None:
-        lists = [column.to_pylist() for column in columns]
-        for key in zip(*lists, strict=True):
-            if key == self._last_key and None not in key:
-                shown = ", ".join(f"{n}={v!r}" for (_, n), v in zip(self._editing.key, key, strict=True))
-                raise InvalidInput(
-                    f"two rows of the data have the key {shown}, and both would be inserted",
-                    remedy="Give each key once, for example the last row of each.",
-                )
-            self._last_key = key
-
-    def _refuse_twins(self, addresses: "NDArray[np.uint64]") -> None:
-        twins = np.flatnonzero(addresses[1:] == addresses[:-1])
-        if len(twins) or (self._last is not None and self._last == int(addresses[0])):
-            raise InvalidInput(
-                "two rows of the data match the same row of the table, and which of them counts cannot be said",
-                remedy="Give each key once, for example the last row of each.",
-            )
-        self._last = int(addresses[-1])
-
     def _open(self, group: int) -> None:
         """Have the fragments at hand that a task of the scan has read."""
         if group not in self._snapshots:
-            portion = self._editing.portions[group]
+            portion = self._portions[group]
             self._snapshots[group] = portion.snapshot(self._store, SYSTEM)
             self._group_of.update(dict.fromkeys(portion.ids, group))
 
@@ -265,18 +190,3 @@ class _Part:
             moved = Moved(stable_row_ids=True)
             moved.note(places)
             self._moved.append(moved)
-
-
-def _joined(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Batches put together to a size that is worth a look at the table."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        if batch.num_rows:
-            waiting.append(batch)
-            rows += batch.num_rows
-        if rows >= _CHUNK:
-            yield pa.concat_batches(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)

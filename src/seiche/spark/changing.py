@@ -2,18 +2,18 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
 from seiche.spark.applying import edit_part
-from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing
-from seiche.spark.jobs import collected, frame_of
-from seiche.spark.scanning import GROUP, Scan, scans, size_of
+from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing, by_kind
+from seiche.spark.jobs import Readable, collected, frame_of
+from seiche.spark.scanning import GROUP, scans, size_of
 from seiche.spark.types import spark_schema
 from seiche.spark.writing import target_of
 from seiche.table.change import Change
@@ -33,7 +33,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-__all__ = ["Deleting", "Expression", "Rows", "Updating", "as_column", "changed", "mentioned", "rows_of", "shown_type"]
+__all__ = [
+    "Deleting",
+    "Expression",
+    "Ground",
+    "LanceGround",
+    "Rows",
+    "Statement",
+    "Updating",
+    "as_column",
+    "mentioned",
+    "shown_type",
+]
+
+Outcome_co = TypeVar("Outcome_co", covariant=True)
 
 # SQL of Spark, or a column of it.
 Expression: TypeAlias = str | Column
@@ -49,15 +62,58 @@ class Rows:
     """Rows of a table with their addresses, as a frame, and the tasks that read them."""
 
     frame: "DataFrame"
-    tasks: Sequence[Scan]
+    tasks: Sequence[Readable]
 
 
-def rows_of(
-    session: "SparkSession", snapshot: Snapshot, columns: Sequence[str], parts: int | None, *, where: str | None = None
-) -> Rows:
-    """All rows of a version with these columns, their addresses, and the number of the task that read them."""
-    tasks, schema = scans(snapshot, columns=columns, where=where, addresses=True, parts=parts)
-    return Rows(frame_of(session, tasks, schema, size_of(snapshot, schema)), tasks)
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is said of rows, for the workers: what an edit may be for, and what the rows were found by."""
+
+    verb: Literal["delete", "update", "merge"]
+    actions: tuple[Action, ...]
+    # The columns by which rows were matched, and those that may have got other values.
+    on: tuple[str, ...] = ()
+    assigned: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits.of)
+
+
+class Ground(Protocol, Generic[Outcome_co]):
+    """A version of a table, of whichever format, whose rows Spark finds and workers edit."""
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """The columns of the table."""
+
+    def rows(self, session: "SparkSession", columns: Sequence[str], parts: int | None) -> Rows:
+        """All rows with these columns, their addresses, and the number of the task that read them."""
+
+    def edit(self, statement: Statement, rows: Rows, edits: "DataFrame") -> Outcome_co:
+        """Let the workers apply the edits. All of a task come to one of them, by ascending address."""
+
+
+class LanceGround:
+    """A version of a Lance table."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._portions: tuple[Portion, ...] = ()
+
+    @property
+    def schema(self) -> "pa.Schema":
+        return self._snapshot.schema
+
+    def rows(self, session: "SparkSession", columns: Sequence[str], parts: int | None) -> Rows:
+        tasks, schema = scans(self._snapshot, columns=columns, addresses=True, parts=parts)
+        self._portions = tuple(task.portion for task in tasks)
+        return Rows(frame_of(session, tasks, schema, size_of(self._snapshot, schema)), tasks)
+
+    def edit(self, statement: Statement, rows: Rows, edits: "DataFrame") -> Change | None:
+        """One operation of what the workers report; `None` if nothing was changed."""
+        ids = {one.name: one.id for one in self._snapshot.manifest.header.fields if one.parent_id == -1}
+        key = tuple(sorted((ids[name], name) for name in statement.on))
+        target = target_of(self._snapshot, statement.limits)
+        editing = Editing(target, self._portions, statement.actions, key, merge=statement.verb == "merge")
+        return changed(self._snapshot, editing, edits, assigned=statement.assigned, delete=statement.verb == "delete")
 
 
 def mentioned(expressions: Iterable[Expression], names: Sequence[str]) -> list[str]:
@@ -98,11 +154,13 @@ class Deleting:
             if everything is not None:
                 operation = Delete(everything.updated, everything.removed, "true")
                 return Change(operation, everything.rows, rows=everything.count)
-        needed = mentioned([self._condition], snapshot.schema.names)
-        rows = rows_of(self._session, snapshot, needed, self._parts)
+        return self.on(LanceGround(snapshot))
+
+    def on(self, ground: Ground[Outcome_co]) -> Outcome_co:
+        """Find the rows, and have them taken out."""
+        rows = ground.rows(self._session, mentioned([self._condition], ground.schema.names), self._parts)
         found = rows.frame.where(as_column(self._condition)).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION))
-        editing = Editing(target_of(snapshot, Limits.of()), _portions(rows), (Action(None),))
-        return changed(snapshot, editing, _by_task(found, len(rows.tasks)), delete=True)
+        return ground.edit(Statement("delete", (Action(None),)), rows, _by_task(found, len(rows.tasks)))
 
 
 class Updating:
@@ -123,15 +181,20 @@ class Updating:
         self._parts = parts
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
-        schema = snapshot.schema
+        return self.on(LanceGround(snapshot))
+
+    def on(self, ground: Ground[Outcome_co]) -> Outcome_co:
+        """Find the rows, and have them written anew."""
+        schema = ground.schema
         check_columns({name: one if isinstance(one, str) else "column" for name, one in self._set.items()}, schema)
         said = [*self._set.values(), *([] if self._where is None else [self._where])]
-        rows = rows_of(self._session, snapshot, mentioned(said, schema.names), self._parts)
+        rows = ground.rows(self._session, mentioned(said, schema.names), self._parts)
         found = rows.frame if self._where is None else rows.frame.where(as_column(self._where))
         values = [as_column(one).cast(shown_type(schema, name)).alias(VALUE + name) for name, one in self._set.items()]
         edits = found.select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *values)
-        editing = Editing(target_of(snapshot, self._limits), _portions(rows), (Action(tuple(self._set)),))
-        return changed(snapshot, editing, _by_task(edits, len(rows.tasks)), assigned=list(self._set))
+        names = tuple(self._set)
+        statement = Statement("update", (Action(names),), assigned=names, limits=self._limits)
+        return ground.edit(statement, rows, _by_task(edits, len(rows.tasks)))
 
 
 def changed(
@@ -193,17 +256,7 @@ def _keys(editing: Editing, parts: Sequence[Edited]) -> KeyExistenceFilter | Non
 
 
 def _notes(editing: Editing, counts: Sequence[int]) -> dict[str, object]:
-    if not editing.merge:
-        return {"mode": "rows"}
-    totals = {"inserted": 0, "updated": 0, "deleted": 0}
-    for action, count in zip(editing.actions, counts, strict=True):
-        kind = "inserted" if action.insert else "deleted" if action.columns is None else "updated"
-        totals[kind] += count
-    return dict(totals)
-
-
-def _portions(rows: Rows) -> tuple[Portion, ...]:
-    return tuple(task.portion for task in rows.tasks)
+    return dict(by_kind(editing.actions, counts)) if editing.merge else {"mode": "rows"}
 
 
 def _by_task(edits: "DataFrame", tasks: int) -> "DataFrame":

@@ -4,12 +4,17 @@ What Spark makes of a statement is a frame of *edits*: the address of a row, the
 the values that it gets. `applying` puts them into place.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+import pyarrow as pa
+
+from seiche.spark.address import Address
 from seiche.spark.writing import Target
 from seiche.table.data.portion import Portion
 
-__all__ = ["ACTION", "VALUE", "Action", "Edited", "Editing"]
+__all__ = ["ACTION", "VALUE", "Action", "Edited", "Editing", "Edits", "by_kind"]
 
 # The column that says which of the actions a row is for, and what the names of columns with new values begin with.
 ACTION = "_seiche_action"
@@ -22,6 +27,43 @@ class Action:
 
     columns: tuple[str, ...] | None
     insert: bool = False
+
+
+def by_kind(actions: Sequence[Action], counts: Sequence[int]) -> dict[str, int]:
+    """How many rows were inserted, updated and deleted, if each action was applied to so many."""
+    totals = {"inserted": 0, "updated": 0, "deleted": 0}
+    for action, count in zip(actions, counts, strict=True):
+        kind = "inserted" if action.insert else "deleted" if action.columns is None else "updated"
+        totals[kind] += count
+    return totals
+
+
+class Edits(Protocol):
+    """The work of all tasks together, of whichever format the table is."""
+
+    @property
+    def target(self) -> "Place":
+        """Where new rows go."""
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What an edit may be for."""
+
+    @property
+    def key(self) -> tuple[tuple[int, str], ...]:
+        """The key by which rows were matched, with the ids of its fields."""
+
+
+class Place(Protocol):
+    """Where rows go, and as what."""
+
+    @property
+    def address(self) -> Address:
+        """Of the storage."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,10 @@ from seiche.lake.iceberg.handles import IcebergTransactionTable, condition
 from seiche.spark.address import Address
 from seiche.spark.jobs import Batches, executor
 from seiche.spark.narrow import collected_rows
+from seiche.spark.scanning import GROUP
 from seiche.spark.types import as_shown, conform_shown, settled, shown_schema, spark_schema
 from seiche.table.change import Result
+from seiche.table.data.scanning import ADDRESS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,17 +42,54 @@ class IcebergScan:
     # Columns in the Arrow types in which Spark takes them.
     columns: pa.Schema
     where: str | None = None
+    # With addresses: the number of the first of its files among all files of the snapshot.
+    first: int | None = None
 
-    def read(self, _number: int = 0) -> Iterator[pa.RecordBatch]:
-        """The rows, as Spark takes them."""
+    def read(self, number: int = 0) -> Iterator[pa.RecordBatch]:
+        """The rows, as Spark takes them; `number` is that of the task."""
+        if self.first is not None:
+            yield from self._addressed(number)
+            return
+        for batch in self._scan(self.columns.names).to_record_batches(self.tasks):
+            if batch.num_rows:
+                yield as_shown(batch, self.columns)
+
+    @property
+    def tasks(self) -> list[Any]:
+        """PyIceberg's tasks: a data file each, with the deletes for it."""
+        found: list[Any] = pickle.loads(self.files)  # noqa: S301 - the driver made it
+        return found
+
+    @property
+    def size(self) -> int:
+        """About how many bytes its rows take."""
+        return sum(one.file.file_size_in_bytes for one in self.tasks)
+
+    def rows_of(self, task: Any, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of one of its files, always in the same order."""
+        yield from self._scan(names).to_record_batches([task])
+
+    def _addressed(self, number: int) -> Iterator[pa.RecordBatch]:
+        names = [name for name in self.columns.names if name not in (ADDRESS, GROUP)]
+        # Without any column PyIceberg would not say how many rows there are.
+        read = names or [_metadata(self.metadata).schema().fields[0].name]
+        for place, task in enumerate(self.tasks, self.first or 0):
+            row = place << 32
+            for batch in self.rows_of(task, read):
+                if not batch.num_rows:
+                    continue
+                addresses = pa.array(range(row, row + batch.num_rows), pa.int64())
+                row += batch.num_rows
+                group = pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows)
+                marked = batch.append_column(ADDRESS, addresses).append_column(GROUP, group)
+                yield as_shown(marked, self.columns)
+
+    def _scan(self, names: Sequence[str]) -> Any:
         from pyiceberg.io.pyarrow import ArrowScan
 
         metadata = _metadata(self.metadata)
-        chosen = metadata.schema().select(*self.columns.names)
-        scan = ArrowScan(metadata, LakeFileIO(self.address.open()), chosen, condition(self.where or "true"))
-        for batch in scan.to_record_batches(pickle.loads(self.files)):  # noqa: S301 - the driver made it
-            if batch.num_rows:
-                yield as_shown(batch, self.columns)
+        chosen = metadata.schema().select(*names)
+        return ArrowScan(metadata, LakeFileIO(self.address.open()), chosen, condition(self.where or "true"))
 
 
 def iceberg_scans(
@@ -60,8 +99,12 @@ def iceberg_scans(
     columns: Sequence[str] | None = None,
     where: str | None = None,
     parts: int | None = None,
+    addresses: bool = False,
 ) -> "tuple[list[IcebergScan], StructType]":
-    """The tasks that read the table as the transaction sees it, and the schema of what they give."""
+    """The tasks that read the table as the transaction sees it, and the schema of what they give.
+
+    With `addresses`, each row comes with the number of its file, in the order of their names, and its own in the file.
+    """
     table = handle.to_iceberg()
     schema = handle.schema
     names = list(schema.names if columns is None else columns)
@@ -69,13 +112,22 @@ def iceberg_scans(
         if name not in schema.names:
             raise InvalidInput(f"{handle.name} has no column {name!r}", remedy="Check the names.", column=name)
     fields = spark_schema(pa.schema([schema.field(name) for name in names]))
+    if addresses:
+        if where is not None:
+            raise InvalidInput("rows with addresses cannot be filtered while reading", remedy="Filter the frame.")
+        fields = fields.add(ADDRESS, "long", nullable=False).add(GROUP, "integer", nullable=False)
     wanted = shown_schema(fields)
     planned = list(table.scan(row_filter=condition(where or "true"), selected_fields=tuple(names)).plan_files())
+    planned.sort(key=lambda one: str(one.file.file_path))
     metadata = table.metadata.model_dump_json()
     address = Address.of(transaction.state.store)
-    return [
-        IcebergScan(address, metadata, pickle.dumps(group), wanted, where) for group in _grouped(planned, parts)
-    ], fields
+    found: list[IcebergScan] = []
+    seen = 0
+    for group in _grouped(planned, parts):
+        first = seen if addresses else None
+        found.append(IcebergScan(address, metadata, pickle.dumps(group), wanted, where, first))
+        seen += len(group)
+    return found, fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
-from seiche.spark.changing import Expression, Rows, as_column, changed, mentioned, rows_of, shown_type
-from seiche.spark.edits import ACTION, VALUE, Action, Editing
+from seiche.spark.changing import (
+    Expression,
+    Ground,
+    LanceGround,
+    Outcome_co,
+    Rows,
+    Statement,
+    as_column,
+    mentioned,
+    shown_type,
+)
+from seiche.spark.edits import ACTION, VALUE, Action
 from seiche.spark.scanning import GROUP
 from seiche.spark.types import conform_shown
 from seiche.spark.upserting import Unsuited, suits, upsert
-from seiche.spark.writing import frame_schema, target_of
+from seiche.spark.writing import frame_schema
 from seiche.table.change import Change
 from seiche.table.data.clauses import Clause
 from seiche.table.data.matching import key_values
@@ -66,21 +76,28 @@ class FrameMerging:
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         given = frame_schema(self._frame)
-        self._check(snapshot, given)
+        self._check(snapshot.schema, given)
         if self._condition is None and suits(self._clauses, given.names, snapshot):
             try:
                 return upsert(self._frame, self._on, snapshot, self._limits, self._parts)
             except Unsuited:
                 pass  # what was written belongs to no version, and stays unknown
-        return self._join(snapshot, given)
+        return self._join(LanceGround(snapshot), given)
 
-    def _join(self, snapshot: Snapshot, given: "pa.Schema") -> Change | None:
-        taken = {number: self._columns(clause, given, snapshot) for number, clause in enumerate(self._clauses)}
-        rows = rows_of(self._frame.sparkSession, snapshot, self._needed(snapshot), self._parts)
+    def on(self, ground: Ground[Outcome_co]) -> Outcome_co:
+        """The same on a table of any format, by a join."""
+        given = frame_schema(self._frame)
+        self._check(ground.schema, given)
+        return self._join(ground, given)
+
+    def _join(self, ground: Ground[Outcome_co], given: "pa.Schema") -> Outcome_co:
+        schema = ground.schema
+        taken = {number: self._columns(clause, given, schema) for number, clause in enumerate(self._clauses)}
+        rows = ground.rows(self._frame.sparkSession, self._needed(schema.names), self._parts)
         joined = self._joined(rows)
         action = self._action()
         columns = sorted({name for names in taken.values() for name in names or ()})
-        values = [self._value(name, taken, snapshot).alias(VALUE + name) for name in columns]
+        values = [self._value(name, taken, schema).alias(VALUE + name) for name in columns]
         edits = joined.withColumn(ACTION, action).where(fn.col(ACTION).isNotNull())
         tasks, inserting = len(rows.tasks), self._inserting_tasks()
         chosen = edits.select(
@@ -92,24 +109,21 @@ class FrameMerging:
         placed = chosen.repartitionById(max(1, tasks + inserting), fn.col(GROUP)).sortWithinPartitions(
             ADDRESS, *(VALUE + name for name in self._on if name in columns and inserting)
         )
-        ids = {one.name: one.id for one in snapshot.manifest.header.fields if one.parent_id == -1}
         actions = tuple(
             Action(taken[number], insert=clause.action == "insert") for number, clause in enumerate(self._clauses)
         )
-        key = tuple(sorted((ids[name], name) for name in self._on))
-        portions = tuple(task.portion for task in rows.tasks)
-        editing = Editing(target_of(snapshot, self._limits), portions, actions, key, merge=True)
-        return changed(snapshot, editing, placed, assigned=sorted(self._assigned(taken)))
+        statement = Statement("merge", actions, self._on, tuple(sorted(self._assigned(taken))), self._limits)
+        return ground.edit(statement, rows, placed)
 
-    def _check(self, snapshot: Snapshot, given: "pa.Schema") -> None:
+    def _check(self, schema: "pa.Schema", given: "pa.Schema") -> None:
         """`InvalidInput` for what cannot be right, before anything runs."""
-        _check_key(given, snapshot.schema, self._on)
+        _check_key(given, schema, self._on)
         check_order(self._clauses)
         for clause in self._clauses:
             for name in clause.assignments or {}:
-                if name not in snapshot.schema.names:
+                if name not in schema.names:
                     raise InvalidInput(
-                        f"the table has no column {name!r}, only {', '.join(map(quoted, snapshot.schema.names))}",
+                        f"the table has no column {name!r}, only {', '.join(map(quoted, schema.names))}",
                         remedy="Set whole columns by their names.",
                         column=name,
                     )
@@ -120,14 +134,14 @@ class FrameMerging:
                         column=name,
                     )
 
-    def _columns(self, clause: Clause, given: "pa.Schema", snapshot: Snapshot) -> tuple[str, ...] | None:
+    def _columns(self, clause: Clause, given: "pa.Schema", schema: "pa.Schema") -> tuple[str, ...] | None:
         """The columns that a clause gives values to; `None` if it deletes."""
         if clause.action == "delete":
             return None
         if clause.assignments is not None:
             return tuple(clause.assignments)
         # Refuses columns that the table does not have, and for an insert missing ones that must not be null.
-        conform_shown(given, snapshot.schema, whole_rows=clause.action == "insert")
+        conform_shown(given, schema, whole_rows=clause.action == "insert")
         return tuple(given.names)
 
     def _assigned(self, taken: Mapping[int, tuple[str, ...] | None]) -> set[str]:
@@ -139,13 +153,12 @@ class FrameMerging:
             for name in taken[number] or ()
         } - set(self._on)
 
-    def _needed(self, snapshot: Snapshot) -> list[str]:
+    def _needed(self, names: Sequence[str]) -> list[str]:
         """The columns of the table that the join and the clauses look at."""
         said: list[Expression] = [] if self._condition is None else [self._condition]
         for clause in self._clauses:
             if clause.side != "not matched":
                 said += [*(clause.assignments or {}).values(), *([clause.condition] if clause.condition else [])]
-        names = snapshot.schema.names
         wanted = {*self._on, *mentioned(said, names)}
         return [name for name in names if name in wanted]
 
@@ -193,9 +206,9 @@ class FrameMerging:
         assert found is not None  # noqa: S101 - there is at least one clause
         return found.cast("int")
 
-    def _value(self, name: str, taken: Mapping[int, tuple[str, ...] | None], snapshot: Snapshot) -> "Column":
+    def _value(self, name: str, taken: Mapping[int, tuple[str, ...] | None], schema: "pa.Schema") -> "Column":
         """The value that a column gets, whichever clause gives it."""
-        kind = shown_type(snapshot.schema, name)
+        kind = shown_type(schema, name)
         found: Column | None = None
         for number, clause in enumerate(self._clauses):
             if name not in (taken[number] or ()):

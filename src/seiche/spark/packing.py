@@ -40,7 +40,7 @@ def packed_schema(session: "SparkSession", schema: spark.StructType) -> spark.St
     """Arrays in the place of values, under names of their own; `None` if that would gain nothing, or lose something."""
     if not 0 < len(schema) <= _MOST_COLUMNS or not all(isinstance(one.dataType, _FIXED) for one in schema):
         return None
-    if not all(one.nullable for one in schema[1:]) and session.conf.get("spark.sql.ansi.enabled") != "true":
+    if not all(one.nullable for one in schema.fields[1:]) and session.conf.get("spark.sql.ansi.enabled") != "true":
         # There Spark takes any value of an array for one that may be null.
         return None
     return spark.StructType(

@@ -1,6 +1,7 @@
 """A transaction of a lake whose statements are executed by Spark's workers."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from seiche.errors import InvalidInput
@@ -15,6 +16,9 @@ from seiche.table.data.write import Limits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from seiche.spark.iceberg_editing import IcebergGround
+    from seiche.spark.merging import FrameMerging
 
 __all__ = ["SparkTransaction", "is_frame"]
 
@@ -54,7 +58,7 @@ class SparkTransaction(Transaction):
         """
         handle = self.table(table)
         if self.is_iceberg(handle):
-            return self._read_iceberg(handle, columns, filter)
+            return self._read_iceberg(handle, columns, filter, addresses=addresses)
         self.note_read(handle.id)
         return read_frame(
             self.session,
@@ -93,11 +97,12 @@ class SparkTransaction(Transaction):
         from seiche.spark.changing import Deleting
 
         handle = self.table(table)
-        if self.is_iceberg(handle):
-            # By PyIceberg, in this process: it rewrites the files that have such rows.
-            return handle.delete(str(predicate), **options)
         prepare = Deleting(self.session, predicate, self._parts())
-        return handle._run("delete", prepare, **options)
+        if not self.is_iceberg(handle):
+            return handle._run("delete", prepare, **options)
+        if isinstance(predicate, str) and predicate.strip().lower() == "true":
+            return handle.delete("true", **options)  # all of it: no row has to be looked at
+        return prepare.on(self._iceberg_ground(handle, options))
 
     def update(
         self,
@@ -114,7 +119,10 @@ class SparkTransaction(Transaction):
 
         limits = Limits.of(max_rows_per_file, max_bytes_per_file)
         prepare = Updating(self.session, set, where, limits, self._parts())
-        return self.table(table)._run("update", prepare, **options)
+        handle = self.table(table)
+        if self.is_iceberg(handle):
+            return prepare.on(self._iceberg_ground(handle, options))
+        return handle._run("update", prepare, **options)
 
     def merge(
         self,
@@ -135,7 +143,9 @@ class SparkTransaction(Transaction):
         if options:
             raise InvalidInput(f"merge does not know {', '.join(sorted(options))}", remedy="Leave it out.")
         limits = (max_rows_per_file, max_bytes_per_file)
-        return SparkMergeBuilder(self.table(table)._run, self.frame(data), on, condition, limits, self._parts())
+        handle = self.table(table)
+        run = handle._run if not self.is_iceberg(handle) else partial(self._merge_iceberg, handle)
+        return SparkMergeBuilder(run, self.frame(data), on, condition, limits, self._parts())
 
     def frame(self, data: Any) -> "DataFrame":
         """Rows as a data frame of this session: the frame itself, or what an Arrow table and the like become."""
@@ -156,13 +166,27 @@ class SparkTransaction(Transaction):
         """Whether a table is an Iceberg table: it is read and written by other means, and PyIceberg's conditions."""
         return self.edit(handle.id).row.format == "iceberg"
 
-    def _read_iceberg(self, handle: TransactionTable, columns: Sequence[str] | None, where: str | None) -> "DataFrame":
+    def _merge_iceberg(self, handle: TransactionTable, _verb: str, merging: "FrameMerging", **_patience: Any) -> Result:
+        return merging.on(self._iceberg_ground(handle, {}))
+
+    def _iceberg_ground(self, handle: TransactionTable, options: Mapping[str, Any]) -> "IcebergGround":
+        from seiche.lake.iceberg.handles import IcebergTransactionTable
+        from seiche.spark.iceberg_editing import IcebergGround
+
+        _refuse_options(handle, options)
+        return IcebergGround(cast(IcebergTransactionTable, handle), self)
+
+    def _read_iceberg(
+        self, handle: TransactionTable, columns: Sequence[str] | None, where: str | None, *, addresses: bool = False
+    ) -> "DataFrame":
         from seiche.lake.iceberg.handles import IcebergTransactionTable
         from seiche.spark.iceberg import iceberg_scans
         from seiche.spark.jobs import frame_of
 
         table = cast(IcebergTransactionTable, handle)
-        tasks, schema = iceberg_scans(table, self, columns=columns, where=where, parts=self._parts())
+        tasks, schema = iceberg_scans(
+            table, self, columns=columns, where=where, parts=self._parts(), addresses=addresses
+        )
         return frame_of(self.session, tasks, schema)
 
     def _write_iceberg(
@@ -171,14 +195,18 @@ class SparkTransaction(Transaction):
         from seiche.lake.iceberg.handles import IcebergTransactionTable
         from seiche.spark.iceberg import write_frame
 
-        if options:
-            raise InvalidInput(
-                f"{handle.name} is an Iceberg table, for which there is no option {', '.join(sorted(options))}",
-                remedy="Leave it out.",
-            )
+        _refuse_options(handle, options)
         self.check_running()
         return write_frame(self, cast(IcebergTransactionTable, handle), data, overwrite=overwrite)
 
     def _parts(self) -> int:
         """Into how many tasks work is divided: one for each worker, since tasks have a price."""
         return max(2, parallelism(self.session))
+
+
+def _refuse_options(handle: TransactionTable, options: Mapping[str, Any]) -> None:
+    if options:
+        raise InvalidInput(
+            f"{handle.name} is an Iceberg table, for which there is no option {', '.join(sorted(options))}",
+            remedy="Leave it out.",
+        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -19,9 +19,6 @@ from seiche.spark.sql.storing import check_storable, column_of, fitted
 from seiche.spark.types import spark_schema
 from seiche.table.change import Result
 from seiche.table.data.scanning import ADDRESS
-
-if TYPE_CHECKING:
-    from seiche.lake.handles import TransactionTable
 
 __all__ = ["Changed", "execute"]
 
@@ -62,7 +59,6 @@ def _delete(statement: Delete, reader: Reader) -> Changed:
     if statement.where is None:
         done = reader.tx.delete(name, "true")
     elif _has_queries(statement.where):
-        _check_lance(target, "DELETE with a query in its condition")
         frame = _affected(reader, name, statement.alias, statement.where, {})
         merge = reader.tx.merge(name, frame, condition=f"target.{ADDRESS} = source.{_AT}")
         done = merge.when_matched_delete().execute()
@@ -75,7 +71,6 @@ def _delete(statement: Delete, reader: Reader) -> Changed:
 def _update(statement: Update, reader: Reader) -> Changed:
     name = qualified(statement.table, reader.namespace)
     target = table(reader.tx, name)
-    _check_lance(target, "UPDATE")
     _check_ansi(reader)
     alias, where = statement.alias, statement.where
     values = {column_of(target.schema, column, name): value for column, value in statement.assignments}
@@ -140,7 +135,6 @@ def _has_queries(expression: Expression) -> bool:
 def _merge(statement: Merge, reader: Reader) -> Changed:
     name = qualified(statement.table, reader.namespace)
     target = table(reader.tx, name)
-    _check_lance(target, "MERGE")
     _check_ansi(reader)
     for one in _expressions(statement):
         if _has_queries(one):
@@ -153,14 +147,6 @@ def _merge(statement: Merge, reader: Reader) -> Changed:
     done = merge.execute()
     counts = {key: _count(done, key) for key in ("inserted", "updated", "deleted")}
     return Changed(sum(counts.values()), **counts)
-
-
-def _check_lance(target: "TransactionTable", what: str) -> None:
-    if target._edit.row.format != "lance":
-        raise InvalidInput(
-            f"{what} of {target.name} is not understood: it is a table of format {target._edit.row.format}",
-            remedy="Write it anew with INSERT OVERWRITE.",
-        )
 
 
 def _check_ansi(reader: Reader) -> None:
