@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import SeicheError
 from seiche.service import common_pb2, wire
 from seiche.service import transactions_pb2 as pb
@@ -23,7 +24,7 @@ from seiche.service.metrics import Call, Metrics
 from seiche.service.parts import part
 from seiche.service.refusals import refused
 from seiche.service.state.records import Record
-from seiche.service.statuses import status_message, status_of, trailer
+from seiche.service.statuses import DETAILS, status_message, status_of
 from seiche.service.streams import Stream, Streams
 
 __all__ = ["NAMES", "Handlers"]
@@ -38,15 +39,31 @@ Context: TypeAlias = Any
 # Ours, and that of the catalog protocol whose messages these are.
 NAMES: Final = ("seiche.transaction.v1.Transactions", "ai.floedb.floecat.transaction.Transactions")
 _LOOK_SECONDS: Final = 0.1
+_LONGEST_ID: Final = 200
+# What whoever runs the server should know of; of all else only the one who calls.
+_LEVELS: Final = {
+    grpc.StatusCode.INTERNAL: logging.WARNING,
+    grpc.StatusCode.UNAUTHENTICATED: logging.INFO,
+    grpc.StatusCode.PERMISSION_DENIED: logging.INFO,
+}
 
 
 class Handlers:
     """All calls. What waits for SQL or storage runs in threads; transactions in one call do not need any."""
 
-    def __init__(self, host: Host, metrics: Metrics, loop: asyncio.AbstractEventLoop, *, threads: int = 64) -> None:
+    def __init__(
+        self,
+        host: Host,
+        metrics: Metrics,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        threads: int = 64,
+        runtime: Runtime = SYSTEM,
+    ) -> None:
         self._host = host
         self._metrics = metrics
         self._loop = loop
+        self._runtime = runtime
         self._answers = Answers(loop)
         self.streams = Streams()
         self._threads = ThreadPoolExecutor(threads, "seiche-call")
@@ -111,7 +128,8 @@ class Handlers:
         return wire.executed(await future)
 
     async def _execute_many(self, _: object, context: Context) -> None:
-        header = _authorization(context)
+        header = _metadata(context, "authorization")
+        id_ = self._request_id(context)
 
         def take(data: bytes, stream: Stream) -> None:
             # Who was let in when the call began may not be any more.
@@ -120,18 +138,20 @@ class Handlers:
             if not requests:
                 raise refused("the message has no requests", "request.empty")
             for request in requests:
-                self._take(service, request, stream)
+                self._take(service, request, stream, id_)
 
         try:
             await self.streams.serve(context, take)
         except SeicheError as error:
             with self._metrics.call("execute") as call:
+                call.id = id_
                 await self._refuse(error, context, call)
 
-    def _take(self, service: Service, request: pb.ExecuteTransactionRequest, stream: Stream) -> None:
+    def _take(self, service: Service, request: pb.ExecuteTransactionRequest, stream: Stream, id_: str) -> None:
         """See to it that one request of an open call is answered, whatever is wrong with it."""
         call = self._metrics.call("execute").begin()
         number = request.number
+        call.id = f"{id_}/{number}"
 
         def answered(answer: Answer) -> None:
             if isinstance(answer, SeicheError):
@@ -146,7 +166,7 @@ class Handlers:
             try:
                 await self._run(submit)
             except Exception as error:  # noqa: BLE001 - logged, and told as a failure of the server
-                answered(_as_told(error, "execute"))
+                answered(_as_told(error, call))
 
         stream.expect()
         try:
@@ -159,7 +179,7 @@ class Handlers:
                 self._looking.add(task)
                 task.add_done_callback(self._looking.discard)
         except Exception as error:  # noqa: BLE001 - as above
-            answered(_as_told(error, "execute"))
+            answered(_as_told(error, call))
 
     async def describe(self, service: Service, _: pb.DescribeLakeRequest) -> Message:
         state = await self._run(service.lake.state)
@@ -186,7 +206,8 @@ class Handlers:
     async def _watch(self, data: bytes, context: Context) -> AsyncIterator[pb.WatchTransactionResponse]:
         with self._metrics.call("watch") as call:
             try:
-                service = self._host.service(_authorization(context), READ)
+                call.id = self._request_id(context)
+                service = self._host.service(_metadata(context, "authorization"), READ)
                 request = _decoded(data, pb.WatchTransactionRequest)
                 async for record in self.watch(service, request.tx_id):
                     yield pb.WatchTransactionResponse(transaction=wire.transaction(record))
@@ -200,22 +221,28 @@ class Handlers:
 
         async def handle(data: bytes, context: Context) -> Message:
             with self._metrics.call(name) as call:
+                call.id = self._request_id(context)
                 try:
                     # Who may not call learns nothing about the request, not even whether it can be read.
-                    service = self._host.service(_authorization(context), permission)
+                    service = self._host.service(_metadata(context, "authorization"), permission)
                     return await act(service, _decoded(data, request))
                 except SeicheError as error:
                     await self._refuse(error, context, call)
                     raise
                 except Exception as error:
-                    await self._refuse(_as_told(error, name), context, call)
+                    await self._refuse(_as_told(error, call), context, call)
                     raise
 
         return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encoded)
 
     async def _refuse(self, error: SeicheError, context: Context, call: Call) -> None:
-        _refused(error, call)
-        await context.abort(status_of(error)[0], error.message, trailer(error))
+        told = _refused(error, call)
+        await context.abort(status_of(error)[0], error.message, ((DETAILS, told.SerializeToString()),))
+
+    def _request_id(self, context: Context) -> str:
+        """What the one who calls has called the request; else it gets a name here."""
+        given = _metadata(context, "x-request-id")
+        return given[:_LONGEST_ID] if given else str(self._runtime.uuid())
 
     async def _run(self, act: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._threads, act)
@@ -244,11 +271,11 @@ def _request_hash(request: pb.ExecuteTransactionRequest) -> str:
     return digest(request.SerializeToString(deterministic=True))
 
 
-def _as_told(error: Exception, method: str) -> SeicheError:
+def _as_told(error: Exception, call: Call) -> SeicheError:
     """What a client is told about a failure. What nobody thought of is written to the log, and not told."""
     if isinstance(error, SeicheError):
         return error
-    log.error("a call failed", extra={"method": method}, exc_info=error)
+    log.error("a call failed", extra={"method": call.method, "request_id": call.id}, exc_info=error)
     return SeicheError(f"the server failed: {type(error).__name__}", remedy="Report it.")
 
 
@@ -256,14 +283,14 @@ def _refused(error: SeicheError, call: Call) -> common_pb2.Status:
     """Note that a call was refused; returns what the client is told."""
     status, _ = status_of(error)
     call.ended(status.name)
-    level = logging.WARNING if status is grpc.StatusCode.INTERNAL else logging.DEBUG
-    log.log(level, "refused: %s", error.message, extra={"kind": error.kind, "status": status.name})
-    return status_message(error)
+    facts = {"method": call.method, "kind": error.kind, "status": status.name, "request_id": call.id}
+    log.log(_LEVELS.get(status, logging.DEBUG), "refused: %s", error.message, extra=facts)
+    return status_message(error, call.id)
 
 
-def _authorization(context: Context) -> str | None:
+def _metadata(context: Context, wanted: str) -> str | None:
     for name, value in context.invocation_metadata() or ():
-        if name == "authorization":
+        if name == wanted:
             return value if isinstance(value, str) else value.decode()
     return None
 

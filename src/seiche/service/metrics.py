@@ -26,11 +26,13 @@ _GAUGES: Final = {
 class Call:
     """One call that is being answered; a block of it is the call from beginning to end."""
 
-    __slots__ = ("_began", "_method", "_metrics", "_span", "status")
+    __slots__ = ("_began", "_metrics", "_span", "id", "method", "status")
 
     def __init__(self, metrics: "Metrics", method: str) -> None:
         self._metrics = metrics
-        self._method = method
+        self.method = method
+        # What the one who called, or the server, calls the request: for whoever looks for it in the log.
+        self.id = ""
         self.status = "OK"
 
     def ended(self, status: str) -> None:
@@ -38,7 +40,7 @@ class Call:
 
     def begin(self) -> Self:
         self._began = self._metrics.now()
-        self._span = self._metrics.span(self._method)
+        self._span = self._metrics.span(self.method)
         return self
 
     def __enter__(self) -> Self:
@@ -50,7 +52,7 @@ class Call:
         self.finish()
 
     def finish(self) -> None:
-        self._metrics.count(self._method, self.status, self._metrics.now() - self._began)
+        self._metrics.count(self.method, self.status, self._metrics.now() - self._began)
         if self._span is not None:
             self._span.set_attribute("rpc.grpc.status", self.status)
             self._span.end()

@@ -63,6 +63,7 @@ class Server:
     def __init__(self, host: Host, ports: Ports, *, runtime: Runtime = SYSTEM) -> None:
         self.host = host
         self.ports = ports
+        self._runtime = runtime
         self.port = 0
         self.metrics_port = 0
         self.metrics = Metrics(host, runtime.clock)
@@ -76,7 +77,7 @@ class Server:
         from grpc_health.v1 import health, health_pb2, health_pb2_grpc
         from grpc_reflection.v1alpha import reflection
 
-        self._handlers = Handlers(self.host, self.metrics, asyncio.get_running_loop())
+        self._handlers = Handlers(self.host, self.metrics, asyncio.get_running_loop(), runtime=self._runtime)
         server = self._grpc = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", _MOST_BYTES),

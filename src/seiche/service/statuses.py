@@ -17,7 +17,7 @@ from seiche.errors import (
 )
 from seiche.service import common_pb2 as pb
 
-__all__ = ["DETAILS", "TYPES", "error_in", "error_of", "status_message", "status_of", "trailer"]
+__all__ = ["DETAILS", "TYPES", "error_in", "error_of", "status_message", "status_of"]
 
 DETAILS: Final = "grpc-status-details-bin"
 # The same message under the name that clients of the catalog protocol look for.
@@ -54,7 +54,7 @@ def status_of(error: SeicheError) -> tuple[grpc.StatusCode, "pb.ErrorCode"]:
     return next(_BY_KIND[kind] for kind in type(error).__mro__ if kind in _BY_KIND)
 
 
-def status_message(error: SeicheError) -> pb.Status:
+def status_message(error: SeicheError, request_id: str = "") -> pb.Status:
     """What a refused request is told: the status with its details, under both names."""
     status, code = status_of(error)
     params = {name: str(value)[:1000] for name, value in error.details.items() if name not in _NEVER_SENT}
@@ -64,16 +64,12 @@ def status_message(error: SeicheError) -> pb.Status:
         params=params,
         context={"kind": error.kind, "remedy": error.remedy},
         message_key=str(error.details.get("reason") or error.kind),
+        correlation_id=request_id,
     ).SerializeToString()
     message = pb.Status(code=status.value[0], message=error.message[:1000])
     for name in TYPES:
         message.details.add(type_url=f"type.googleapis.com/{name}", value=detail)
     return message
-
-
-def trailer(error: SeicheError) -> tuple[tuple[str, bytes], ...]:
-    """The details of a failed call, as gRPC sends them."""
-    return ((DETAILS, status_message(error).SerializeToString()),)
 
 
 def error_of(trailers: object) -> pb.Error | None:

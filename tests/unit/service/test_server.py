@@ -149,8 +149,7 @@ def test_refusals_have_a_status_and_a_reason(server: Running, lake: Lake) -> Non
 
 
 def test_the_details_can_be_read_under_both_names() -> None:
-    ((_, data),) = statuses.trailer(InvalidInput("wrong", reason="r"))
-    status = common_pb2.Status.FromString(data)
+    status = statuses.status_message(InvalidInput("wrong", reason="r"))
     assert [one.type_url.rpartition("/")[2] for one in status.details] == list(statuses.TYPES)
     assert status.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
 
