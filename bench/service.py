@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 PROCESSES = 16
 COMMITS = 100
 SINGLE = 200
-MEMORY_CLIENTS = 64
+MEMORY_CLIENTS, MEMORY_PROCESSES, MEMORY_TABLES = 64, 4, 4
 MARKS = (20_000, 50_000, 100_000)
-EMPTIED = 50
+EMPTIED = 25
 
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -248,36 +248,42 @@ def _work(
     results.put((taken, failed))
 
 
-def _client(address: str, given: list[tuple[str, bytes]], stays_open: bool, number: int) -> Callable[[], object]:
-    """What appends to a table in one round trip, over a call that stays open as in `seiche.connect`, or not.
+def _client(address: str, given: list[tuple[str, bytes]], stays_open: bool, number: int) -> "Appender":
+    table, payload = given[number % len(given)]
+    return Appender(address, table, payload, stays_open)
+
+
+class Appender:
+    """Appends to a table in one round trip, over a call that stays open as in `seiche.connect`, or not.
 
     Built on the version that the last call made, as any writer would.
     """
-    from seiche.service import transactions_pb2 as pb
-    from seiche.table.format import transaction_pb2
 
-    channel = _channel(address)
-    lake = channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse)
-    table, payload = given[number % len(given)]
-    operation = transaction_pb2.Transaction.FromString(payload)
-    base = lake.version
+    def __init__(self, address: str, table: str, payload: bytes, stays_open: bool) -> None:
+        from seiche.service import transactions_pb2 as pb
+        from seiche.table.format import transaction_pb2
 
-    def act() -> None:
-        nonlocal base
-        request = pb.ExecuteTransactionRequest(tx_id=str(uuid.uuid4()), base_version=base)
+        self._pb = pb
+        self._channel = _channel(address)
+        self._stays_open = stays_open
+        self._table = table
+        self.operation = transaction_pb2.Transaction.FromString(payload)
+        self._base = self._channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse).version
+
+    def __call__(self) -> None:
+        pb = self._pb
+        request = pb.ExecuteTransactionRequest(tx_id=str(uuid.uuid4()), base_version=self._base)
         request.properties["seiche.flushed"] = "true"
-        request.changes.add(payload=operation.SerializeToString()).table_id.id = table
-        if stays_open:
-            answer = channel.execute(request)
+        request.changes.add(payload=self.operation.SerializeToString()).table_id.id = self._table
+        if self._stays_open:
+            answer = self._channel.execute(request)
         else:
-            answer = channel.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
+            answer = self._channel.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
         if answer.transaction.state != pb.TS_APPLIED:
             raise RuntimeError(str(answer.transaction.properties))
-        base = answer.version
+        self._base = answer.version
         for one in answer.tables:
-            operation.read_version = one.table_version
-
-    return act
+            self.operation.read_version = one.table_version
 
 
 @lru_cache
@@ -333,22 +339,38 @@ def _median(act: Callable[[], object]) -> float:
 
 
 def memory() -> Iterable[Table]:
-    """What the server holds in memory after so many commits of 64 clients, each on a table of its own.
+    """What the server holds in memory after so many commits of 64 clients.
 
-    Every client empties its table now and then, so that it is not the tables that grow.
+    Now and then they all wait until the tables are emptied, so that it is not the tables that grow.
     """
     with folder() as path:
-        given = payloads(path, MEMORY_CLIENTS)
+        given = payloads(path, MEMORY_TABLES)
+        header = seiche.open(str(path / "lake")).transaction().table("bench.t0")._work().base.header
+        nothing = Overwrite(fragments=(), schema=tuple(header.fields))
+        empty = TableTransaction(header.version, "", nothing).encode()
         with _server(path) as (address, process):
-            rows: list[tuple[object, ...]] = [(0, _resident(process))]
+            rows: list[tuple[object, ...]] = [(0, _resident(process), "")]
             done = 0
             for mark in MARKS:
                 each = (mark - done) // MEMORY_CLIENTS
-                report = crowd(MEMORY_CLIENTS, partial(_emptying, address, str(path / "lake"), given), each)
+                together = _CONTEXT.Barrier(MEMORY_CLIENTS)
+                versions = _CONTEXT.Array("q", _versions(path, MEMORY_TABLES))
+                make = partial(Emptying, address, given, empty, together, versions)
+                report = crowd(MEMORY_CLIENTS, make, each, processes=MEMORY_PROCESSES)
                 assert report.failed == 0, report.failures
                 done += each * MEMORY_CLIENTS
-                rows.append((done, _resident(process)))
-    yield Table("Memory of the server, 64 clients and tables", ("commits", "resident MB"), rows, "bar: flat")
+                rows.append((done, _resident(process), report.rate))
+    yield Table(
+        f"Memory of the server, {MEMORY_CLIENTS} clients in {MEMORY_PROCESSES} processes, {MEMORY_TABLES} tables",
+        ("commits", "resident MB", "commits/s"),
+        rows,
+        "bar: flat",
+    )
+
+
+def _versions(path: Path, tables: int) -> list[int]:
+    lake = seiche.open(str(path / "lake"))
+    return [lake.table(f"bench.t{number}").row.table_version for number in range(tables)]
 
 
 def _resident(process: int) -> float:
@@ -357,20 +379,32 @@ def _resident(process: int) -> float:
     return int(found[1]) / 1024
 
 
-def _emptying(address: str, uri: str, given: list[tuple[str, bytes]], number: int) -> Callable[[], object]:
-    """As `_client`, on a table of its own that is emptied every so many commits."""
-    header = seiche.open(uri).transaction().table(f"bench.t{number}")._work().base.header
-    nothing = Overwrite(fragments=(), schema=tuple(header.fields))
-    append = _client(address, given, True, number)
-    empty = _client(address, [(given[number][0], TableTransaction(header.version, "", nothing).encode())], True, 0)
-    count = 0
+class Emptying:
+    """As `Appender`. Every so many commits all clients wait for each other, and one for each table empties it."""
 
-    def act() -> None:
-        nonlocal count
-        count += 1
-        (append if count % EMPTIED else empty)()
+    def __init__(
+        self, address: str, given: list[tuple[str, bytes]], empty: bytes, together: Any, versions: Any, number: int
+    ) -> None:
+        self._append = _client(address, given, True, number)
+        self._empty = Appender(address, given[number % len(given)][0], empty, True) if number < len(given) else None
+        self._together = together
+        self._versions = versions
+        self._table = number % len(given)
+        self._count = 0
+        self._append.operation.read_version = versions[self._table]
 
-    return act
+    def __call__(self) -> None:
+        self._count += 1
+        self._append()
+        if self._count % EMPTIED:
+            return
+        self._together.wait()
+        if self._empty is not None:
+            self._empty.operation.read_version = self._append.operation.read_version
+            self._empty()
+            self._versions[self._table] = self._empty.operation.read_version
+        self._together.wait()
+        self._append.operation.read_version = self._versions[self._table]
 
 
 PARTS: Mapping[str, Callable[[], Iterable[Table]]] = {
