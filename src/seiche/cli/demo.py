@@ -1,5 +1,8 @@
 """`seiche demo`: what Seiche does, shown on a lake in a temporary folder."""
 
+import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
+ROWS = "rows in version"
 TABLES = ("shop.orders", "shop.customers", "shop.products", "shop.sales")
 
 
@@ -34,16 +38,33 @@ def demo(
         if (folder / "lake").exists():
             raise InvalidInput(f"there is something in {folder} already", remedy="Name a new folder, or none.")
         Story(folder).tell()
-    if keep is None:
-        print_line("\nThe lake is gone again; seiche demo --keep FOLDER leaves it there. Try next:", style="bold")
-        shown = "FOLDER"
-    else:
-        print_line(f"\nThe lake is in {keep}. Try next:", style="bold")
-        shown = str(keep)
-    print_line(f"  seiche log {shown}/lake")
+    _what_next(keep)
+
+
+def _what_next(kept: Path | None) -> None:
+    """Three commands that work as they stand there."""
+    seiche_, folder = _command(), kept or Path("shop-demo")
     query = "SELECT city, sum(revenue) FROM shop.sales GROUP BY city"
-    print_line(f'  seiche sql {shown}/lake -e "{query}"')
-    print_line(f"  seiche run {shown}/shop.yaml --dry-run")
+    commands = [
+        f"demo --keep {folder}",
+        f"log {folder}/lake",
+        f'sql {folder}/lake -e "{query}"',
+        f"run {folder}/shop.yaml --dry-run",
+    ]
+    if kept is None:
+        print_line("\nThis lake is gone again. Try next, to keep one and look around:", style="bold")
+    else:
+        print_line(f"\nThe lake is in {kept}. Try next:", style="bold")
+    for command in commands[:3] if kept is None else commands[1:]:
+        print_line(f"  {seiche_} {command}")
+    if shutil.which("java") is None and os.environ.get("JAVA_HOME"):
+        print_line(f"Spark needs Java: export JAVA_HOME={os.environ['JAVA_HOME']}")
+
+
+def _command() -> str:
+    """How this command was called, so that it can be called again."""
+    called = sys.argv[0]
+    return "seiche" if shutil.which("seiche") == os.path.abspath(called) or Path(called).name != "seiche" else called
 
 
 class Story:
@@ -54,6 +75,7 @@ class Story:
 
         self._folder = folder
         self._number = 0
+        print_line("A lake in a folder, and Spark on this machine, which takes some seconds to start.\n")
         with quiet_start():
             self._spark = spark()
 
@@ -89,6 +111,7 @@ class Story:
         if record is not None:
             rows = [(step.table, step.mode, ", ".join(step.reads), step.rows) for step in record.steps]
             print_table(("table", "mode", "from", "rows"), rows)
+            print_line("The last one is an Iceberg table, the others are Lance tables.")
             print_line(f"{len(record.checks)} checks passed on what was about to be published.")
             print_line(f"All of it became version {done.version} of the lake, in one step.")
 
@@ -99,7 +122,7 @@ class Story:
         files.bad_day(self._folder, 2)
         done = self._run()
         for check in done.failed_checks:
-            print_line(f"  {check.name}: {check.found}, expected {check.expected}", style="red")
+            print_line(f"  failed: {check.name} (found {check.found}, expected {check.expected})", style="red")
             for row in check.rows:
                 print_line(f"    {row_text(row)}")
         print_line(f"All tables are as they were; version {self._lake.version} only notes that the run was rejected.")
@@ -108,7 +131,7 @@ class Story:
     def _meanwhile(self) -> None:
         from seiche.spark.demo import files
 
-        self._heading("The file is corrected and run again. Meanwhile somebody else writes to the same table:")
+        self._heading("The file is corrected and run again. While it runs, somebody else adds to the same table:")
         files.day(self._folder, 2)
 
         def order_by_telephone() -> None:
@@ -121,10 +144,11 @@ class Story:
             f"  the pipeline saw that its summary was out of date, built it again and became version {done.version}"
             f" (attempt {done.attempts})"
         )
+        print_line("Nobody's rows are lost: 2000 orders of each day, and the one by telephone.")
         self._state(self._lake)
 
     def _search(self) -> None:
-        self._heading("The catalogue has vectors and an index. What is most like a lake chart?")
+        self._heading("The products have vectors and an index. What is most like a lake chart?")
         products = self._lake.table("shop.products").to_lance()
         chart = products.to_table(filter="name = 'lake chart'")["likeness"][0].as_py()
         found = products.to_table(
@@ -133,16 +157,15 @@ class Story:
         print_table(("product", "price"), [(row["name"], row["price"]) for row in found.to_pylist()[1:]])
 
     def _time_travel(self, first: int) -> None:
-        self._heading("Every version is still there, all tables as they were together:")
+        self._heading("Every version can still be read, all tables as they were together:")
         versions = [first, *range(first + 1, self._lake.version + 1)]
-        print_table(
-            ("version", *TABLES), [self._counts(seiche.open(self._lake.store, version=one)) for one in versions]
-        )
+        print_table((ROWS, *TABLES), [self._counts(seiche.open(self._lake.store, version=one)) for one in versions])
 
     def _rollback(self, first: int) -> None:
-        self._heading(f"All of it back to version {first}, as a new version; nothing is lost:")
-        version = self._lake.rollback(to=first, expected_version=self._lake.version)
-        print_line(f"rolled back by version {getattr(version, 'version', version)}")
+        self._heading(f"All of it back to version {first}, in one step:")
+        last = self._lake.version
+        self._lake.rollback(to=first, expected_version=last)
+        print_line(f"Version {self._lake.version} is like version {first}; those up to {last} can still be read.")
         self._state(self._lake)
 
     def _run(self, progress: Callable[[str, str], None] | None = None) -> "Run":
@@ -153,7 +176,7 @@ class Story:
         return run(load(self._folder / "shop.yaml"), self._spark, progress=progress or unheard)
 
     def _state(self, lake: "Lake") -> None:
-        print_table(("version", *TABLES), [self._counts(lake)])
+        print_table((ROWS, *TABLES), [self._counts(lake)])
 
     def _counts(self, lake: "Lake") -> Sequence[object]:
         return [lake.version, *(lake.table(name).to_arrow().num_rows for name in TABLES)]

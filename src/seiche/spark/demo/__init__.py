@@ -8,6 +8,13 @@ if TYPE_CHECKING:
 
 __all__ = ["pipeline_text", "spark"]
 
+# For a minute and some thousand rows: to translate code well would take longer than to run it as it is.
+_SHORT_LIVED = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
 
 def pipeline_text() -> str:
     """The pipeline of the shop, as YAML."""
@@ -18,6 +25,6 @@ def spark() -> "SparkSession":
     """A Spark on this machine that starts quickly and says little."""
     from seiche.spark.settings import session
 
-    made = session("seiche demo", settings={"spark.sql.shuffle.partitions": "4"})
+    made = session("seiche demo", settings=_SHORT_LIVED)
     made.sparkContext.setLogLevel("ERROR")
     return made
