@@ -111,6 +111,20 @@ def test_help_shows_the_examples_whole(capsys: pytest.CaptureFixture[str]) -> No
             assert " ".join(example.split()) in shown
 
 
+def test_a_table_is_made_in_either_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    run("init", "lake")
+    run("create-namespace", "lake", "shop")
+    Path("rows.jsonl").write_text('{"id": 1, "name": "x"}\n{"id": 2, "name": "y"}\n')
+    run("create-table", "lake", "shop.i", "--from", "rows.jsonl", "--format", "iceberg", "-p", "a=b")
+    run("create-table", "lake", "shop.l", "--like", "shop.i", "--format", "lance")
+    assert [(one["name"], one.get("format")) for one in run.json("ls", "lake", "shop")] == [
+        ("shop.i", "iceberg"),
+        ("shop.l", "lance"),
+    ]
+    assert seiche.open("lake").table("shop.i").to_arrow().to_pydict() == {"id": [1, 2], "name": ["x", "y"]}
+
+
 def test_from_nothing_to_a_rolled_back_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command) -> None:
     monkeypatch.chdir(tmp_path)
     assert run.json("init", "lake") == {"uri": f"file://{tmp_path}/lake", "version": 0}
@@ -186,6 +200,8 @@ def test_versions_and_times(made: Lake, run: Command) -> None:
         ("create-namespace lake x -p nonsense", 2, "not a property"),
         ("create-table lake shop.orders --schema id:int64", 2, "already"),
         ("create-table lake shop.t", 2, "which columns"),
+        ("create-table lake shop.t --schema id:int64 --format excel", 2, "excel"),
+        ("create-table lake shop.t --schema id:int64 --format iceberg --stable-row-ids", 2, "stable row ids"),
         ("create-table lake shop.t --schema id:int64 --like shop.orders", 2, "which columns"),
         ("create-table lake shop.t --schema id:nonsense", 2, "no type"),
         ("create-table lake shop.t --schema id", 2, "not a column"),

@@ -176,5 +176,25 @@ def test_its_lance_extension_reads_and_may_not_write(servers: Gateways) -> None:
         with pytest.raises(duckdb.Error, match="scheme: 'seiche'"):
             connection.execute(statement)
     assert attached(servers).execute("SELECT * FROM ln.main.t ORDER BY i").fetchall() == [(1,), (2,), (3,)]
+    for statement in ("CREATE TABLE ln.main.x (i BIGINT)", "CREATE TABLE ln.main.y AS SELECT 1::BIGINT AS i"):
+        with pytest.raises(duckdb.Error, match="declare_table"):
+            connection.execute(statement)
     assert (rows(lake, "s.t"), lake.version) == ([(1,), (2,), (3,)], before)
+    assert lake.tables("s") == [("s", "t")], "no table is made that nobody finds"
+    assert lake.fsck().problems == ()
+
+
+def test_what_its_lance_extension_alters_becomes_part_of_the_lake(servers: Gateways) -> None:
+    """It writes the new schema where it read the table, and tells nobody: it counts when somebody opens the table."""
+    lake = servers.lake
+    lake.create_table("s.t", pa.schema([("i", pa.int64())])).append(pa.table({"i": [1, 2]}))
+    for statement, names in (
+        ("ALTER TABLE ln.main.t ADD COLUMN j BIGINT", ["i", "j"]),
+        ("ALTER TABLE ln.main.t RENAME COLUMN i TO k", ["k", "j"]),
+        ("ALTER TABLE ln.main.t DROP COLUMN j", ["k"]),
+    ):
+        attached(servers).execute(statement)
+        assert attached(servers).execute("SELECT k FROM ln.main.t" if "k" in names else "SELECT i FROM ln.main.t")
+        assert lake.table("s.t").schema.names == names
+    assert rows(lake, "s.t") == [(1,), (2,)]
     assert lake.fsck().problems == ()

@@ -482,7 +482,10 @@ def test_what_was_committed_past_the_server_is_brought_in_or_set_aside(servers: 
     lance.dataset(desk).insert(rows(600))
     lake.table("shop.t").append(rows(700))
     assert sorted(opened(servers.lance).to_table()["id"].to_pylist()) == [*range(10), 500, 700]
-    assert len(list(Path(desk, "_foreign").iterdir())) == 1
+    (kept,) = Path(desk, "_foreign").iterdir()
+    (named,) = lake.fsck().problems
+    assert (named.kind, named.severity) == ("desk.set_aside", "note")
+    assert str(kept).endswith(named.path), "it is not lost, and found by those who look"
 
 
 def test_desks_are_tidied_and_made_again(servers: Gateways) -> None:

@@ -159,7 +159,8 @@ def create_table(
     source: Annotated[
         Path | None, typer.Option("--from", help="A Parquet, Arrow, CSV or JSON file: its columns and its rows.")
     ] = None,
-    stable_row_ids: Annotated[bool, typer.Option(help="Rows keep their ids when they move.")] = False,
+    format: Annotated[str, typer.Option(help="lance or iceberg.")] = "lance",
+    stable_row_ids: Annotated[bool, typer.Option(help="Rows keep their ids when they move (Lance).")] = False,
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
@@ -169,15 +170,19 @@ def create_table(
     seiche create-table lake shop.customers --schema 'id:int64!,name:string,seen:timestamp[us]'
     seiche create-table lake shop.archive --like shop.orders
     seiche create-table lake shop.prices --from prices.csv
+    seiche create-table lake shop.events --schema 'id:int64,at:timestamp[us]' --format iceberg
     ```
     """
+    if stable_row_ids and format != "lance":
+        raise InvalidInput(f"a table of format {format} has no stable row ids", remedy="Leave --stable-row-ids out.")
     if sum(given is not None for given in (schema, like, source)) != 1:
         raise InvalidInput("say which columns the table has", remedy="Give one of --schema, --like and --from.")
     lake = seiche.open(uri)
     rows = None if source is None else _file(source)
     columns = _columns(lake, schema, like) if rows is None else rows.schema
     with lake.transaction() as tx:
-        made = tx.create_table(table, columns, properties=properties_of(properties), stable_row_ids=stable_row_ids)
+        given = properties_of(properties)
+        made = tx.create_table(table, columns, format=format, properties=given, stable_row_ids=stable_row_ids)
         if rows is not None and source is not None:
             made.append(_batches(rows, source))
     _done(lake, table, as_json)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seiche.errors import AlreadyExists, Corrupt
+from seiche.errors import AlreadyExists, Corrupt, InvalidInput
 from seiche.lake.edits import TableEdit
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
@@ -52,6 +52,13 @@ def adopt(lake: "Lake", name: str) -> list[Adopted]:
     """
     full = parts(name, what="table")
     row = lake.state().table(full)
+    if row.type != "managed" or row.format != "lance":
+        raise InvalidInput(
+            f"{text(full)} is {row.type}, of format {row.format}: only of Lance tables that the lake manages does it"
+            " number the versions, and only there can a foreign one be adopted",
+            remedy="Nothing has to be done: what other writers commit to it is read as they left it.",
+            table=name,
+        )
     store = LakeVersions(lake.store, row).store
     for version in _foreign(store, row):
         _set_aside(store, row, version)

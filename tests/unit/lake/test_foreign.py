@@ -8,7 +8,7 @@ import lance
 import pytest
 
 import seiche
-from seiche import Corrupt, Lake, RetryableConflict
+from seiche import Corrupt, InvalidInput, Lake, RetryableConflict
 from seiche.core.runtime import SYSTEM
 from seiche.lake import publish as publish_module
 from seiche.lake.publish import Publisher
@@ -103,3 +103,12 @@ def test_a_published_manifest_that_was_lost_is_published_again(lake: Lake) -> No
     shutil.rmtree(folder)
     Publisher(lake.store, SYSTEM).publish(table.row)
     assert lance.dataset(table.uri, version=table.version).to_table()["id"].to_pylist() == [1]
+
+
+def test_only_tables_whose_versions_the_lake_numbers_are_adopted(lake: Lake, tmp_path: Path) -> None:
+    lance.write_dataset(rows(1), str(tmp_path / "elsewhere.lance"))
+    lake.register_table("shop.far", str(tmp_path / "elsewhere.lance"), type="federated")
+    lake.create_table("shop.ice", rows(1).schema, format="iceberg")
+    for name in ("shop.far", "shop.ice"):
+        with pytest.raises(InvalidInput, match=rf"{name} is .* adopted"):
+            lake.adopt(name)

@@ -2,12 +2,13 @@
 
 from typing import Any, Final
 
+import lance_namespace as lance
 from pydantic import BaseModel, ValidationError
 
 from seiche.errors import InvalidInput
 from seiche.gateway.http.calls import Call, flag, integer
 
-__all__ = ["DELIMITER", "object_id", "request"]
+__all__ = ["DELIMITER", "check_commits_here", "object_id", "request"]
 
 DELIMITER: Final = "$"
 
@@ -29,6 +30,20 @@ def object_id(call: Call, body: dict[str, Any]) -> list[str]:
         if not same or delimiter.join(repeated) != delimiter.join(parts):
             raise InvalidInput(f"the path is about {given!r}, the body about {repeated!r}", remedy="Make them agree.")
     return parts
+
+
+def check_commits_here(call: Call) -> None:
+    """Refuse to give out a place for a table to a client that would fill it without telling: nobody would find it.
+
+    DuckDB's extension, which does, is known by how it spells the name in the body: as one part.
+    """
+    repeated, delimiter = call.document().get("id"), call.query.get("delimiter") or DELIMITER
+    if isinstance(repeated, list) and len(repeated) == 1 and delimiter in call.path["id"]:
+        raise lance.UnsupportedOperationError(
+            f"{repeated[0]!r} in the body is one part: clients that send names so write tables past the server, where"
+            " nobody finds them. Send the parts of the name, and commit versions here; from DuckDB, make the table"
+            " through its iceberg extension"
+        )
 
 
 def request(call: Call, model: type[BaseModel], *, named: bool = False) -> Any:

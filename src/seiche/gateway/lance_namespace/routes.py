@@ -16,7 +16,7 @@ from seiche.gateway.lance_namespace.arrow_schema import schema_json
 from seiche.gateway.lance_namespace.batch import batch_commit
 from seiche.gateway.lance_namespace.desk import Desks
 from seiche.gateway.lance_namespace.namespace import DeskNamespace
-from seiche.gateway.lance_namespace.requests import request
+from seiche.gateway.lance_namespace.requests import check_commits_here, request
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.lake.engines.catalog import id_of
 from seiche.lake.objects.names import Name
@@ -159,6 +159,8 @@ class Operations:
 
         def handle(call: Call) -> Answer:
             asked = request(call, one.takes, named=named)
+            if one.name == "declare_table":
+                check_commits_here(call)
             given = self._do(call, lambda namespace: getattr(namespace, one.name)(asked), changes=one.commits)
             return _answer(self._vended(call, given))
 

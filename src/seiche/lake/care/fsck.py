@@ -17,7 +17,7 @@ from seiche.lake.care.check_roots import check_roots
 from seiche.lake.care.check_tables import TableCheck
 from seiche.lake.care.check_trees import TreeCheck
 from seiche.lake.care.given_up import GIVEN_UP, GivenUp
-from seiche.lake.care.layout import NOTED, TRASH
+from seiche.lake.care.layout import DESKS, NOTED, TRASH
 from seiche.lake.care.listing import unpack
 from seiche.lake.care.live import rows_since
 from seiche.lake.care.problems import Findings, Problem
@@ -255,6 +255,15 @@ class _Check:
                     read(self._store.get(info.path), info.path)
                 except (SeicheError, DecodeError) as error:
                     self.findings.add(f"{what}.damaged", info.path, str(error), "It is of no use: remove it.")
+        for info in self._store.list(DESKS):
+            if "/_foreign/" in info.path:
+                self.findings.add(
+                    "desk.set_aside",
+                    info.path,
+                    "a client of the Lance Namespace server committed this past it, and the lake was faster",
+                    "Do what it was meant to do again, through the server; then remove it.",
+                    severity="note",
+                )
 
 
 def _read_saved(data: bytes, _path: str) -> object:

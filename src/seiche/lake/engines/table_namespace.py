@@ -189,4 +189,6 @@ def found(store: Store, version: int, path: str, size: int) -> lance.TableVersio
 
 def _check_no_branch(request: Any) -> None:
     if asked(request, "branch") not in (None, "", "main"):
-        raise lance.UnsupportedOperationError("tables of a lake have no branches")
+        raise lance.UnsupportedOperationError(
+            "a namespace without a server has no branches: use that of `seiche serve --lance-port`"
+        )
