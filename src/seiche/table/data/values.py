@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 __all__ = ["typed"]
@@ -12,10 +13,11 @@ __all__ = ["typed"]
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
     """The values as an array of a type, or of the one that Arrow finds; `pa.ArrowInvalid` if they do not fit.
 
-    Asked for whole numbers or seconds, Arrow cuts off in silence what comes behind them. Here that is an error.
+    Asked for whole numbers or seconds, Arrow cuts off in silence what comes behind them, and makes infinity of a number
+    that is too large for a short float. Here that is an error.
     """
     made = pa.array(values, kind)
-    if kind is None or not _can_cut_off(kind):
+    if kind is None or not (_can_cut_off(kind) or _has_infinity(made, short=True)):
         return made
     if kinds.is_integer(kind) and all(type(value) is int or value is None for value in values):
         return made
@@ -24,6 +26,8 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return made  # of several types, which only the wanted one brings together
     _check(given, kind)
+    if _has_infinity(made, short=True) and not _has_infinity(given):
+        raise pa.ArrowInvalid(f"a number is too large for {kind}")
     return made
 
 
@@ -51,3 +55,14 @@ def _check(given: pa.Array, wanted: pa.DataType) -> None:
         given.cast(pa.timestamp(wanted.unit, kind.tz))
     elif (kinds.is_time(wanted) and kinds.is_time(kind)) or (kinds.is_duration(wanted) and kinds.is_duration(kind)):
         given.cast(wanted)
+
+
+def _has_infinity(values: pa.Array | pa.ChunkedArray, *, short: bool = False) -> bool:
+    """Whether an infinite number is among the values; with `short`, one of less than 64 bits."""
+    kind = values.type
+    if kinds.is_floating(kind):
+        return not (short and kinds.is_float64(kind)) and bool(pc.any(pc.is_inf(values)).as_py())
+    if kinds.is_struct(kind) or kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        inside = values.flatten()
+        return any(_has_infinity(one, short=short) for one in (inside if isinstance(inside, list) else [inside]))
+    return False
