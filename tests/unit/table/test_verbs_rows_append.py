@@ -268,6 +268,7 @@ def test_types_that_would_lose_something_do_not_fit(one: pa.DataType, other: pa.
 
 EXACT: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
     "a fraction": (pa.int64(), [1, 1.5], [2.0, None, decimal.Decimal(3)]),
+    "a fraction among others": (pa.int64(), [2**60 + 1, 0.5], [2**60 + 1, 5.0, decimal.Decimal(5)]),
     "a fraction in decimals": (pa.int8(), [decimal.Decimal("0.5")], [decimal.Decimal(5)]),
     "a fraction in a list": (pa.list_(pa.int64()), [[1], [2, 2.5]], [[1, 2.0], [], None]),
     "a fraction in a struct": (pa.struct([("n", pa.int32())]), [{"n": 0.25}], [{"n": 4.0}, None]),

@@ -24,7 +24,10 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
     try:
         given = pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return made  # of several types, which only the wanted one brings together
+        # Of several types, which only the wanted one brings together.
+        if kinds.is_integer(kind) and made.to_pylist() != list(values):
+            raise
+        return made
     _check(given, kind)
     if _has_infinity(made, short=True) and not _has_infinity(given):
         raise pa.ArrowInvalid(f"a number is too large for {kind}")
