@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from seiche import IncompatibleConflict, InvalidInput, Lake, RetryableConflict, Unavailable
+from seiche import (
+    AlreadyExists,
+    CommitUnknown,
+    IncompatibleConflict,
+    InvalidInput,
+    Lake,
+    RetryableConflict,
+    SeicheError,
+    Unavailable,
+)
 from seiche.lake.saved import encode
 from seiche.service.blobs import blob_uri, delete_uri
 from seiche.service.changes import Change, pointer_key
@@ -77,6 +86,45 @@ def test_a_failure_that_may_pass_keeps_intents_and_says_why(
     assert kept.error is not None
     assert kept.error.code == "UNAVAILABLE"
     assert service.commit(tx).state is State.APPLIED
+    assert numbers_in(lake) == [0]
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "code"),
+    [
+        (Unavailable("away"), State.APPLY_FAILED_RETRYABLE, "UNAVAILABLE"),
+        (CommitUnknown("perhaps"), State.APPLY_FAILED_RETRYABLE, "COMMIT_UNKNOWN"),
+        (RetryableConflict("outrun", reason="outrun"), State.APPLY_FAILED_RETRYABLE, None),
+        (SeicheError("a defect"), State.APPLY_FAILED_RETRYABLE, None),
+        (RetryableConflict("changed"), State.APPLY_FAILED_CONFLICT, "RETRYABLE_CONFLICT"),
+        (IncompatibleConflict("gone"), State.APPLY_FAILED_CONFLICT, "INCOMPATIBLE_CONFLICT"),
+        (AlreadyExists("taken"), State.APPLY_FAILED_CONFLICT, "NAME_POINTER_CONFLICT"),
+        (InvalidInput("wrong"), State.APPLY_FAILED_CONFLICT, "TABLE_INTENT_INVALID_PAYLOAD"),
+    ],
+)
+def test_what_a_failure_of_the_lake_means(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch, error: SeicheError, state: State, code: str | None
+) -> None:
+    tx = prepared(service, appending(lake, "shop.orders"))
+    monkeypatch.setattr(lake, "decide_group", raising(error))
+    failed = service.commit(tx)
+    assert (failed.state, failed.error_message) == (state, error.message)
+    assert failed.error_code == code or code is None
+    assert len(service.intents(tx)) == 1
+
+
+def test_intents_that_cannot_be_deleted_change_no_answer(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tx = prepared(service, appending(lake, "shop.orders"))
+    with monkeypatch.context() as patch:
+        patch.setattr(service.store, "finish", raising(Unavailable("the database is away")))
+        assert service.commit(tx).state is State.APPLIED
+        assert len(service.intents(tx)) == 1
+        assert [one.levelname for one in caplog.records if "not noted" in one.message] == ["WARNING"]
+        assert service.commit(tx).state is State.APPLIED, "also while it is still away"
+    assert service.sweep() == 1
+    assert service.intents(tx) == []
     assert numbers_in(lake) == [0]
 
 

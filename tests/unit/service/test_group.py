@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from seiche import Lake, SeicheError, Unavailable
+from seiche.core.clock import SystemClock
+from seiche.service import group
 from seiche.service.changes import Change
 from seiche.service.core import Service, Settings
 from seiche.service.deciding import Decided
@@ -17,6 +19,15 @@ from seiche.table.operations import Append
 from tests.service_lake import appending, defining, make_service, numbers_in, overwriting, payload, rows
 
 CLIENTS = 16
+
+
+class SlowClock(SystemClock):
+    """A clock by which commits take as long as a test wants."""
+
+    later = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.later
 
 
 class Gate:
@@ -90,6 +101,33 @@ def test_many_appends_are_one_root_and_one_version(
     newest = lake.log()[0]
     assert len(newest.transactions) == CLIENTS - 1, "each is recorded by itself"
     assert done[-1].tables[0].table_version == lake.table("shop.orders").version
+
+
+@pytest.mark.timeout(20)
+def test_when_idle_nobody_waits_for_others(service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long one may wait under load."""
+    monkeypatch.setattr(group, "_LONGEST_WINDOW", 60.0)
+    decide = service.group._decide
+
+    def slowly(tickets: Any) -> None:
+        decide(tickets)
+        clock.later += 60.0
+
+    clock = SlowClock()
+    monkeypatch.setattr(service.group, "_clock", clock)
+    monkeypatch.setattr(service.group, "_decide", slowly)
+    for number in range(4):
+        assert service.execute([appending(lake, "shop.orders", numbers=[number])]).record.state is State.APPLIED
+
+
+def test_the_order_of_arrival_is_kept(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is passed over, however many come after."""
+    service = make_service(lake, tmp_path, settings=Settings(limits=Limits(group=4)))
+    acts = [executing(service, appending(lake, "shop.orders", numbers=[number])) for number in range(13)]
+    versions = [one.record.lake_version for one in together(service, lake, monkeypatch, acts)]
+    first = versions[0]
+    assert versions == [first, *(first + 1 + number // 4 for number in range(12))]
+    service.close()
 
 
 def test_one_that_conflicts_fails_alone(service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
