@@ -45,9 +45,9 @@ MESSAGES = {
 
 
 def described(field: FieldDescriptor) -> str:
-    kind = KINDS.get(field.type) or field.message_type.name
-    alone = field.message_type is None and field.containing_oneof is not None
-    optional = alone and field.containing_oneof.name == f"_{field.name}"
+    inner, oneof = field.message_type, field.containing_oneof
+    kind = KINDS[field.type] if inner is None else inner.name
+    optional = inner is None and oneof is not None and oneof.name == f"_{field.name}"
     return f"{field.number} {field.name} {kind}{'*' if field.is_repeated else ''}{'?' if optional else ''}"
 
 
