@@ -77,8 +77,6 @@ class Builder:
         self._ensure(step, frame)
         if step.mode == "overwrite" or (self.anew and step.mode != "replace_where"):
             result = self._overwrite(step, frame)
-        elif step.mode == "merge" and tx.is_iceberg(tx.table(step.table)):
-            result = self._merge_iceberg(step, frame)
         elif step.mode == "merge":
             merge = tx.merge(step.table, frame, on=list(step.key))
             result = merge.when_matched_update_all().when_not_matched_insert_all().execute()
@@ -94,13 +92,6 @@ class Builder:
         self._check_key(step, frame)
         options = {} if step.format == "iceberg" else {"schema": self._kept_types(step, frame)}
         return self.tx.overwrite(step.table, frame, **options)
-
-    def _merge_iceberg(self, step: Step, frame: "DataFrame") -> "Result":
-        """Iceberg's data files are changed as wholes: the rows that stay are written again beside those that come."""
-        self._check_key(step, frame)
-        old = self.tx.read(step.table)
-        same = [old[name] == frame[name] for name in step.key]
-        return self.tx.overwrite(step.table, old.join(frame, same, "left_anti").unionByName(frame))
 
     def _check_key(self, step: Step, frame: "DataFrame") -> None:
         if not step.key:

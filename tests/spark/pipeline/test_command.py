@@ -1,0 +1,106 @@
+"""`seiche run` and `seiche runs`, as one types them: what they print, for people and for programs, and exit codes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import seiche
+from seiche.cli import main
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHOP = """\
+lake: lake
+sources:
+  raw: {format: csv, path: "orders/*.csv", schema: "id BIGINT, amount DOUBLE", new: true}
+steps:
+  - {table: shop.orders, mode: append, sql: SELECT * FROM raw}
+  - {table: shop.total, sql: SELECT sum(amount) AS amount FROM shop.orders}
+checks:
+  - {name: positive, sql: SELECT count(*) FROM shop.orders WHERE amount <= 0}
+"""
+
+Command = Callable[..., str]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """A folder with a pipeline and an order; runs a command there and gives what it prints."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "one.csv").write_text("1,10.5\n2,3.0\n")
+    (tmp_path / "shop.yaml").write_text(SHOP)
+
+    def ran(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert main(list(arguments)) == code
+        return capsys.readouterr().out
+
+    return ran
+
+
+def lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip("─ ")]
+
+
+def loaded(text: str) -> Any:
+    return json.loads(text)
+
+
+def test_a_run_and_what_is_kept_of_it(command: Command, spark: "SparkSession", tmp_path: Path) -> None:
+    plan = loaded(command("run", "shop.yaml", "--dry-run", "--json"))
+    assert [(one["stage"], one["table"], one["reads"]) for one in plan["steps"]] == [
+        (1, "shop.orders", ["raw"]),
+        (2, "shop.total", ["shop.orders"]),
+    ]
+    assert not (tmp_path / "lake").exists()
+    first = lines(command("run", "shop.yaml", "--run-id", "monday"))
+    assert first[0] == "table mode from rows files seconds"
+    assert first[1].startswith("shop.orders append raw 2 ")
+    assert first[3:] == [
+        "check result found expected",
+        "positive passed 0 0",
+        f"Published as version 1 of {tmp_path}/lake.",
+    ]
+    again = "Run monday was published before, as version 1. Nothing was done."
+    assert lines(command("run", "shop.yaml", "--run-id", "monday")) == [again]
+    shown = lines(command("runs", "show", "monday", "--lake", "lake"))
+    assert shown[0] == "shop, run monday: published as version 1 of the lake, from version 0"
+    assert shown[-2:] == ["shop.orders@1 raw", "shop.total@1 shop.orders@1"]
+    told = loaded(command("runs", "--lake", "lake", "show", "monday", "--json"))
+    assert (told["version"], told["lineage"][1]["inputs"]) == (1, {"shop.orders": 1})
+    assert "no_such_run" not in command("runs", "show", "no_such_run", "--lake", "lake", code=2)
+
+
+def test_a_run_that_is_rejected(command: Command, spark: "SparkSession", tmp_path: Path) -> None:
+    command("run", "shop.yaml")
+    (tmp_path / "orders" / "two.csv").write_text("3,-1.0\n")
+    told = lines(command("run", "shop.yaml", "--run-id", "bad", "--keep", "look", code=1))
+    assert "positive failed 1 0" in told
+    assert told[-2:] == [
+        "positive: id 3, amount -1.0",
+        "Nothing was published. What was rejected is kept under the tag look.",
+    ]
+    kept = seiche.open("lake", version="look").table(("rejected", "look", "shop_orders")).to_arrow()
+    assert sorted(kept["id"].to_pylist()) == [1, 2, 3]
+    assert loaded(command("run", "shop.yaml", "--json", code=1))["outcome"] == "rejected"
+    assert "bad: failed: positive" in lines(command("runs", "--lake", "lake"))
+    assert [one["status"] for one in loaded(command("runs", "--lake", "lake", "--json"))] == [
+        "rejected",
+        "rejected",
+        "published",
+    ]
+
+
+def test_some_steps_and_everything_again(command: Command, spark: "SparkSession", tmp_path: Path) -> None:
+    command("run", "shop.yaml")
+    seiche.open("lake").table("shop.orders").append([{"id": 9, "amount": 1.0}])
+    some = loaded(command("run", "shop.yaml", "--select", "shop.total", "--json"))
+    assert [one["table"] for one in some["record"]["steps"]] == ["shop.total"]
+    assert seiche.open("lake").table("shop.total").to_arrow()["amount"].to_pylist() == [14.5]
+    command("run", "shop.yaml", "--full-refresh")
+    assert seiche.open("lake").table("shop.total").to_arrow()["amount"].to_pylist() == [13.5]
