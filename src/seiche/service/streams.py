@@ -67,14 +67,25 @@ class Streams:
                 data = await self._next(context)
                 if data is None:
                     break
-                take(data, stream)
-            stream.end()
-            await writing
+                try:
+                    take(data, stream)
+                except Exception:
+                    # The call ends with what was wrong. Those who were taken in before must not think that it is about
+                    # them.
+                    await self._end(stream, writing)
+                    raise
+            await self._end(stream, writing)
         finally:
             # Whoever is gone is not told; what was decided is decided.
             writing.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await writing
+
+    @staticmethod
+    async def _end(stream: Stream, writing: "asyncio.Task[None]") -> None:
+        """Answer those who are still to be answered."""
+        stream.end()
+        await writing
 
     def close(self) -> None:
         """End them. Whoever has just sent something gets no answer, and asks again elsewhere."""

@@ -142,6 +142,28 @@ def test_a_call_that_cannot_be_read_ends_and_the_next_one_is_served(server: Runn
     assert calls.execute(request(lake, 2)).transaction.state == pb.TS_APPLIED
 
 
+@pytest.mark.timeout(60)
+def test_a_call_that_is_refused_answers_first_what_was_taken(server: Running, lake: Lake) -> None:
+    """Otherwise those who wait would be told that they were refused, and would be in the lake nevertheless."""
+    calls = channel(server)
+    line = calls._opened_line()
+    assert line is not None
+    call = line._make()
+    with held(server):
+        for message in (pb.ExecuteTransactionsRequest(requests=[request(lake, 1)]).SerializeToString(), b"\xff"):
+            assert call.send(message)
+            assert call.next() is None, "sent"
+    answer = call.next()
+    assert answer is not None
+    (told,) = pb.ExecuteTransactionsResponse.FromString(answer).responses
+    assert told.transaction.state == pb.TS_APPLIED
+    with pytest.raises(Failed) as caught:
+        call.next()
+    assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    call.finish()
+    assert numbers_in(lake) == [1]
+
+
 def test_large_ones_and_a_grpc_that_cannot_be_driven_take_a_call_each(
     server: Running, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
