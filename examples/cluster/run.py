@@ -2,6 +2,8 @@
 
     python -m examples.cluster.run
 
+What is said after that goes to `seiche run`, such as `--conf spark.executor.memory=1g`.
+
 The package has to be where the workers are. Here they use the same Python; elsewhere it is installed there, or shipped.
 """
 
@@ -14,7 +16,7 @@ from examples.cluster.cluster import cluster
 from seiche.spark.demo import files, pipeline_text
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, *options: str) -> int:
     (folder / "shop.yaml").write_text(pipeline_text(), "utf-8")
     files.customers(folder)
     files.catalogue(folder)
@@ -22,9 +24,9 @@ def main(folder: Path) -> int:
     with cluster(folder) as master:
         command = [str(Path(sys.executable).parent / "seiche"), "run", str(folder / "shop.yaml"), "--master", master]
         settings = ["--conf", "spark.executor.memory=512m", "--conf", "spark.sql.shuffle.partitions=2"]
-        return subprocess.run([*command, *settings], check=False).returncode
+        return subprocess.run([*command, *settings, *options], check=False).returncode
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        sys.exit(main(Path(temporary)))
+        sys.exit(main(Path(temporary), *sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,11 +64,32 @@ def spark(java: None, one_spark: None, tmp_path_factory: pytest.TempPathFactory)
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+        # For whoever comes through Spark Connect, which is served only while somebody does.
+        "spark.connect.grpc.binding.port": str(_free_port()),
+        "spark.default.parallelism": "2",
     }
     made = session("tests", master="local[2,2]", memory="800m", settings=settings)
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        number: int = asked.getsockname()[1]
+        return number
+
+
+@pytest.fixture
+def connect(spark: "SparkSession") -> Iterator[str]:
+    """The address of Spark Connect, served by the same Spark."""
+    pytest.importorskip("grpc_status", reason="Spark Connect needs grpcio-status")
+    java: Any = spark._jvm
+    service = java.org.apache.spark.sql.connect.service.SparkConnectService
+    service.start(spark._jsc.sc())
+    yield f"sc://127.0.0.1:{spark.conf.get('spark.connect.grpc.binding.port')}"
+    service.stop(java.scala.Option.empty(), java.scala.Option.empty())
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A client of Spark Connect, run by a test in a process of its own: it has no Java, only a connection.
 
-python -m tests.spark.connect_job LAKE
+python -m tests.spark.connect_job ADDRESS LAKE
 """
 
 import json
@@ -11,16 +11,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import seiche
-from seiche.spark.settings import DEFAULTS
-from tests.spark.quick import QUICK
 
 
-def run(uri: str) -> dict[str, Any]:
-    builder = SparkSession.builder.remote("local[2]")
-    few = {"spark.default.parallelism": "2", "spark.sql.shuffle.partitions": "2"}
-    for name, value in {**DEFAULTS, **QUICK, **few}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+def run(address: str, uri: str) -> dict[str, Any]:
+    spark = SparkSession.builder.remote(address).getOrCreate()
     lake = seiche.create(uri, durability="os")
     lake.create_namespace("shop")
     lake.create_table("shop.t", pa.schema([("id", pa.int64()), ("s", pa.string())]))
@@ -45,4 +39,4 @@ def run(uri: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print("\n" + json.dumps(run(sys.argv[1])))
+    print("\n" + json.dumps(run(*sys.argv[1:])))

@@ -2,6 +2,9 @@
 
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
+# The same for every Java that a process starts, and those that these start.
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": _JAVA}
+
 QUICK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.driver.extraJavaOptions": _JAVA,

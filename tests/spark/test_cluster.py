@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from examples.cluster.cluster import cluster
+from tests.spark.quick import QUICK_JAVA
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def master(java: None, tmp_path: Path) -> Iterator[str]:
+def master(
+    java: None, tmp_path: Path, effort: Callable[[int, int], int], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """The address of the master, when both workers are there."""
+    if effort(1, 0):
+        for name, value in QUICK_JAVA.items():
+            monkeypatch.setenv(name, value)
     with cluster(tmp_path) as address:
         yield address
 

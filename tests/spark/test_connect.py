@@ -12,10 +12,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_statements_and_the_data_source_work_through_a_connection(java: None, one_spark: None, tmp_path: Path) -> None:
-    pytest.importorskip("grpc_status", reason="Spark Connect needs grpcio-status")
-    command = [sys.executable, "-m", "tests.spark.connect_job", f"file://{tmp_path}/lake"]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+def test_statements_and_the_data_source_work_through_a_connection(connect: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.spark.connect_job", connect, f"file://{tmp_path}/lake"]
+    # What belongs to the classic session of this process is none of the client's.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=270, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == {

@@ -1,12 +1,15 @@
 """The examples that need Spark: a pipeline in Python, and the shop's pipeline on a cluster."""
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.spark.quick import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +28,10 @@ def test_a_pipeline_in_python(spark: "SparkSession", tmp_path: Path, capsys: pyt
 
 @pytest.mark.slow
 def test_a_pipeline_on_a_cluster(java: None, one_spark: None) -> None:
-    command = [sys.executable, "-m", "examples.cluster.run"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    quick = ["--conf", "spark.sql.codegen.wholeStage=false"]
+    command = [sys.executable, "-m", "examples.cluster.run", *quick]
+    environment = os.environ | QUICK_JAVA
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Published as version 1" in done.stdout
     assert "shop.orders" in done.stdout

@@ -32,8 +32,8 @@ Batches = Iterator[pa.RecordBatch]
 Progress = Callable[[int, int], object]
 
 _LOOK_EVERY = 0.5
-# Half of it already is more than Spark sends to all workers by itself; and what it counts for a number.
-_LARGE = 24 << 20
+# More than Spark sends to all workers by itself, and what it counts for a number.
+_LARGE = 16 << 20
 _NUMBER_BYTES = 8
 
 # Spark on one machine tries a task once, unless the address of its master says how often.
@@ -102,10 +102,12 @@ def frame_of(session: "SparkSession", tasks: "Sequence[Readable]", schema: "Stru
 
     if not tasks:
         return session.createDataFrame([], schema)
-    # A power of two, since there are millions of them to look at.
-    each = 1 << (max(1, min(size, _LARGE) // _NUMBER_BYTES // len(tasks)).bit_length() - 1)
+    each = max(1, min(size, _LARGE) // _NUMBER_BYTES // len(tasks))
+    if size >= _LARGE:
+        # There are millions to look at then; of a power of two it is soon said whether it divides them.
+        each = 1 << (each - 1).bit_length()
     numbers = session.range(0, each * len(tasks), 1, len(tasks))
-    chosen = numbers if each == 1 else numbers.where(f"id & {each - 1} = 0")
+    chosen = numbers if each == 1 else numbers.where(f"id % {each} = 0")
     packed = packed_schema(session, schema)
     if packed is None:
         return chosen.mapInArrow(partial(_read, tuple(tasks), each), schema)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    import lance
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -37,6 +39,8 @@ _FEWEST, _MOST = 1 << 12, 1 << 17
 # What a value counts for whose size is not known.
 _SOME_BYTES = 64
 _WHAT = "the filter"
+# Tasks whose fragments a worker keeps open.
+_KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +103,8 @@ def read_frame(
 def _read(scan: Scan, number: int) -> Iterator[pa.RecordBatch]:
     """The rows of one task, as Spark takes them."""
     names = [name for name in scan.columns.names if name not in (ADDRESS, GROUP)] if scan.addresses else None
-    dataset = scan.portion.snapshot(scan.address.open(), SYSTEM).dataset
     plan = scanner(
-        dataset,
+        _opened(scan.address, scan.portion),
         columns=scan.columns.names if names is None else names,
         where=scan.where,
         what=_WHAT,
@@ -112,6 +115,14 @@ def _read(scan: Scan, number: int) -> Iterator[pa.RecordBatch]:
     )
     for batch in batches(plan, what=_WHAT):
         yield _marked(batch, scan, number)
+
+
+@lru_cache(maxsize=_KEPT)
+def _opened(address: Address, portion: Portion) -> "lance.LanceDataset":
+    """The fragments of a task, as native code has them. A worker does many tasks, and queries come again: to open them
+    takes longer than to read a column of a million rows.
+    """
+    return portion.snapshot(address.open(), SYSTEM).dataset
 
 
 def _batch_rows(columns: pa.Schema) -> int:
