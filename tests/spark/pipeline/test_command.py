@@ -87,6 +87,9 @@ def test_a_run_that_is_rejected(command: Command, spark: "SparkSession", tmp_pat
     ]
     kept = seiche.open("lake", version="look").table(("rejected", "look", "shop_orders")).to_arrow()
     assert sorted(kept["id"].to_pylist()) == [1, 2, 3]
+    lake = seiche.open("lake")  # where nobody meets it who does not ask for the tag
+    assert lake.namespaces("rejected") == []
+    assert sorted(lake.table("shop.orders").to_arrow()["id"].to_pylist()) == [1, 2]
     assert loaded(command("run", "shop.yaml", "--json", code=1))["outcome"] == "rejected"
     assert "bad: failed: positive" in lines(command("runs", "--lake", "lake"))
     assert [one["status"] for one in loaded(command("runs", "--lake", "lake", "--json"))] == [
@@ -97,7 +100,9 @@ def test_a_run_that_is_rejected(command: Command, spark: "SparkSession", tmp_pat
 
 
 def test_some_steps_and_everything_again(command: Command, spark: "SparkSession", tmp_path: Path) -> None:
-    command("run", "shop.yaml")
+    (tmp_path / "shop.yaml").write_text(SHOP[: SHOP.index("checks")])
+    command("run", "shop.yaml", "--select", "shop.orders")
+    assert seiche.open("lake").tables("shop") == [("shop", "orders")]
     seiche.open("lake").table("shop.orders").append([{"id": 9, "amount": 1.0}])
     some = loaded(command("run", "shop.yaml", "--select", "shop.total", "--json"))
     assert [one["table"] for one in some["record"]["steps"]] == ["shop.total"]

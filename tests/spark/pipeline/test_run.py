@@ -127,17 +127,6 @@ def test_a_failed_check_publishes_nothing_and_names_the_rows(shop: Shop) -> None
     assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3, 5]
 
 
-def test_what_was_rejected_can_be_looked_at(shop: Shop) -> None:
-    shop.order("bad", "5,dan,-8.0")
-    done = shop.run(keep="bad-orders")
-    assert done.kept == "bad-orders"
-    kept = seiche.open(shop.lake.store, version="bad-orders")
-    rows = kept.table(("rejected", "bad-orders", "shop_orders")).to_arrow()
-    assert sorted(rows["id"].to_pylist()) == [1, 2, 3, 5]
-    assert shop.lake.namespaces() == [("rejected",), ("seiche",)]
-    assert shop.lake.namespaces("rejected") == []
-
-
 def test_a_failing_step_publishes_nothing(shop: Shop) -> None:
     broken = SHOP.replace("SELECT id, amount FROM raw", "SELECT id, amount / raise_error('no') AS amount FROM raw")
     with pytest.raises(InvalidInput, match=r"shop\.yaml:9: step shop\.seen: "):
@@ -202,14 +191,6 @@ def test_an_append_to_what_is_only_appended_to_needs_no_second_attempt(shop: Sho
     done = shop.run(progress=meddling(lambda: shop.lake.table("shop.seen").append(late)))
     assert done.attempts == 1
     assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3, 4, 9]
-
-
-def test_some_steps_only(shop: Shop) -> None:
-    done = shop.run(select=["shop.seen"], text=SHOP[: SHOP.index("checks")])
-    assert done.record is not None
-    assert [step.table for step in done.record.steps] == ["shop.seen"]
-    with pytest.raises(NotFound):
-        shop.lake.table("shop.orders")
 
 
 def test_a_full_refresh_reads_everything_again(shop: Shop) -> None:
