@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import grpc
 import pyarrow as pa
 import pytest
 
-from seiche import ConflictError, InvalidInput, Lake, NotFound, RetryableConflict, Unavailable
+from seiche import CommitUnknown, ConflictError, InvalidInput, Lake, NotFound, RetryableConflict, Unavailable
 from seiche.core.retry import Patience
 from seiche.lake.transaction import Transaction
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client import RemoteLake, connect
 from seiche.service.client.channel import Address, Channel
+from seiche.service.client.lines import Failed
 from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
@@ -103,6 +105,34 @@ def test_a_table_that_was_dropped_meanwhile_is_a_conflict(client: RemoteLake, la
         told.append(caught.value.message.split(" (")[0])
         lake.create_table("shop.orders", SCHEMA)
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_refusal_says_nothing_about_a_request_before_it_that_was_not_answered(
+    client: RemoteLake, lake: Lake, monkeypatch: pytest.MonkeyPatch, sent: bool
+) -> None:
+    line = client.channel._opened_line()
+    assert line is not None
+    ask = line.ask
+
+    def lose(request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        monkeypatch.setattr(line, "ask", ask)
+        if sent:
+            ask(request)
+        lake.drop_table("shop.orders")
+        raise Failed(grpc.StatusCode.UNAVAILABLE, "the answer was lost", ())
+
+    transaction = client.transaction()
+    transaction.append("shop.orders", data(1))
+    monkeypatch.setattr(line, "ask", lose)
+    if sent:
+        transaction.commit()
+        assert lake.status(transaction.id).outcome == "committed"
+    else:
+        with pytest.raises(CommitUnknown) as caught:
+            transaction.commit()
+        assert caught.value.details["transaction_id"] == transaction.id
+        assert lake.status(transaction.id).outcome == "undecided"
 
 
 def test_run_tries_again(client: RemoteLake, lake: Lake) -> None:

@@ -135,12 +135,17 @@ class Channel:
                 raise _Refused(answer.status)
             return answer
 
-        return self._insist(act)
+        return self._insist(act, doubts=True)
 
-    def _insist(self, act: Callable[[], Answer]) -> Answer:
-        """Do it until there is an answer."""
+    def _insist(self, act: Callable[[], Answer], *, doubts: bool = False) -> Answer:
+        """Do it until there is an answer.
+
+        With `doubts`, a refusal is none if an earlier request was not answered: it may have been granted, and what is
+        refused now may be refused because of what happened since.
+        """
         said: SeicheError | None = None
         failure: Exception = Ended()
+        unanswered = False
         for _ in self._patience.tries(self._runtime):
             try:
                 return act()
@@ -155,12 +160,17 @@ class Channel:
             except Ended as ended:
                 failure, said, code = ended, None, grpc.StatusCode.UNAVAILABLE
             if said is not None and said.details.get("reason") not in ("idempotency.pending", "queue.full", "stopping"):
-                raise said from failure
+                break
+            unanswered = unanswered or said is None
             if said is None and code not in _PASSING:
                 raise _unexplained(code, failure) from failure
-        if said is not None:
-            raise said from failure
-        raise CommitUnknown(f"{self._address.host} did not answer: {_text(failure)}", code=code.name) from failure
+        if said is None:
+            raise CommitUnknown(f"{self._address.host} did not answer: {_text(failure)}", code=code.name) from failure
+        if doubts and unanswered:
+            raise CommitUnknown(
+                f"{self._address.host} did not answer at first, and then refused: {said.message}", code=code.name
+            ) from said
+        raise said from failure
 
     def close(self) -> None:
         with self._lock:
