@@ -224,7 +224,7 @@ def test_two_writers_race_and_every_row_is_there_once(servers: Gateways) -> None
     assert sorted(servers.lake.table("a.t").to_arrow()["id"].to_pylist()) == expected
 
 
-def test_views(servers: Gateways) -> None:
+def test_views(servers: Gateways, tmp_path: Path) -> None:
     client = catalog(servers.iceberg)
     schema = Schema(NestedField(1, "id", LongType()))
     version = ViewVersion.model_validate(
@@ -269,3 +269,14 @@ def test_views(servers: Gateways) -> None:
     assert servers.ask("POST", "/v1/lake/views/rename", names).status == 204
     client.drop_view("a.w")
     assert client.list_views("a") == []
+    elsewhere = tmp_path / "view.metadata.json"
+    elsewhere.write_text(changed.metadata.model_dump_json(by_alias=True, exclude_none=True))
+    assert client.register_view("a.r", f"file://{elsewhere}").current_version().version_id == 2
+    again = {"name": "q", "metadata-location": f"file://{elsewhere}"}
+    said = [
+        servers.ask("POST", "/v1/lake/namespaces/a/register-view", again, headers={"Idempotency-Key": "0199-5"})
+        for _ in range(2)
+    ]
+    assert [one.status for one in said] == [200, 200], "asked again, after an answer that was lost"
+    assert servers.ask("POST", "/v1/lake/namespaces/a/register-view", again).status == 409
+    assert client.list_views("a") == [("a", "q"), ("a", "r")]

@@ -134,6 +134,9 @@ class _Views:
             view_id = str(transaction.runtime.uuid())
             return self._put(transaction, name, _new_row(view_id, metadata, transaction))
 
+        if self._catalog.done_before(call) is not None:
+            with self._catalog.reading(call) as transaction:
+                return self._shown(_require(transaction, name), transaction)
         return self._catalog.change(call, register)[0]
 
     def rename(self, call: Call) -> Answer:
