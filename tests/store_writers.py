@@ -57,7 +57,9 @@ def race(writer: int, store: Store, names: int) -> None:
     mine = content(writer)
     won = []
     print("ready", flush=True)
-    sys.stdin.readline()
+    start = float(sys.stdin.readline())
+    while time.monotonic() < start:
+        pass
     for number in range(names):
         name = f"race/{number:04d}"
         try:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +51,11 @@ def race(opener: str, uri: str, names: int, store: Store, **options: Any) -> Out
         for writer in writers:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "ready\n"
+        # All at one moment: whoever heard of it first would have created every name before the last one hears.
+        start = time.monotonic() + 0.1
         for writer in writers:
             assert writer.stdin is not None
-            writer.stdin.write("go\n")
+            writer.stdin.write(f"{start}\n")
             writer.stdin.flush()
         won = [json.loads(writer.communicate()[0]) for writer in writers]
     finally:
