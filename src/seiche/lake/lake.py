@@ -356,7 +356,8 @@ def open_lake(
     states.latest()
     if version is not None and as_of is not None:
         raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
-    if as_of is not None and not _is_time(as_of):
+    given: object = as_of
+    if given is not None and not isinstance(given, datetime):
         raise InvalidInput(
             f"as_of={as_of!r} is not a time", remedy="Give an aware datetime; a tag is given as `version=`."
         )
@@ -366,10 +367,6 @@ def open_lake(
             raise InvalidInput("the newest version never expires", remedy="Give `version=` or `as_of=` with `lease=`.")
         return Lake(states)
     return Lake(states, pinned=states.at(version_of(states, point)), lease=lease)
-
-
-def _is_time(given: object) -> bool:
-    return isinstance(given, datetime)
 
 
 def _trusted(uri: str | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:
