@@ -1,5 +1,6 @@
 """Tables of a lake, as a user holds them: inside a transaction, and outside of one."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ class TransactionTable(TableVerbs):
         """The columns, as the transaction sees them."""
         return self._snapshot().schema
 
-    def to_arrow(self, *, columns: list[str] | None = None, filter: str | None = None) -> "pa.Table":
+    def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as the transaction sees them, its own changes included."""
         from seiche.table.data.native import scan
 
@@ -101,6 +102,9 @@ class TransactionTable(TableVerbs):
         if done is None:
             return Result(verb, version, changed=False)
         return Result(verb, version + 1, rows=done.rows, files=done.files, bytes=done.bytes, notes=done.notes)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r} in {self._transaction!r})"
 
     @property
     def _edit(self) -> TableEdit:
@@ -190,7 +194,7 @@ class LakeTable(TableVerbs):
         """Where a plain Lance reader finds the table."""
         return below(self._lake.store, self.row.location).uri
 
-    def to_arrow(self, *, columns: list[str] | None = None, filter: str | None = None) -> "pa.Table":
+    def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as an Arrow table: all of them, or the `columns` and the rows that match `filter` (SQL)."""
         with self._lake.reading():
             return self._read().to_arrow(columns=columns, filter=filter)
@@ -227,4 +231,4 @@ class LakeTable(TableVerbs):
         return replace(result, attempts=tries, notes={**result.notes, "lake_version": version})
 
     def __repr__(self) -> str:
-        return f"LakeTable({self.name!r} of {self._lake!r})"
+        return f"{type(self).__name__}({self.name!r} of {self._lake!r})"

@@ -1,6 +1,6 @@
 """The class a user of one table holds."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -277,7 +277,7 @@ class Table(TableVerbs, CareVerbs):
         return open_version(self.store, self.version)
 
     def to_arrow(
-        self, *, columns: list[str] | None = None, filter: str | None = None, version: int | str | None = None
+        self, *, columns: Sequence[str] | None = None, filter: str | None = None, version: int | str | None = None
     ) -> "pa.Table":
         """Rows as an Arrow table: all of them, or the `columns` and the rows that match `filter` (SQL)."""
         from seiche.table.data.native import open_version, scan

@@ -62,6 +62,7 @@ FORMS: dict[str, Callable[[pa.Table], Any]] = {
     "generator": lambda data: (batch for batch in data.to_batches(max_chunksize=2)),
     "generator of tables": lambda data: (data.slice(at, 2) for at in range(0, len(data), 2)),
     "dictionaries": lambda data: data.to_pylist(),
+    "generator of dictionaries": lambda data: (one for one in data.to_pylist()),
     "columns": lambda data: data.to_pydict(),
     "pandas": lambda data: data.to_pandas(),
     "polars": pl.from_arrow,

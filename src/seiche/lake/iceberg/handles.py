@@ -61,7 +61,7 @@ class IcebergTransactionTable(TransactionTable):
         """The table as PyIceberg has it; what is committed there becomes part of the transaction."""
         return self._transaction.iceberg_catalog().load_table(self._name())
 
-    def to_arrow(self, *, columns: list[str] | None = None, filter: str | None = None) -> "pa.Table":
+    def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
         return _rows(self.to_iceberg(), columns, filter)
 
@@ -224,7 +224,7 @@ class IcebergLakeTable(LakeTable):
             return at_state(self._lake.state(), self._name)
 
 
-def _rows(table: "EngineTable", columns: list[str] | None, filter: str | None) -> "pa.Table":
+def _rows(table: "EngineTable", columns: Sequence[str] | None, filter: str | None) -> "pa.Table":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scan = table.scan(

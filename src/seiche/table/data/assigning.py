@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from seiche.errors import InvalidInput
 from seiche.table.data.assign import assigned, check_columns, check_expressions
-from seiche.table.data.scanning import ADDRESS, batches, native_message, scanner
+from seiche.table.data.native_errors import native_message
+from seiche.table.data.scanning import ADDRESS, batches, scanner
 
 __all__ = ["with_assigned"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from seiche.core.runtime import Runtime
-from seiche.errors import InvalidInput, NotFound
+from seiche.errors import InvalidInput, NotFound, SeicheError
 from seiche.table.bases import deletion_files
 from seiche.table.build import empty
 from seiche.table.data.removal import by_fragment
-from seiche.table.data.scanning import BATCH_ROWS, batches, native_message, scanner
+from seiche.table.data.scanning import BATCH_ROWS, batches, scanner
 from seiche.table.format import roaring
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
@@ -123,9 +123,9 @@ class Changes:
     def _opened(self, version: int) -> Any:
         try:
             return self._open(version)
-        except (ValueError, OSError) as error:
+        except SeicheError as error:
             raise NotFound(
-                f"version {version} cannot be opened any more: {native_message(error)}",
+                f"version {version} cannot be opened any more: {error.message}",
                 remedy="It was cleaned up meanwhile; `versions()` lists those that are kept.",
                 version=version,
             ) from error

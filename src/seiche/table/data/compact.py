@@ -8,16 +8,16 @@ import numpy as np
 from lance.optimize import CompactionTask
 
 from seiche.core.runtime import Runtime
-from seiche.errors import InvalidInput, Unavailable
+from seiche.errors import InvalidInput, SeicheError
 from seiche.store.base import Store
 from seiche.table.data.compact_plan import Options
 from seiche.table.data.copying import has_dictionaries, stored_rows
 from seiche.table.data.fragments import fragment_from_json, fragment_to_json
 from seiche.table.data.native import open_version
+from seiche.table.data.native_errors import native_message, trouble
 from seiche.table.data.portion import Portion
 from seiche.table.data.removal import live_rows
 from seiche.table.data.row_marks import RowMarks, addresses
-from seiche.table.data.scanning import native_message
 from seiche.table.data.write import Limits, write_rows
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
@@ -51,8 +51,7 @@ def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime
     except (ValueError, NotImplementedError) as error:
         raise InvalidInput(f"{portion!r} cannot be compacted: {native_message(error)}") from error
     except OSError as error:
-        message = f"{store.uri}: {portion!r} could not be compacted: {native_message(error)}"
-        raise Unavailable(message, table=store.uri) from error
+        raise trouble(f"{store.uri}: {portion!r} could not be compacted", error, table=store.uri) from error
     made = tuple(map(fragment_from_json, json.loads(done.json())["new_fragments"]))
     store.flush(f"data/{file.path}" for fragment in made for file in fragment.files)
     return made
@@ -64,7 +63,7 @@ def _opened(portion: Portion, store: Store) -> lance.LanceDataset | None:
         return None
     try:
         return open_version(store, portion.version)
-    except (ValueError, OSError):
+    except SeicheError:
         return None
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seiche.errors import InvalidInput
+from seiche.table.data.blobs import as_blobs, is_binary, is_blob
 from seiche.table.data.fitting import fits
 
 __all__ = ["Conform", "check_nulls", "conform", "without_extension"]
@@ -79,6 +80,8 @@ def _cast(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
     if values.type == kind:
         return values
     try:
+        if is_blob(kind) and (is_blob(values.type) or is_binary(values.type)):
+            return as_blobs(values, kind)
         return _converted(without_extension(values), kind)
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInput(

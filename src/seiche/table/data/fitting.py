@@ -3,6 +3,8 @@
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from seiche.table.data.blobs import is_binary, is_blob
+
 __all__ = ["fits"]
 
 _UNITS = ("s", "ms", "us", "ns")
@@ -10,6 +12,8 @@ _UNITS = ("s", "ms", "us", "ns")
 
 def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether every value of the one type is a value of the other. Lengths of lists are seen only in the values."""
+    if is_blob(wanted) and (is_blob(given) or is_binary(given)):
+        return True
     given, wanted = _plain(given), _plain(wanted)
     if given == wanted or kinds.is_null(given):
         return True
@@ -27,15 +31,11 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _texts(given: pa.DataType, wanted: pa.DataType) -> bool:
     if _is_text(given):
         return _is_text(wanted)
-    return (_is_binary(given) or kinds.is_fixed_size_binary(given)) and _is_binary(wanted)
+    return (is_binary(given) or kinds.is_fixed_size_binary(given)) and is_binary(wanted)
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind))
 
 
 def _numbers(given: pa.DataType, wanted: pa.DataType) -> bool:

@@ -9,10 +9,10 @@ from lance.dataset import Index, IndexFile
 from pyroaring import BitMap
 
 from seiche.core.runtime import Runtime
-from seiche.errors import InvalidInput, Unavailable
+from seiche.errors import InvalidInput
 from seiche.store.base import Store
+from seiche.table.data.native_errors import native_message, trouble
 from seiche.table.data.portion import Portion
-from seiche.table.data.scanning import native_message
 from seiche.table.data.shadow import shadow
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
@@ -129,8 +129,7 @@ def _asked(store: Store, what: str, do: Callable[[], _Done]) -> _Done:
             remedy="Check the column, the kind of index and its options.",
         ) from error
     except OSError as error:
-        message = f"{store.uri}: {what} could not be built: {native_message(error)}"
-        raise Unavailable(message, table=store.uri) from error
+        raise trouble(f"{store.uri}: {what} could not be built", error, table=store.uri) from error
 
 
 def _flush(store: Store, index: IndexMetadata) -> None:

@@ -5,14 +5,14 @@ from typing import Any
 
 from pyroaring import BitMap
 
-from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict, Unavailable
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict
 from seiche.table.change import Change
 from seiche.table.data.index_age import is_older
 from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
 from seiche.table.data.index_overlap import apart, knows
+from seiche.table.data.native_errors import trouble
 from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
-from seiche.table.data.scanning import native_message
 from seiche.table.data.shadow import shadow
 from seiche.table.format.index_details import SINGLETONS
 from seiche.table.format.manifest import Manifest
@@ -184,8 +184,8 @@ class Optimizing:
         try:
             dataset.optimize.optimize_indices(index_names=[name], **options)
         except (OSError, ValueError) as error:
-            message = f"{snapshot.store.uri}: index {name!r} could not be optimised: {native_message(error)}"
-            raise Unavailable(message, table=snapshot.store.uri, index=name) from error
+            uri = snapshot.store.uri
+            raise trouble(f"{uri}: index {name!r} could not be optimised", error, table=uri, index=name) from error
 
     def _merged(self, name: str, snapshot: Snapshot) -> int:
         """How many segments are merged: as many as asked for, but all if one that is left could hold old values."""

@@ -1,13 +1,14 @@
 """pylance datasets for versions of our tables."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import lance
 import pyarrow as pa
 
-from seiche.errors import InvalidInput
+from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
-from seiche.table.data.scanning import native_message
+from seiche.table.data.native_errors import from_storage, is_gone, native_message, trouble
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Manifest as Header
@@ -17,7 +18,16 @@ __all__ = ["open_staged", "open_version", "scan"]
 
 def open_version(store: Store, version: int) -> lance.LanceDataset:
     """The native dataset at a published version of the table that `store` is rooted at."""
-    return lance.dataset(store.native_uri(), version=version, storage_options=_options(store))
+    what = f"version {version} of {store.uri} could not be opened"
+    try:
+        return lance.dataset(store.native_uri(), version=version, storage_options=_options(store))
+    except OSError as error:
+        raise trouble(what, error, version=version) from error
+    except ValueError as error:
+        if is_gone(error):
+            raise trouble(what, error, version=version) from error
+        remedy = "The manifest is damaged, or this release of pylance cannot read it. Open an older version."
+        raise Corrupt(f"{what}: {native_message(error)}", remedy=remedy, version=version) from error
 
 
 def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = None) -> lance.LanceDataset:
@@ -42,11 +52,15 @@ def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = Non
     return lance.LanceDataset(store.native_uri(), serialized_manifest=message, storage_options=_options(store))
 
 
-def scan(dataset: lance.LanceDataset, columns: list[str] | None, filter: str | None) -> pa.Table:
+def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str | None) -> pa.Table:
     """Rows of a dataset as an Arrow table."""
+    if isinstance(columns, str):
+        raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
     try:
-        return dataset.to_table(columns=columns, filter=filter)
-    except (ValueError, KeyError) as error:
+        return dataset.to_table(columns=None if columns is None else list(columns), filter=filter)
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        if from_storage(error) or isinstance(error, OSError):
+            raise trouble(f"{dataset.uri} could not be read", error) from error
         raise InvalidInput(
             f"the scan was refused: {native_message(error)}",
             remedy="Check the names of the columns and the filter.",

@@ -10,11 +10,11 @@ from lance.optimize import Compaction
 from lance.optimize import RewriteResult as NativeResult
 from pyroaring import BitMap
 
-from seiche.errors import Corrupt, Unavailable
+from seiche.errors import Corrupt
 from seiche.table.data.fragments import fragment_to_json
+from seiche.table.data.native_errors import trouble
 from seiche.table.data.reach import Reach
 from seiche.table.data.removal import live_rows
-from seiche.table.data.scanning import native_message
 from seiche.table.data.shadow import Shadow, shadow
 from seiche.table.format import roaring
 from seiche.table.format.index_details import FRAGMENT_REUSE, find
@@ -85,8 +85,8 @@ def _natively(snapshot: Snapshot, groups: Sequence[RewriteGroup], first_id: int,
         try:
             Compaction.commit(table.dataset, results, {"defer_index_remap": reuse})
         except OSError as error:
-            message = f"{snapshot.store.uri}: indices could not be led on: {native_message(error)}"
-            raise Unavailable(message, table=snapshot.store.uri) from error
+            uri = snapshot.store.uri
+            raise trouble(f"{uri}: indices could not be led on", error, table=uri) from error
         manifest, transaction = table.newest()
         operation = transaction.operation
         if not isinstance(operation, Rewrite) or _new_ids(operation.groups) != _new_ids(groups):

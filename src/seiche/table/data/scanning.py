@@ -1,20 +1,20 @@
 """Reading rows natively, with SQL conditions and expressions, and telling a caller's mistakes from trouble."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from seiche.errors import InvalidInput, Unavailable
+from seiche.errors import InvalidInput
+from seiche.table.data.native_errors import from_storage, native_message, trouble
 from seiche.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import lance
     from numpy.typing import NDArray
 
-__all__ = ["ADDRESS", "ROW_ID", "batches", "find_rows", "native_message", "quoted", "scanner"]
+__all__ = ["ADDRESS", "ROW_ID", "batches", "find_rows", "quoted", "scanner"]
 
 ADDRESS = "_rowaddr"
 ROW_ID = "_rowid"
@@ -24,8 +24,7 @@ BATCH_ROWS = 8192
 # The same where only keys and addresses are read.
 WIDE_BATCH_ROWS = 1 << 17
 
-_STORAGE = ("LanceError(IO)", "Not found:")
-_SOURCE_PLACE = re.compile(r",? ?(location: )?/\S+\.rs:\d+(:\d+)?")
+_UNREAD = "the table could not be read"
 
 
 def quoted(column: str) -> str:
@@ -64,7 +63,7 @@ def scanner(
             remedy="Check the SQL and the names of the columns.",
         ) from error
     except OSError as error:
-        raise Unavailable(f"the table could not be read: {native_message(error)}") from error
+        raise trouble(_UNREAD, error) from error
     return made
 
 
@@ -75,9 +74,8 @@ def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch
             if batch.num_rows:
                 yield batch
     except (ValueError, OSError) as error:
-        # Here native code has one type of error for everything, and only its text says whose fault it was.
-        if any(mark in str(error) for mark in _STORAGE):
-            raise Unavailable(f"the table could not be read: {native_message(error)}") from error
+        if from_storage(error):
+            raise trouble(_UNREAD, error) from error
         raise InvalidInput(
             f"{what} cannot be evaluated: {native_message(error)}",
             remedy="Check the SQL against the values in the table.",
@@ -97,8 +95,3 @@ def find_rows(snapshot: Snapshot, where: str | None, *, what: str) -> "NDArray[n
     )
     found = [batch.column(ADDRESS).to_numpy() for batch in batches(scan, what=what)]
     return np.concatenate(found) if found else np.empty(0, np.uint64)
-
-
-def native_message(error: Exception) -> str:
-    """What native code says, without where in its source it said so."""
-    return _SOURCE_PLACE.sub("", str(error)).strip()

@@ -2,23 +2,28 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset
 
 from seiche.errors import InvalidInput, RetryableConflict
+from seiche.table.data.blobs import is_blob
 from seiche.table.data.values import typed
 
 __all__ = ["Opened", "Rows", "Source"]
 
 # An Arrow table, batch, reader, dataset or scanner; an iterable of batches or tables; a pandas or Polars data frame;
-# anything with the Arrow stream interface; a list of dictionaries.
+# anything with the Arrow stream interface; dictionaries of one row each, in a list or as they come.
 Rows: TypeAlias = Any
+
+# How many rows that come one by one are put into a batch.
+_ROWS = 8192
 
 _REMEDY = (
     "Give an Arrow table, record batches, a reader, an iterator of batches, a pandas or Polars data frame,"
-    " or a list of dictionaries."
+    " or dictionaries: one for each row, or one with a list of values for each column."
 )
 
 
@@ -73,7 +78,7 @@ def _opened(rows: Rows, wanted: pa.Schema | None) -> Opened:
     if isinstance(made, pa.RecordBatchReader):
         return Opened(made.schema, iter(made))
     if isinstance(made, Iterable) and not isinstance(made, str | bytes):
-        return _from_iterable(made)
+        return _from_iterable(made, wanted)
     raise _unknown(rows)
 
 
@@ -97,14 +102,44 @@ def _arrow(rows: Rows, wanted: pa.Schema | None) -> Any:
     return made
 
 
-def _from_iterable(rows: Iterable[Any]) -> Opened:
+def _from_iterable(rows: Iterable[Any], wanted: pa.Schema | None) -> Opened:
     rest = iter(rows)
     first = next(rest, None)
     if first is None:
         return Opened(pa.schema([]), iter(()))
+    if isinstance(first, Mapping):
+        return _from_rows(first, rest, wanted)
     if not isinstance(first, pa.RecordBatch | pa.Table):
         raise _unknown(rows, first)
     return Opened(first.schema, _flat(first, rest))
+
+
+def _from_rows(first: Mapping[str, Any], rest: Iterator[Any], wanted: pa.Schema | None) -> Opened:
+    """Rows that come one by one, put together to batches: those in the first one say which columns there are.
+
+    Columns of the table that none of them has are not given, which is not the same as null: a merge leaves them alone.
+    """
+    head = _from_dictionaries([first, *_rows_of(islice(rest, _ROWS - 1))], wanted)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from head.to_batches()
+        while more := _rows_of(islice(rest, _ROWS)):
+            gone = sorted({name for row in more for name in row} - set(head.schema.names))
+            if gone:
+                remedy = "Name every column in the first rows, or give batches of one schema."
+                raise InvalidInput(f"a later row has a column {gone[0]!r}, which no row before it had", remedy=remedy)
+            columns = {name: [row.get(name) for row in more] for name in head.schema.names}
+            yield from _from_columns(columns, head.schema).to_batches()
+
+    return Opened(head.schema, batches())
+
+
+def _rows_of(given: Iterable[Any]) -> list[Mapping[str, Any]]:
+    rows = list(given)
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise _unknown(rows, row)
+    return rows
 
 
 def _flat(first: Any, rest: Iterator[Any]) -> Iterator[pa.RecordBatch]:
@@ -140,6 +175,9 @@ def _from_columns(columns: Mapping[str, Any], wanted: pa.Schema | None) -> pa.Ta
     made = {}
     for name, values in columns.items():
         kind = _type_of(wanted, name)
+        if not hasattr(values, "__iter__") or isinstance(values, str | bytes):
+            remedy = "Give a list of values for each column, or a list of rows: [{...}]."
+            raise InvalidInput(f"column {name!r} has one value instead of a list of them", remedy=remedy, column=name)
         try:
             # The array may be longer than its offsets can count, or come as several pieces: a table takes both.
             made[name] = values if isinstance(values, pa.Array | pa.ChunkedArray) else typed(values, kind)
@@ -172,7 +210,7 @@ def _type_of(wanted: pa.Schema | None, name: str) -> pa.DataType | None:
     if wanted is None or name not in wanted.names:
         return None
     kind = wanted.field(name).type
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) and not is_blob(kind) else kind
 
 
 def _is_pandas(rows: Rows) -> bool:

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from seiche.table.data.blobs import is_blob, made_blobs
+
 __all__ = ["typed"]
 
 
@@ -16,6 +18,8 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
     Asked for whole numbers or seconds, Arrow cuts off in silence what comes behind them, and makes infinity of a number
     that is too large for a short float. Here that is an error.
     """
+    if kind is not None and is_blob(kind):
+        return made_blobs(values, kind)
     made = pa.array(values, kind)
     if kind is None or not (_can_cut_off(kind) or _has_infinity(made, short=True)):
         return made

@@ -9,11 +9,11 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import CommitUnknown, InvalidInput, Unavailable
+from seiche.errors import CommitUnknown, InvalidInput, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
-from seiche.table.data.scanning import native_message
+from seiche.table.data.native_errors import is_refusal, native_message
 from seiche.table.data.single import fits, write_single
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
@@ -126,8 +126,11 @@ def _written_natively(
     return Written(tuple(_renumbered(fragment_from_lance(one), ids) for one in made))
 
 
-def _unwritten(store: Store, error: Exception) -> Unavailable:
-    return Unavailable(f"{store.uri}: data files could not be written: {native_message(error)}", table=store.uri)
+def _unwritten(store: Store, error: Exception) -> SeicheError:
+    message = f"{store.uri}: data files could not be written: {native_message(error)}"
+    if is_refusal(error):
+        return InvalidInput(message, remedy="Check the rows; nothing of them was written.", table=store.uri)
+    return Unavailable(message, table=store.uri)
 
 
 def _nothing(store: Store, header: Header) -> "lance.LanceDataset":

@@ -69,6 +69,10 @@ class MergeBuilder:
         prepare = make(self._data, self._on, self._clauses, Limits.of(*self._limits))
         return self._run("merge", prepare, attempts=attempts, timeout=timeout)
 
+    def __repr__(self) -> str:
+        clauses = ", ".join(f"{one}" for one in self._clauses)
+        return f"<merge on {', '.join(self._on)}: {clauses or 'no clause yet'}; execute() does it>"
+
     def _with(self, clause: Clause) -> Self:
         self._clauses.append(clause)
         return self

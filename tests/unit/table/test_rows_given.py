@@ -1,0 +1,158 @@
+"""Rows as users of notebooks give them: one by one, with blobs, or wrongly, and then with an error that says how."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche.errors import InvalidInput
+from seiche.table.data import source
+from seiche.table.data.native_errors import trouble
+
+OLD_BLOB = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> seiche.Table:
+    return seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64()), ("name", pa.string())]))
+
+
+@pytest.fixture(params=["old mark", "blob_field"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> seiche.Table:
+    field = OLD_BLOB if request.param == "old mark" else lance.blob_field("b")
+    return seiche.Table.create(str(tmp_path / "t"), pa.schema([pa.field("id", pa.int64()), field]), durability="os")
+
+
+def contents(table: seiche.Table) -> dict[int, bytes | None]:
+    found = table.to_lance().scanner(blob_handling="all_binary").to_table().to_pylist()
+    return {row["id"]: row["b"] for row in found}
+
+
+def test_blobs_are_given_as_bytes_in_whatever_form(blobs: seiche.Table) -> None:
+    large = b"z" * 100_000
+    blobs.append(pa.table({"id": [1], "b": pa.array([large], pa.large_binary())}))
+    blobs.append([{"id": 2, "b": b"two"}, {"id": 3, "b": None}])
+    blobs.append(pa.table({"id": [4], "b": lance.blob_array([b"four"])}))
+    blobs.append(pd.DataFrame({"id": [5, 6], "b": [b"five", None]}))
+    blobs.append(pl.DataFrame({"id": [7], "b": [b""]}))
+    blobs.append([{"id": 8, "b": {"data": b"eight", "uri": None}}])
+    expected = {1: large, 2: b"two", 3: None, 4: b"four", 5: b"five", 6: None, 7: b"", 8: b"eight"}
+    assert contents(blobs) == expected
+
+    merge = blobs.merge([{"id": 2, "b": b"new"}, {"id": 9, "b": b"nine"}], on="id")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    blobs.compact()
+    assert contents(blobs) == expected | {2: b"new", 9: b"nine"}
+    plain: Any = lance.dataset(blobs.uri.removeprefix("file://"))
+    plain.validate()
+
+
+def test_what_is_no_blob_is_refused_as_the_callers_mistake(blobs: seiche.Table) -> None:
+    with pytest.raises(InvalidInput, match="'b'"):
+        blobs.append([{"id": 1, "b": 5}])
+    with pytest.raises(InvalidInput, match="outside registered external bases"):
+        blobs.append([{"id": 1, "b": "file:///elsewhere"}])
+    assert blobs.version == 1
+
+
+def test_a_part_of_a_file_needs_the_longer_form_of_the_type(tmp_path: Path) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([pa.field("id", pa.int64()), OLD_BLOB]))
+    with pytest.raises(InvalidInput, match="a part of a file"):
+        table.append([{"id": 1, "b": lance.Blob.from_uri("file:///elsewhere", 1, 2)}])
+
+
+def test_rows_come_one_by_one_and_are_held_by_the_batch(pairs: seiche.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_ROWS", 2)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        yield {"id": 1}
+        yield {"id": 2, "name": "two"}
+        yield {"name": "three"}
+
+    assert pairs.append(rows()).rows == 3
+    assert pairs.to_arrow().to_pylist() == [
+        {"id": 1, "name": None},
+        {"id": 2, "name": "two"},
+        {"id": None, "name": "three"},
+    ]
+    late = ({"id": number} if number < 2 else {"id": number, "name": "late"} for number in range(3))
+    with pytest.raises(InvalidInput, match="a later row has a column 'name'"):
+        pairs.append(late)
+    with pytest.raises(InvalidInput, match="rows cannot be taken from a list of int"):
+        pairs.append(iter([{"id": 1}, 5]))
+    assert pairs.version == 2
+
+
+def test_columns_that_no_row_of_a_generator_has_are_left_alone_by_a_merge(pairs: seiche.Table) -> None:
+    pairs.append([{"id": 1, "name": "one"}])
+    pairs.merge(({"id": number} for number in (1, 1 << 40)), on="id").when_matched_update_all().execute()
+    assert pairs.to_arrow().to_pylist() == [{"id": 1, "name": "one"}]
+
+
+def test_a_single_row_is_told_from_columns(pairs: seiche.Table) -> None:
+    with pytest.raises(InvalidInput, match="column 'id' has one value instead of a list") as caught:
+        pairs.append({"id": 1, "name": "x"})
+    assert "[{...}]" in caught.value.remedy
+    with pytest.raises(InvalidInput, match="column 'name' has one value"):
+        pairs.append({"id": [1], "name": "x"})
+
+
+def test_columns_to_read_are_any_sequence_but_no_text(pairs: seiche.Table) -> None:
+    assert pairs.to_arrow(columns=("name",)).column_names == ["name"]
+    with pytest.raises(InvalidInput, match="columns cannot be the text 'id'"):
+        pairs.to_arrow(columns="id")
+    with pytest.raises(InvalidInput, match="refused"):
+        pairs.to_arrow(columns=[5])  # type: ignore[list-item]
+
+
+def test_a_merge_says_in_a_notebook_what_it_would_do(pairs: seiche.Table) -> None:
+    merge = pairs.merge([], on="id")
+    assert repr(merge) == "<merge on id: no clause yet; execute() does it>"
+    assert "when matched delete" in repr(merge.when_matched_delete())
+
+
+READS: dict[str, Any] = {
+    "scan": lambda table: table.to_arrow(),
+    "filter": lambda table: table.to_arrow(filter="id = 1"),
+    "delete": lambda table: table.delete("id = 1"),
+    "update": lambda table: table.update({"id": "3"}),
+    "merge": lambda table: table.merge([{"id": 1}], on="id").when_matched_delete().execute(),
+    "compact": lambda table: table.compact(),
+    "index": lambda table: table.create_index("id", "BTREE"),
+    "changes": lambda table: list(table.changes(1, 2)),
+}
+
+
+def test_a_lost_file_is_named_and_no_reason_to_try_again_or_to_check_the_filter(tmp_path: Path) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), durability="os")
+    for number in range(2):
+        table.append([{"id": number}])
+    for file in (tmp_path / "t" / "data").iterdir():
+        file.unlink()
+    for name, read in READS.items():
+        with pytest.raises(seiche.NotFound, match=r"data/\w+\.lance") as caught:
+            read(table)
+        assert "removed by hand" in caught.value.remedy, name
+    assert table.version == 3
+
+
+def test_a_damaged_or_lost_manifest_is_told_from_other_trouble(tmp_path: Path) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), durability="os")
+    (manifest,) = (tmp_path / "t" / "_versions").glob("*.manifest")
+    manifest.write_bytes(b"x")
+    with pytest.raises(seiche.Corrupt, match=r"version 1 of .* could not be opened"):
+        table.to_lance()
+    manifest.unlink()
+    with pytest.raises(seiche.NotFound, match=r"version 1 of .* could not be opened"):
+        table.to_lance()
+
+
+def test_what_storage_says_decides_what_to_do() -> None:
+    assert type(trouble("x", OSError("LanceError(IO): Permission denied (os error 13)"))) is seiche.PermissionDenied
+    assert type(trouble("x", OSError("LanceError(IO): timed out"))) is seiche.Unavailable
