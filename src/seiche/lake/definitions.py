@@ -231,3 +231,14 @@ class Definitions(Sight, Statements):
         self.check_running()
         statements.register(self, name, metadata_location, overwrite=overwrite)
         return statements.look(self, name)
+
+    def unregister_iceberg(self, name: str | Sequence[str]) -> "IcebergTable":
+        """Give an Iceberg table of the lake up to another catalog, and return it as it was at last.
+
+        Its files stay where they are, for ever: the lake's clean-up leaves them alone. A commit that comes between
+        this and the end of the transaction is a conflict: what was returned is the last word of the lake about it.
+        """
+        from seiche.lake.iceberg import statements
+
+        self.check_running()
+        return statements.unregister(self, name)

@@ -28,7 +28,7 @@ from seiche.table.versions.naming import Naming, parse
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
 
-__all__ = ["release", "released"]
+__all__ = ["left_alone", "release", "released", "taken_back"]
 
 _RELEASED: Final = "released/"
 _ROWS: Final = KeyRange(RETENTION + _RELEASED.encode(), RETENTION + b"released0")
@@ -49,8 +49,8 @@ class Releasing(Intent):
                 remedy="Only Lance tables of the lake's own can.",
                 table=text(self.name),
             )
-        kept = RetentionRow(maximum_age_millis=0, properties={"location": row.location, "table": row.id})
-        written: dict[bytes, bytes | None] = {retention_key(f"{_RELEASED}{row.id}"): rows.encode(kept)}
+        key, kept = left_alone(row)
+        written: dict[bytes, bytes | None] = {key: kept}
         if self.drop:
             written |= {table_key(self.name): None, id_key(row.id): None}
         else:
@@ -79,6 +79,18 @@ def released(state: State) -> dict[str, str]:
     """The places in the lake that are not its own any more, with the ids of the tables that were there."""
     found = (rows.decode(value, RetentionRow).properties for _, value in state.scan(_ROWS))
     return {one["location"]: one["table"] for one in found}
+
+
+def left_alone(row: TableRow) -> tuple[bytes, bytes]:
+    """The key and the row that say of a table's place that it must never be cleared away."""
+    kept = RetentionRow(maximum_age_millis=0, properties={"location": row.location, "table": row.id})
+    return retention_key(f"{_RELEASED}{row.id}"), rows.encode(kept)
+
+
+def taken_back(location: str, state: State) -> bytes | None:
+    """The key of the row that says so, if a place of the lake has been left alone: without it, it is the lake's own."""
+    table = released(state).get(location)
+    return None if table is None else retention_key(f"{_RELEASED}{table}")
 
 
 def _given_away(row: TableRow, lake: Store) -> TableRow:

@@ -56,7 +56,7 @@ def routes(servers: Direct) -> list[tuple[bool, str, str]]:
     for lance, app in ((False, servers.apps.iceberg), (True, servers.apps.lance)):
         for route in app.routes:
             path = route.path.replace("{prefix}", "lake")
-            for place in ("namespace", "table", "view", "id", "plan", "index_name"):
+            for place in ("namespace", "table", "view", "id", "plan", "index_name", "function"):
                 path = path.replace(f"{{{place}}}", "a")
             found.append((lance, route.method, path))
     return found

@@ -11,8 +11,9 @@ from seiche.gateway.credentials import NoCredentials
 from seiche.gateway.http.auth import Caller
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.iceberg_rest.catalog import Catalog
+from seiche.gateway.iceberg_rest.commit_routes import commit_routes
+from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.gateway.iceberg_rest.problems import IcebergProtocol
-from seiche.gateway.iceberg_rest.tables import table_routes
 from seiche.gateway.sessions import Sessions
 from seiche.lake.lake import create, open_lake
 from seiche.store.base import Store
@@ -51,7 +52,7 @@ def answered(lake: Lake, seed: int) -> Answer:
     """The request, as the gateway works on it."""
     runtime = Runtime.seeded(seed)
     catalog = Catalog(lake, "lake", Sessions(lake, runtime), NoCredentials(lake.store), runtime)
-    route = next(one for one in table_routes(catalog) if one.path.endswith("transactions/commit"))
+    route = next(one for one in commit_routes(catalog, Loading(catalog)) if one.path.endswith("transactions/commit"))
     call = Call({"prefix": "lake"}, {}, {}, _json(BODY), Caller(), "test")
     return _run(route, call)
 

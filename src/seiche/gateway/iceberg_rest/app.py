@@ -10,9 +10,12 @@ from seiche.gateway.http.auth import Auth, Open
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.openapi import document, document_route
 from seiche.gateway.iceberg_rest.catalog import Catalog
-from seiche.gateway.iceberg_rest.general import config_route, refused_routes, token_route
+from seiche.gateway.iceberg_rest.commit_routes import commit_routes
+from seiche.gateway.iceberg_rest.general import config_route, function_routes, refused_routes, token_route
+from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.gateway.iceberg_rest.namespaces import namespace_routes
 from seiche.gateway.iceberg_rest.problems import PROBLEM, IcebergProtocol
+from seiche.gateway.iceberg_rest.registration import registration_routes
 from seiche.gateway.iceberg_rest.schemas import SCHEMAS
 from seiche.gateway.iceberg_rest.tables import table_routes
 from seiche.gateway.iceberg_rest.views import view_routes
@@ -43,7 +46,15 @@ def iceberg_rest_app(
     served = Catalog(
         lake, catalog, sessions or Sessions(lake, runtime), credentials or StoreCredentials(lake.store), runtime
     )
-    listed = [*namespace_routes(served), *table_routes(served), *view_routes(served)]
+    loading = Loading(served)
+    listed = [
+        *namespace_routes(served),
+        *table_routes(served, loading),
+        *commit_routes(served, loading),
+        *registration_routes(served, loading),
+        *view_routes(served),
+        *function_routes(served),
+    ]
     routes = [config_route(served, listed), token_route(admitting), *listed, *refused_routes()]
     described = document("Iceberg REST catalog of a Seiche lake", __version__, routes, schemas=SCHEMAS, problem=PROBLEM)
     server = Server(IcebergProtocol(), admitting, limits or Limits(), runtime)

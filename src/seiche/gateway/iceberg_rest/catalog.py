@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import InvalidInput, NotFound, RetryableConflict
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict
 from seiche.gateway.credentials import Credentials
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.calls import Call, integer
@@ -22,12 +22,28 @@ if TYPE_CHECKING:
     from seiche.lake.lake import Lake
     from seiche.lake.transaction import Transaction
 
-__all__ = ["IDEMPOTENCY", "Catalog", "missing_table", "missing_view", "page", "require_namespace"]
+__all__ = [
+    "IDEMPOTENCY",
+    "Catalog",
+    "Repeated",
+    "check_free",
+    "missing_table",
+    "missing_view",
+    "page",
+    "require_namespace",
+]
 
 IDEMPOTENCY = "idempotency-key"
 
 _TRYING = Patience(attempts=20, timeout=30.0)
 T = TypeVar("T")
+
+
+class Repeated(NamedTuple):
+    """The latest version of the lake, which has what was asked for before, and the version that did it."""
+
+    state: State
+    version: int
 
 
 class Catalog:
@@ -82,19 +98,29 @@ class Catalog:
                 conflict = error
         raise conflict or RetryableConflict("other writers were faster each time")
 
-    def done_before(self, call: Call) -> State | None:
-        """The latest version, if the call is a repetition of one that was applied."""
+    def done_before(self, call: Call) -> Repeated | None:
+        """What there is to know, if the call is a repetition of one that was applied."""
         given = call.headers.get(IDEMPOTENCY)
         if given is None or call.headers.get(HEADER):
             return None
         transaction = self.lake.transaction(key=f"idempotency:{self.name}:{call.caller.account}:{given}")
         decided = transaction.state.outcome(transaction.id)
-        return transaction.state if decided is not None and decided.outcome == "committed" else None
+        if decided is None or decided.outcome != "committed":
+            return None
+        return Repeated(transaction.state, decided.version)
 
 
 def require_namespace(transaction: "Transaction", name: Name) -> None:
     """`NotFound` if there is no such namespace."""
     transaction.namespace_named(name)
+
+
+def check_free(transaction: "Transaction", name: Name) -> None:
+    """Refuse a name that a table or view has; its namespace has to be there."""
+    try:
+        transaction.check_free(name)
+    except AlreadyExists as error:
+        raise Refusal(409, "AlreadyExistsException", f"Table or view already exists: {text(name)}") from error
 
 
 def missing_table(name: Name) -> NotFound:

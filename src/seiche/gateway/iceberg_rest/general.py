@@ -4,22 +4,26 @@ import base64
 import binascii
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import parse_qs, unquote_plus
+from urllib.parse import parse_qs, unquote, unquote_plus
 
 from seiche.errors import PermissionDenied
 from seiche.gateway.http.auth import Auth
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.http.openapi import operation, query
 from seiche.gateway.iceberg_rest import schemas
-from seiche.gateway.iceberg_rest.catalog import Catalog
+from seiche.gateway.iceberg_rest.catalog import Catalog, require_namespace
+from seiche.gateway.iceberg_rest.names import namespace_in
 from seiche.gateway.iceberg_rest.problems import Refusal
+from seiche.gateway.iceberg_rest.routing import route
 
-__all__ = ["config_route", "refused_routes", "token_route"]
+__all__ = ["config_route", "function_routes", "refused_routes", "token_route"]
 
 # How long an Idempotency-Key is remembered at least; in truth, as long as the lake keeps its history.
 _KEY_LIFETIME: Final = "PT30M"
 _TABLE: Final = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
+_FUNCTIONS: Final = "/v1/{prefix}/namespaces/{namespace}/functions"
 _PLANNING: Final = "scans are planned by the client: this server does not do it"
+_SIGNING: Final = "requests to storage are not signed here: ask for vended credentials"
 
 
 def config_route(catalog: Catalog, routes: Sequence[Route]) -> Route:
@@ -85,19 +89,42 @@ def token_route(auth: Auth) -> Route:
     return Route("POST", "/v1/oauth/tokens", token, about, public=True)
 
 
+def function_routes(catalog: Catalog) -> list[Route]:
+    """A lake keeps no functions. That is what these say, so that engines that look for some go on."""
+
+    def listed(call: Call) -> Answer:
+        with catalog.reading(call) as transaction:
+            require_namespace(transaction, namespace_in(call.path["namespace"]))
+        return Answer(body={"identifiers": []})
+
+    def load(call: Call) -> Answer:
+        with catalog.reading(call) as transaction:
+            require_namespace(transaction, namespace_in(call.path["namespace"]))
+        name = unquote(call.path["function"])
+        raise Refusal(404, "NoSuchFunctionException", f"there is no function {name}: a lake keeps none")
+
+    return [
+        route(f"GET {_FUNCTIONS}", listed, "listFunctions", "None.", gives="Functions", parameters=schemas.PAGES),
+        route(f"GET {_FUNCTIONS}/{{function}}", load, "loadFunction", "None.", gives="Anything"),
+    ]
+
+
 def refused_routes() -> list[Route]:
     """Operations of the protocol that are not here. They are not in the list of endpoints either."""
-
-    def refuse(_: Call) -> Answer:
-        raise Refusal(406, "UnsupportedOperationException", _PLANNING)
-
-    found = [
-        ("POST", f"{_TABLE}/plan", "planTableScan"),
-        ("GET", f"{_TABLE}/plan/{{plan}}", "fetchPlanningResult"),
-        ("DELETE", f"{_TABLE}/plan/{{plan}}", "cancelPlanning"),
-        ("POST", f"{_TABLE}/tasks", "fetchScanTasks"),
+    return [
+        _refused("POST", f"{_TABLE}/plan", "planTableScan", _PLANNING),
+        _refused("GET", f"{_TABLE}/plan/{{plan}}", "fetchPlanningResult", _PLANNING),
+        _refused("DELETE", f"{_TABLE}/plan/{{plan}}", "cancelPlanning", _PLANNING),
+        _refused("POST", f"{_TABLE}/tasks", "fetchScanTasks", _PLANNING),
+        _refused("POST", f"{_TABLE}/sign", "signRequest", _SIGNING),
     ]
-    return [Route(method, path, refuse, operation(name, f"Refused: {_PLANNING}.")) for method, path, name in found]
+
+
+def _refused(method: str, path: str, name: str, why: str) -> Route:
+    def refuse(_: Call) -> Answer:
+        raise Refusal(406, "UnsupportedOperationException", why)
+
+    return Route(method, path, refuse, operation(name, f"Refused: {why}."))
 
 
 def _basic(call: Call) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections import OrderedDict
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -11,16 +12,18 @@ from seiche.gateway.http.calls import Answer, Call
 from seiche.gateway.iceberg_rest.catalog import Catalog, missing_table
 from seiche.gateway.sessions import HEADER
 from seiche.lake.iceberg.metadata import json_of, text_of
+from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.table import at_state
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
+from seiche.store.base import Store
 
 if TYPE_CHECKING:
     from seiche.lake.iceberg.table import IcebergTable
     from seiche.lake.state import State
     from seiche.lake.transaction import Transaction
 
-__all__ = ["Loading", "Snapshots", "metadata_json"]
+__all__ = ["Loading", "Snapshots", "make_directories", "metadata_json"]
 
 Snapshots = Literal["all", "refs"]
 _DELEGATION: Final = "x-iceberg-access-delegation"
@@ -65,9 +68,21 @@ class Loading:
             return Answer(304, headers={"ETag": tag})
         return Answer(status, self._body(call, table, self._text(table, snapshots)), {"ETag": tag})
 
+    def shown(self, call: Call, name: Name, state: "State | None") -> Answer:
+        """A table that was just made, at the version that has it; without one, as the call's transaction sees it."""
+        if state is None:
+            with self._catalog.reading(call) as transaction:
+                return self.answer(call, self.found(transaction, name))
+        table = at_state(state, name)
+        make_directories(self._catalog.lake.store, table.metadata.location)
+        return self.answer(call, table)
+
     def committed(self, state: "State", name: Name) -> Answer:
         """What a commit is answered with: the table at the version of the lake that has it."""
-        table = at_state(state, name)
+        return self.left(at_state(state, name))
+
+    def left(self, table: "IcebergTable") -> Answer:
+        """Where the metadata of a table is, and what it says."""
         where = json.dumps(table.metadata_location).encode()
         return Answer(body=b'{"metadata-location":%s,"metadata":%s}' % (where, self._text(table, "all")))
 
@@ -119,6 +134,15 @@ class Loading:
                 while len(self._texts) > _HELD:
                     self._texts.popitem(last=False)
         return known
+
+
+def make_directories(store: Store, location: str) -> None:
+    """DuckDB writes into directories that it expects to be there, on a disk."""
+    path = path_of(store, location)
+    native = store.native_uri("" if path is None else path)
+    if path is not None and native.startswith("/"):
+        for folder in ("data", "metadata"):
+            Path(native, folder).mkdir(parents=True, exist_ok=True)
 
 
 def check_iceberg(row: TableRow, name: Name) -> None:

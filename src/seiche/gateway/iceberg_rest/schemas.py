@@ -60,6 +60,7 @@ SCHEMAS: Final[dict[str, Any]] = {
     "Registration": _object(
         "name metadata-location", name=_NAME, metadata_location=_TEXT, overwrite={"type": "boolean"}
     ),
+    "Functions": _object("identifiers", identifiers={"type": "array", "items": _LEVELS}, next_page_token=_TEXT),
     "Rename": _object("source destination", source=_IDENTIFIER, destination=_IDENTIFIER),
     "StorageCredentials": _object("storage-credentials", storage_credentials=_LIST),
     "NewView": _object(

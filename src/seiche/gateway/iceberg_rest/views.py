@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyiceberg.catalog.rest import CreateViewRequest
 from pyiceberg.view.metadata import ViewMetadata
 
-from seiche.errors import AlreadyExists, InvalidInput, SeicheError
+from seiche.errors import InvalidInput, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Route
-from seiche.gateway.iceberg_rest.catalog import Catalog, missing_view, page, require_namespace
+from seiche.gateway.iceberg_rest.catalog import Catalog, check_free, missing_view, page, require_namespace
 from seiche.gateway.iceberg_rest.names import identifier, namespace_in, table_in
-from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.requests import checked
 from seiche.gateway.iceberg_rest.routing import route
 from seiche.gateway.iceberg_rest.schemas import PAGES
@@ -24,7 +23,7 @@ from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.places import root_address
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import table_key
-from seiche.lake.objects.names import Name, check_name, text
+from seiche.lake.objects.names import Name, check_name
 from seiche.lake.objects.rows import ViewRow
 from seiche.lake.tree.root import millis
 
@@ -79,7 +78,7 @@ class _Views:
         name = (*namespace_in(call.path["namespace"]), check_name(asked.name, what="view"))
 
         def create(transaction: "Transaction") -> Answer:
-            _check_free(transaction, name)
+            check_free(transaction, name)
             view_id = str(transaction.runtime.uuid())
             place = asked.location or f"{root_address(transaction.state.store)}/views/{view_id}"
             metadata = new_view(view_id, place, asked.view_schema, asked.view_version, asked.properties)
@@ -129,7 +128,7 @@ class _Views:
         where = body.get("metadata-location")
 
         def register(transaction: "Transaction") -> Answer:
-            _check_free(transaction, name)
+            check_free(transaction, name)
             metadata = _read(str(where), transaction)
             view_id = str(transaction.runtime.uuid())
             return self._put(transaction, name, _new_row(view_id, metadata, transaction))
@@ -145,7 +144,7 @@ class _Views:
 
         def rename(transaction: "Transaction") -> None:
             row = _require(transaction, source)
-            _check_free(transaction, target)
+            check_free(transaction, target)
             transaction.write_row(table_key(source), None)
             transaction.write_row(table_key(target), rows.encode(row))
 
@@ -178,13 +177,6 @@ def _require(transaction: "Transaction", name: Name) -> ViewRow:
     if row is None:
         raise missing_view(name)
     return row
-
-
-def _check_free(transaction: "Transaction", name: Name) -> None:
-    try:
-        transaction.check_free(name)
-    except AlreadyExists as error:
-        raise Refusal(409, "AlreadyExistsException", f"There is a table or view already: {text(name)}") from error
 
 
 def _new_row(view_id: str, metadata: Mapping[str, Any], transaction: "Transaction") -> ViewRow:

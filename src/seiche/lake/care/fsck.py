@@ -172,6 +172,7 @@ class _Check:
         try:
             for location in released(States(self._store, self._runtime).of(newest)):
                 self.tables.pop(location, None)
+                self.iceberg.pop(location, None)
         except SeicheError:
             return  # damaged: named already
 

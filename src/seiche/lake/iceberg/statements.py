@@ -8,6 +8,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemoveProper
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
 from seiche.lake.edits import TableEdit
+from seiche.lake.federated_release import left_alone, taken_back
 from seiche.lake.iceberg import foreign
 from seiche.lake.iceberg.appends import Appends
 from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
@@ -24,6 +25,7 @@ from seiche.lake.iceberg.work import IcebergWork, Step
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.reads import Aspect
 from seiche.lake.tree.root import millis
 from seiche.lake.tree.swap import stage
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from seiche.lake.definitions import Definitions
     from seiche.lake.sight import Sight
 
-__all__ = ["check_iceberg", "commit", "create", "look", "register", "repeat"]
+__all__ = ["check_iceberg", "commit", "create", "look", "register", "repeat", "unregister"]
 
 NameLike = str | Sequence[str]
 
@@ -131,7 +133,27 @@ def register(transaction: "Definitions", name: NameLike, metadata_location: str,
     edit = IcebergEdit(row=row, key=table_key(full), iceberg=work)
     transaction.edits[row.id] = edit
     transaction.names[table_key(full)] = row.id
+    back = taken_back(row.location, transaction.state)
+    if back is not None:
+        transaction.write_row(back, None)
     return row.id
+
+
+def unregister(transaction: "Definitions", name: NameLike) -> IcebergTable:
+    """Take a table out of the lake and leave its files alone; see `Transaction.unregister_iceberg`."""
+    full = parts(name, what="table")
+    table = look(transaction, full)
+    edit = transaction.named(full)
+    if table.row.type != "managed" or edit.found is None or edit.changed:
+        raise InvalidInput(
+            f"{text(full)} is not the lake's own, or is changed by the same transaction: it cannot be unregistered",
+            remedy="Drop a table that lies elsewhere; commit what is under way first.",
+            table=text(full),
+        )
+    transaction.reads.key(transaction.state, table_key(full), Aspect.WHOLE, structural=True)
+    transaction.drop_table(full)
+    transaction.write_row(*left_alone(table.row))
+    return table
 
 
 def set_properties(transaction: "Sight", edit: TableEdit, properties: Mapping[str, str | None]) -> None:
