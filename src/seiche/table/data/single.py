@@ -1,42 +1,54 @@
-"""The quick way to write a few rows: one data file, encoded natively in memory and written by the store.
+"""The quick way to write a few rows: one data file, encoded in memory and written by the store.
 
 The native writer for whole datasets opens one first and prepares for any number of files; for ten rows that costs three
 times as much as the file itself. And its way to a local disk leads through other threads and a temporary file, which
 takes seven times as long as to encode the rows.
 """
 
+from dataclasses import dataclass
 from threading import local
+from typing import Final
 
 import pyarrow as pa
 from lance.file import LanceFileSession
 
 from seiche.core.runtime import Runtime
 from seiche.store.base import Store
+from seiche.table.data import small_file
+from seiche.table.data.small_file import Kinds
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment
-from seiche.table.format.manifest_pb2 import Manifest as Header
 
-__all__ = ["fits", "write_single"]
+__all__ = ["encoded", "write_single"]
 
 _MOST_BYTES = 1 << 20
 _MAJOR, _MINOR = 2, 2
 _VERSION = f"{_MAJOR}.{_MINOR}"
 _NOT_PLAIN = frozenset({pa.null().id, pa.dictionary(pa.int8(), pa.string()).id})
+_MOST_LAYOUTS: Final = 256
 
 
-def fits(store: Store, header: Header, schema: pa.Schema, batch: pa.RecordBatch) -> bool:
-    """Whether the batch is small, and its columns are of the plain kind: one column in the file for each field."""
-    return (
-        store.lists_in_one_request
-        and header.data_format.version == _VERSION
-        and batch.num_rows > 0
-        and batch.nbytes <= _MOST_BYTES
-        and all(_plain(field) for field in schema)
-    )
+def encoded(version: str, batch: pa.RecordBatch) -> bytes | None:
+    """The bytes of a data file with these rows.
+
+    `None` if there are none or too many of them, if files are of another `version`, or if a column is not of the plain
+    kind: one column in the file for each field.
+    """
+    layout = _layout(batch.schema) if version == _VERSION and batch.num_rows else None
+    if layout is None:
+        return None
+    if layout.kinds is not None and layout.described:
+        data = small_file.encode(batch.columns, layout.kinds, layout.described, (_MAJOR, _MINOR))
+        if data is not None:
+            return data
+    if batch.nbytes > _MOST_BYTES:
+        return None
+    data = _natively(batch)
+    layout.described = layout.described or small_file.described(data, batch.num_rows)
+    return data
 
 
-def write_single(store: Store, field_ids: list[int], batch: pa.RecordBatch, runtime: Runtime) -> DataFragment:
-    """Write the rows into one new file; the fragment names it under the table's field ids."""
-    data = _encoded(batch)
+def write_single(store: Store, field_ids: list[int], data: bytes, rows: int, runtime: Runtime) -> DataFragment:
+    """Write encoded rows into one new file; the fragment names it under the table's field ids."""
     name = f"{runtime.uuid().hex}.lance"
     # Whoever names the file flushes it first: several are then waited for at once.
     store.put_if_absent(f"data/{name}", data, durable=False)
@@ -48,7 +60,37 @@ def write_single(store: Store, field_ids: list[int], batch: pa.RecordBatch, runt
         file_minor_version=_MINOR,
         file_size_bytes=len(data),
     )
-    return DataFragment(files=[file], physical_rows=batch.num_rows)
+    return DataFragment(files=[file], physical_rows=rows)
+
+
+@dataclass(slots=True)
+class _Layout:
+    """What is the same for all rows of a schema."""
+
+    schema: pa.Schema
+    kinds: Kinds | None
+    # What a file says about its columns, as native code wrote it for the first rows.
+    described: bytes = b""
+
+
+_layouts: Final[dict[pa.Schema, _Layout]] = {}
+
+
+def _layout(schema: pa.Schema) -> _Layout | None:
+    """`None` if a column is not of the plain kind."""
+    try:
+        found = _layouts.get(schema)
+    except TypeError:  # some types of extensions cannot be part of a key
+        return None
+    # As keys, schemas are equal that differ in their metadata.
+    if found is not None and found.schema.equals(schema, check_metadata=True):
+        return found
+    if not all(map(_plain, schema)):
+        return None
+    if len(_layouts) >= _MOST_LAYOUTS:
+        _layouts.clear()
+    made = _layouts[schema] = _Layout(schema, small_file.kinds_of(schema))
+    return made
 
 
 class _Desk(local):
@@ -68,8 +110,7 @@ class _Desk(local):
 _desk = _Desk()
 
 
-def _encoded(batch: pa.RecordBatch) -> bytes:
-    """The bytes of a data file."""
+def _natively(batch: pa.RecordBatch) -> bytes:
     session = _desk.session
     writer = session.open_writer("file", version=_VERSION)
     writer.write_batch(batch)

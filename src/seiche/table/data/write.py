@@ -14,7 +14,7 @@ from seiche.store.base import Store
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
 from seiche.table.data.native_errors import is_refusal, native_message
-from seiche.table.data.single import fits, write_single
+from seiche.table.data.single import encoded, write_single
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
@@ -88,8 +88,10 @@ def write_rows(
         return Written()
     ids = [field.id for field in fields_of(header, schema.names)]
     second = next(batches, None)
-    if second is None and first.num_rows <= limits.rows and fits(store, header, schema, first):
-        written = Written((_written_directly(store, ids, first, runtime),))
+    whole = second is None and first.num_rows <= limits.rows and store.lists_in_one_request
+    directly = _written_directly(store, header, ids, first, runtime) if whole else None
+    if directly is not None:
+        written = Written((directly,))
     else:
         rows = _Watched(chain([first], () if second is None else [second], batches))
         written = _written_natively(store, header, schema, rows, limits, ids)
@@ -97,9 +99,12 @@ def write_rows(
     return written
 
 
-def _written_directly(store: Store, ids: list[int], batch: pa.RecordBatch, runtime: Runtime) -> DataFragment:
+def _written_directly(
+    store: Store, header: Header, ids: list[int], batch: pa.RecordBatch, runtime: Runtime
+) -> DataFragment | None:
     try:
-        return write_single(store, ids, batch, runtime)
+        data = encoded(header.data_format.version, batch)
+        return None if data is None else write_single(store, ids, data, batch.num_rows, runtime)
     except (CommitUnknown, OSError, ValueError) as error:
         # Whether the file is there or not: nothing names it, so nothing is undecided.
         raise _unwritten(store, error) from error
