@@ -1,7 +1,7 @@
 """The lake's commit: one or more transactions become one root, or each learns why not."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -39,12 +39,14 @@ Message = tuple[bytes, bytes | None, str]
 class Answer:
     """What became of one transaction: the version that it made, or the error that says why it made none.
 
-    `replayed` says that it had been committed before, by an earlier run of the same thing.
+    `replayed` says that it had been committed before, by an earlier run of the same thing. `tables` are the versions
+    of tables that it made, by their ids, as far as whoever decided it says so.
     """
 
     version: int | None = None
     error: SeicheError | None = None
     replayed: bool = False
+    tables: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -221,7 +223,8 @@ class Committer:
         group.change = None if group.messages else change
         group.messages += messages
         group.state = state.after(change.tree, group.files)
-        return Answer(version)
+        made = (one.made.row for one in planned if one.made is not None)
+        return Answer(version, tables={row.id: row.table_version for row in made})
 
     def _stowed(self, value: bytes, state: State) -> tuple[bytes, dict[str, bytes]]:
         kind = rows.kind_of(value).__name__.removesuffix("Row").lower()

@@ -1,6 +1,6 @@
 """Tables of a lake, as a user holds them: inside a transaction, and outside of one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,7 @@ class TransactionTable(TableVerbs):
 
     @property
     def name(self) -> str:
+        """What the transaction calls it, as in `shop.orders`."""
         return self._edit.name
 
     @property
@@ -171,6 +172,7 @@ class LakeTable(TableVerbs):
 
     @property
     def name(self) -> str:
+        """What it is called, as in `shop.orders`."""
         return text(self._name)
 
     @property
@@ -214,21 +216,38 @@ class LakeTable(TableVerbs):
         return self._lake.transaction().table(self._name)
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
-        tries, since = 0, -1
+        since = -1
 
-        def once(transaction: "Transaction") -> Result:
-            nonlocal tries, since
-            tries += 1
+        def prepared(table: TransactionTable) -> Result:
+            nonlocal since
+            transaction = table._transaction
             # Files of an earlier attempt are as old as that attempt, whatever this one begins from: if a clean-up came
             # between, it may have taken them for garbage.
-            if since < transaction.state.root.min_base or tries == 1:
+            if since < max(0, transaction.state.root.min_base):
                 forget(prepare)
                 since = transaction.base
             transaction.oldest = min(transaction.oldest, since)
-            return transaction.table(self._name)._run(verb, prepare)
+            return table._run(verb, prepare)
 
-        result, version = self._lake.run_versioned(once, attempts=attempts or 10, timeout=timeout)
-        return replace(result, attempts=tries, notes={**result.notes, "lake_version": version})
+        return self._alone(prepared, attempts=attempts, timeout=timeout)
+
+    def _alone(
+        self, do: Callable[[TransactionTable], Result], *, attempts: int | None = None, timeout: float | None = None
+    ) -> Result:
+        """Do it in a transaction of its own, again after a conflict that may be retried."""
+        tries = 0
+
+        def once(transaction: "Transaction") -> "tuple[Result, Transaction, str]":
+            nonlocal tries
+            tries += 1
+            table = transaction.table(self._name)
+            return do(table), transaction, table.id
+
+        usual = 10 if attempts is None else attempts
+        (result, transaction, table_id), version = self._lake.run_versioned(once, attempts=usual, timeout=timeout)
+        # Others may have come first, and some verbs make two versions: only the commit knows which one it was.
+        made = transaction.table_versions.get(table_id, result.version)
+        return replace(result, version=made, attempts=tries, notes={**result.notes, "lake_version": version})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r} of {self._lake!r})"

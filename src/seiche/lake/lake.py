@@ -240,8 +240,8 @@ class Lake(HistoryVerbs, CareVerbs):
         with self.reading():
             return self.transaction().namespaces(inside)
 
-    def tables(self, namespace: str | Sequence[str]) -> list[Name]:
-        """The tables and views directly in a namespace."""
+    def tables(self, namespace: str | Sequence[str] | None = None) -> list[Name]:
+        """The tables and views directly in a namespace, or all that there are."""
         with self.reading():
             return self.transaction().tables(namespace)
 

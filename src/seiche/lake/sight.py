@@ -56,15 +56,23 @@ class Sight(ABC):
         outer = parts(inside, what="namespace") if inside else ()
         return [name_of(key) for key in sorted(self._keys(children_of(outer)))]
 
-    def tables(self, namespace: str | Sequence[str]) -> list[Name]:
-        """The tables and views directly in a namespace."""
+    def tables(self, namespace: str | Sequence[str] | None = None) -> list[Name]:
+        """The tables and views directly in a namespace, or all that there are."""
         self.check_running()
+        if namespace is None:
+            return sorted(name for one in self._all_namespaces() for name in self.tables(one))
         span = tables_of(parts(namespace, what="namespace"))
         found = self._keys(span)
         for key, table_id in self.names.items():
             if key in span:
                 (found.discard if table_id is None else found.add)(key)
         return [name_of(key) for key in sorted(found)]
+
+    def _all_namespaces(self) -> list[Name]:
+        found = self.namespaces()
+        for outer in found:  # it grows meanwhile
+            found += self.namespaces(outer)
+        return found
 
     def _keys(self, span: KeyRange) -> set[bytes]:
         """What has a row in a range of keys; that the range was looked at is noted."""

@@ -62,6 +62,8 @@ class Transaction(Definitions):
         self.status: Status = "running"
         self.version: int | None = None
         self.replayed = False
+        # By their ids, the versions that the commit made of tables, as far as they are known.
+        self.table_versions: Mapping[str, int] = {}
         self.stream = stream
         self.properties = dict(properties or {})
         self.expires_at_millis = expires_at_millis
@@ -135,6 +137,7 @@ class Transaction(Definitions):
                 raise
             raise told from error
         self.status, self.version, self.replayed = "committed", answer.version, answer.replayed
+        self.table_versions = answer.tables
         return answer.version or 0
 
     def save(self) -> str:

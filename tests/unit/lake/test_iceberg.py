@@ -436,6 +436,24 @@ def test_an_update_of_what_others_changed_is_a_conflict(ice: Lake) -> None:
         other.commit()
 
 
+def test_a_verb_is_tried_as_often_as_allowed_and_says_what_it_made(ice: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = ice.table("shop.i")
+    made = [table.append(rows(1)), table.merge(rows(2), "id").when_not_matched_insert_all().execute(timeout=9.0)]
+    assert [(one.version, one.notes["lake_version"]) for one in made] == [(2, ice.version - 1), (3, ice.version)]
+    asked: list[tuple[int, float | None]] = []
+    run = Lake.run_versioned
+
+    def noted(lake: Lake, fn: Any, *, attempts: int = 10, timeout: float | None = None) -> Any:
+        asked.append((attempts, timeout))
+        return run(lake, fn, attempts=attempts, timeout=timeout)
+
+    monkeypatch.setattr(Lake, "run_versioned", noted)
+    table.append(rows(3), attempts=2)
+    table.delete("id = 3", attempts=4, timeout=5.0)
+    table.merge(rows(2), "id").when_matched_update_all().execute(timeout=6.0)
+    assert asked == [(2, None), (4, 5.0), (10, 6.0)]
+
+
 def test_what_cannot_be_done_to_an_iceberg_table_says_so(ice: Lake) -> None:
     table = ice.table("shop.i")
     for refused in (

@@ -576,3 +576,14 @@ def test_an_index_built_before_values_change_in_the_same_transaction_does_not_an
         tx.table("shop.a").overwrite(rows(1, 2))
     assert lance.dataset(lake.table("shop.a").uri).to_table(filter="id = 50").num_rows == 0
     assert ids(lake, "shop.a") == [1, 2]
+
+
+def test_all_tables_are_listed_whatever_namespace_they_are_in(lake: Lake) -> None:
+    lake.create_namespace("shop.eu")
+    lake.create_namespace("empty")
+    with lake.transaction() as tx:
+        tx.create_table("shop.eu.c", SCHEMA)
+        tx.drop_table("shop.b")
+        assert tx.tables() == [("shop", "a"), ("shop", "eu", "c")]
+        assert lake.tables() == [("shop", "a"), ("shop", "b")]
+    assert lake.tables() == [("shop", "a"), ("shop", "eu", "c")]

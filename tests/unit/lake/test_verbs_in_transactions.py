@@ -1,5 +1,6 @@
 """The verbs about columns, fragments, indices and settings inside transactions of a lake."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import lance
@@ -75,6 +76,25 @@ def test_a_reservation_and_a_rewrite_are_versions_of_one_root(lake: Lake) -> Non
     assert operations == ["Rewrite", "BaseOperation"]  # pylance has no name for reservations
     assert not lake.table("shop.t").compact().changed
     assert lake.version == version + 1
+
+
+def test_a_verb_reports_the_version_that_it_made_whoever_came_first(lake: Lake) -> None:
+    fill(lake)
+    table = lake.table("shop.t")
+
+    def streamed() -> Iterator[pa.RecordBatch]:
+        yield from rows(70).to_batches()
+        lake.table("shop.t").append(rows(71))
+
+    assert table.append(streamed()).version == table.version == 7
+    done = table.compact()  # reserves ids first, which is a version of its own
+    assert done.changed
+    assert done.version == table.version == 9
+    assert table.compact().version == 9
+    with lake.transaction() as tx:
+        tx.append("shop.t", rows(72))
+        lake.table("shop.t").append(rows(73))
+    assert tx.table_versions == {table.row.id: 11}
 
 
 def test_ids_that_others_took_first_are_replaced_by_free_ones(lake: Lake) -> None:

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from seiche.lake.engines.iceberg_table import EngineTable
-    from seiche.lake.transaction import Transaction
 
 __all__ = ["IcebergLakeTable", "IcebergTransactionTable", "condition"]
 
 _EVERYTHING = "true"
+# How often and how long a verb is tried: taken by every table, whatever its format.
+_BOUNDS = ("attempts", "timeout")
 # What to do where there is no such verb.
 _INSTEAD = {
     "compact": "To write it anew, `overwrite` it with its own rows.",
@@ -111,7 +112,7 @@ class IcebergTransactionTable(TransactionTable):
         _check_options(self.name, "merge", options)
         rows = as_arrow(data, self.schema)
 
-        def upsert(update: bool, insert: bool) -> Result:
+        def upsert(update: bool, insert: bool, **_: Any) -> Result:
             keys = [on] if isinstance(on, str) else list(on)
             return self._changed("merge", None, lambda table: table.upsert(rows, keys, update, insert))
 
@@ -182,42 +183,44 @@ class IcebergLakeTable(LakeTable):
     def append(self, data: Any, **options: Any) -> Result:
         """Add rows. When others append meanwhile, both are there; the data is written once."""
         rows = as_arrow(data, self.schema)
-        return self._once(lambda table: table.append(rows, **options))
+        return self._once(lambda table, rest: table.append(rows, **rest), options)
 
     def overwrite(self, data: Any, *args: Any, **options: Any) -> Result:
         """Replace the rows that match `where=`, or all."""
         rows = as_arrow(data, self.schema)
-        return self._once(lambda table: table.overwrite(rows, *args, **options))
+        return self._once(lambda table, rest: table.overwrite(rows, *args, **rest), options)
 
     def delete(self, predicate: str, **options: Any) -> Result:
         """Remove the rows that match a condition, as PyIceberg understands it; `"true"` removes all."""
-        return self._once(lambda table: table.delete(predicate, **options))
+        return self._once(lambda table, rest: table.delete(predicate, **rest), options)
 
     def update(self, set: Mapping[str, str], where: str | None = None, **options: Any) -> Result:  # noqa: A002
         """Give columns of the rows that match other values, by SQL expressions."""
-        return self._once(lambda table: table.update(set, where, **options))
+        return self._once(lambda table, rest: table.update(set, where, **rest), options)
 
     def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
         rows = as_arrow(data, self.schema)
         _check_options(self.name, "merge", options)
 
-        def upsert(update: bool, insert: bool) -> Result:
-            return self._once(lambda table: table.merge(rows, on).chosen(update, insert))
+        def upsert(update: bool, insert: bool, **bounds: Any) -> Result:
+            return self._once(lambda table, _: table.merge(rows, on).chosen(update, insert), bounds)
 
         return IcebergMerge(self.name, upsert)
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         _refuse(self.name, verb, _INSTEAD.get(verb, "Use `to_iceberg()`."))
 
-    def _once(self, do: Callable[[IcebergTransactionTable], Result]) -> Result:
-        def once(transaction: "Transaction") -> Result:
-            table = transaction.table(self._name)
-            assert isinstance(table, IcebergTransactionTable)  # noqa: S101 - for the type
-            return do(table)
+    def _once(
+        self, do: Callable[[IcebergTransactionTable, Mapping[str, Any]], Result], options: Mapping[str, Any]
+    ) -> Result:
+        rest = {name: value for name, value in options.items() if name not in _BOUNDS}
 
-        result, _ = self._lake.run_versioned(once)
-        return result
+        def once(table: TransactionTable) -> Result:
+            assert isinstance(table, IcebergTransactionTable)  # noqa: S101 - for the type
+            return do(table, rest)
+
+        return self._alone(once, attempts=options.get("attempts"), timeout=options.get("timeout"))
 
     def _looked(self) -> IcebergTable:
         with self._lake.reading():
@@ -251,7 +254,7 @@ def condition(given: str) -> Any:
 
 
 def _check_options(table: str, verb: str, options: Mapping[str, Any]) -> None:
-    given = sorted(name for name, value in options.items() if value is not None and name not in ("attempts", "timeout"))
+    given = sorted(name for name, value in options.items() if value is not None and name not in _BOUNDS)
     if given:
         _refuse(table, f"{verb} with {', '.join(given)}", "Leave it out, or use `to_iceberg()`.")
 

@@ -1,7 +1,7 @@
 """Merging rows into an Iceberg table: as much of it as PyIceberg's upsert does."""
 
 from collections.abc import Callable, Mapping
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from seiche.errors import InvalidInput
 from seiche.table.change import Result
@@ -12,7 +12,7 @@ __all__ = ["IcebergMerge"]
 class IcebergMerge:
     """Says what an upsert shall do; `execute` does it."""
 
-    def __init__(self, table: str, upsert: Callable[[bool, bool], Result]) -> None:
+    def __init__(self, table: str, upsert: Callable[..., Result]) -> None:
         """Use `merge` of a table."""
         self._table = table
         self._upsert = upsert
@@ -43,16 +43,16 @@ class IcebergMerge:
         self._refuse("a delete by source" + (f" where {expr}" if expr else ""))
 
     def execute(self, *, attempts: int | None = None, timeout: float | None = None) -> Result:
-        """Do it."""
-        return self.chosen(self._update, self._insert)
+        """Do it; outside of a transaction again and again, as `attempts` and `timeout` allow."""
+        return self.chosen(self._update, self._insert, attempts=attempts, timeout=timeout)
 
-    def chosen(self, update: bool, insert: bool) -> Result:
+    def chosen(self, update: bool, insert: bool, **bounds: Any) -> Result:
         """Do what was chosen elsewhere."""
         if not update and not insert:
             raise InvalidInput(
                 "the merge does nothing", remedy="Say `when_matched_update_all` or `when_not_matched_insert_all`."
             )
-        return self._upsert(update, insert)
+        return self._upsert(update, insert, **bounds)
 
     def _refuse(self, what: str) -> NoReturn:
         raise InvalidInput(
