@@ -33,8 +33,12 @@ def client(url: str, transaction: str = "") -> RestNamespace:
     return RestNamespace(uri=url, **headers)  # type: ignore[no-untyped-call]
 
 
-def opened(url: str, transaction: str = "", table: list[str] | None = None) -> lance.LanceDataset:
-    return lance.dataset(namespace_client=client(url, transaction), table_id=table or TABLE)
+def opened(
+    where: str | names.LanceNamespace, transaction: str = "", table: list[str] | None = None
+) -> lance.LanceDataset:
+    """The table through a server at an address, or through a namespace in this process."""
+    namespace = client(where, transaction) if isinstance(where, str) else where
+    return lance.dataset(namespace_client=namespace, table_id=table or TABLE)
 
 
 def ids(lake: Lake, table: str | tuple[str, ...] = "shop.t") -> list[int]:
@@ -326,7 +330,7 @@ def test_a_table_that_lies_elsewhere_is_registered(servers: Gateways, tmp_path: 
     assert lance.dataset(elsewhere).count_rows() == 3
 
 
-def branched(lake: Lake, url: str, table: list[str]) -> None:
+def branched(lake: Lake, url: str | names.LanceNamespace, table: list[str]) -> None:
     """The life of branches: from the main line and from another branch, all kinds of work, and what others see."""
     main = opened(url, table=table)
     name, base = ".".join(table), sorted(main.to_table()["id"].to_pylist())
@@ -377,6 +381,24 @@ def test_branches(servers: Gateways) -> None:
     assert [name[-1] for name in lake.tables("shop")] == ["u", "u@dev"], "what pylance deletes by itself is dropped"
     client(servers.lance).drop_table(names.DropTableRequest(id=["shop", "u"]))
     assert lake.tables("shop") == []
+
+
+def test_branches_without_a_server(lake: Lake) -> None:
+    with pytest.raises(Exception, match=r"namespace\(branches=True\)"):
+        opened(lake.namespace()).create_branch("dev")
+    namespace = lake.namespace(branches=True)
+    branched(lake, namespace, TABLE)
+    main = opened(namespace)
+    main.insert(rows(400))
+    opened(namespace).delete("id = 400")
+    main.insert(rows(500))  # begun before the delete: pylance rebases
+    assert 400 not in ids(lake)
+    assert 500 in ids(lake)
+    main.tags.create("kept", main.version)
+    opened(namespace).branches.delete("feature/one")
+    assert set(opened(namespace).branches.list()) == {"dev"}
+    assert [name[-1] for name in lake.tables("shop")] == ["t", "t@dev"]
+    assert set(opened(lake.namespace(branches=True)).tags.list()) == {"kept"}
 
 
 @pytest.mark.slow

@@ -220,11 +220,16 @@ class Lake(HistoryVerbs, CareVerbs):
             return ForeignLakeTable(self, full)
         return LakeTable(self, full)
 
-    def namespace(self) -> "LakeNamespace":
+    def namespace(self, *, branches: bool = False) -> "LakeNamespace":
         """The lake for pylance: `lance.dataset(namespace_client=lake.namespace(), table_id=["shop", "orders"])`.
 
-        `lake.table(name).to_lance()` gives the better handle: it follows when others commit.
+        `lake.table(name).to_lance()` gives the better handle: it follows when others commit. With `branches` it is the
+        namespace that `seiche serve` hands out: pylance's own branches, tags and rebase work, and what it writes lies
+        beside the table until it is committed, when it is copied in.
         """
+        if branches:
+            made: LakeNamespace = engine("server").namespace(self)
+            return made
         from seiche.lake.engines.lance_namespace import LakeNamespace
 
         return LakeNamespace(self)

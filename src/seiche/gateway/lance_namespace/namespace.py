@@ -48,7 +48,8 @@ _NO_WAY_AROUND: Final = "seiche://commit-through-the-namespace"
 
 
 class DeskNamespace(ReferenceVerbs):
-    """The newest version of a lake, for clients of a server. Made anew for each request; `desks` outlives them.
+    """The newest version of a lake, for clients of a server or of this process. A server makes one for each request;
+    `desks` and `declared` outlive them.
 
     Files that a client wrote on a desk cannot be taken for garbage, and are copied after the commit has begun: so a
     clean-up of the lake never stands in the way of a client, however long ago it opened the table.
@@ -58,6 +59,9 @@ class DeskNamespace(ReferenceVerbs):
         super().__init__(lake)
         self._desks = desks
         self._declared = declared
+
+    def namespace_id(self) -> str:
+        return f"DeskNamespace {{ lake: '{self._lake.uri}' }}"
 
     def describe_table(self, request: Any) -> lance.DescribeTableResponse:
         """Where the desk of a table is."""
