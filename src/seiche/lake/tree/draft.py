@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from seiche.errors import InvalidInput
-from seiche.lake.tree.node import Message, Node
+from seiche.lake.tree.node import PER_FILE, PER_ROW, Message, Node, weight
 from seiche.lake.tree.pointer import Pointer
 
 __all__ = ["Child", "Draft", "Shape"]
@@ -63,13 +63,19 @@ class Draft:
     @property
     def buffer_size(self) -> int:
         """As `Node.buffer_size`."""
-        return Node(buffer=self.buffer).buffer_size
+        return weight(self.buffer, self.buffer.values())
+
+    @property
+    def table_size(self) -> int:
+        """As `Node.table_size`."""
+        cells = sum(map(len, self.keys)) + sum(map(len, self.values))
+        pointers = sum(_POINTER_SIZE if isinstance(child, Draft) else len(child) for child in self.children)
+        return PER_FILE + cells + len(self.keys) * PER_ROW + pointers
 
     @property
     def size(self) -> int:
         """As `Node.size`."""
-        pointers = sum(_POINTER_SIZE if isinstance(child, Draft) else len(child) for child in self.children)
-        return Node(0, tuple(self.keys), tuple(self.values), (), self.buffer).size + pointers
+        return self.table_size + self.buffer_size
 
     def place(self, key: bytes) -> tuple[int, bool]:
         """As `Node.place`."""

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Set as AbstractSet
 
 from seiche.lake.tree.draft import Draft, Shape
-from seiche.lake.tree.node import PER_FILE, PER_ROW, Message, Node
+from seiche.lake.tree.node import PER_FILE, PER_ROW, Message, Node, weight
 from seiche.lake.tree.nodes import Nodes
 
 __all__ = ["Flush"]
@@ -65,7 +65,8 @@ class Flush:
             draft = Draft(draft.level + 1, keys, values, list(pieces), buffer)
 
     def _root_excess(self, draft: Draft) -> int:
-        return max(draft.buffer_size - self._shape.root_buffer_bytes, draft.size - self._shape.node_bytes)
+        messages = draft.buffer_size
+        return max(messages - self._shape.root_buffer_bytes, messages + draft.table_size - self._shape.node_bytes)
 
     def _apply_to_root_leaf(self, draft: Draft, own: AbstractSet[bytes]) -> None:
         draft.write({key: message for key, message in draft.buffer.items() if key not in own})
@@ -90,7 +91,7 @@ class Flush:
                 self.counts["sticky"] += key not in keep
             elif key not in keep:
                 groups.setdefault(index, []).append(key)
-        weights = {index: sum(_weight(key, draft.buffer[key]) for key in keys) for index, keys in groups.items()}
+        weights = {index: weight(keys, [draft.buffer[key] for key in keys]) for index, keys in groups.items()}
         chosen: list[int] = []
         for index in sorted(groups, key=lambda index: (-weights[index], index)):
             if excess <= 0:
@@ -177,8 +178,3 @@ class Flush:
             message = child.buffer.get(key)
             if message is not None:
                 draft.buffer.setdefault(key, message)
-
-
-def _weight(key: bytes, message: Message) -> int:
-    value, txn = message
-    return len(key) + len(value or b"") + len(txn) + PER_ROW
