@@ -86,14 +86,15 @@ class TableEdit:
         if self.key is None:
             return self._dropped(state, now, standing, runtime)
         target = self.key if self.renamed else standing
-        made = self._made(state, self._with_properties(now), uuid, runtime, durable=state.is_durable(standing))
-        row = replace(made.row, pointer_version=now.pointer_version + 1)
+        changed = replace(self._with_properties(now), pointer_version=now.pointer_version + 1)
+        made = self._made(state, changed, uuid, runtime, durable=state.is_durable(standing))
+        row = made.row
         written: dict[bytes, bytes | None] = {target: rows.encode_table(row)}
         if self.renamed:
             self._check_free(state, target, freed)
             written[standing] = None
             written[id_key(row.id)] = rows.encode(ObjectNameRow(key=target))
-        return Planned(written, replace(made, row=row))
+        return Planned(written, made)
 
     def _created(self, state: State, uuid: str, runtime: Runtime, freed: Mapping[bytes | None, str]) -> Planned:
         if self.key is None:

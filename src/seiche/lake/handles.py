@@ -83,10 +83,11 @@ class TransactionTable(TableVerbs):
         if change.since is not None:
             transaction.oldest = min(transaction.oldest, change.since)
         # Every statement makes the one version after the base: that is what will be committed.
-        running = work.running
-        base = running.copy_header()
-        base.version = work.base.version
-        before = Manifest(base, running.fragments, running.index_section, field_ids=running.field_ids)
+        before = work.running
+        if before.version != work.base.version:
+            header = before.copy_header()
+            header.version = work.base.version
+            before = Manifest(header, before.fragments, before.index_section, field_ids=before.field_ids)
         operation = TableTransaction(work.base.version, transaction.id, change.operation)
         made = build(before, operation, runtime=transaction.runtime, load=self._load, managed=True)
         transaction.put_edit(replace(self._edit, work=work.with_statement(change, made)))

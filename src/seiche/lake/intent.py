@@ -81,8 +81,9 @@ class Intent:
         for key, edit in self.rows.items():
             if key.startswith(TABLE) and edit.found is not None and edit.wanted is None:
                 freed[key] = as_relation(edit.found).id
+        own = UUID(self.id)
         for table_id, table in sorted(self.edits.items(), key=lambda one: one[1].is_planned_last):
-            yield table.plan(state, str(runtime.derived_uuid(UUID(self.id), table_id)), runtime, freed)
+            yield table.plan(state, str(runtime.derived_uuid(own, table_id)), runtime, freed)
 
     def _check_fence(self, state: State) -> None:
         """What the transaction was built on may be on its way out: its files must not come back into a root."""

@@ -110,7 +110,7 @@ def _staged(
         encoded = transaction.encode()
         built.append((manifest, encoded))
         data = b"".join(file.encode(manifest, encoded))
-        path = staged_path(manifest.version, str(runtime.uuid()))
+        path = staged_path(manifest.version, f"{runtime.u64():016x}")
         files[join(now.location, path)] = data
         refs.append(
             ManifestRef(path=path, transaction=transaction.uuid, sha256=hashlib.sha256(data).digest(), size=len(data))

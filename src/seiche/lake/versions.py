@@ -15,7 +15,8 @@ __all__ = ["LakeVersions", "staged_path"]
 
 
 def staged_path(version: int, unique: str) -> str:
-    """Where a manifest waits for the root that makes it a version; `unique` is a uuid or a hash in hexadecimal digits.
+    """Where a manifest waits for the root that makes it a version; `unique` are hexadecimal digits, of a hash or by
+    chance.
 
     The name has the length of a version's plain name: pylance, given a manifest by its path, goes by that to tell how
     the table names its versions.

@@ -21,6 +21,11 @@ class Conform:
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
         """The rows under the table's types; values that do not fit, or nulls where none may be, are `InvalidInput`."""
+        if given.schema.equals(self.schema, check_metadata=True):
+            for field in self.schema:
+                if not field.nullable or _strict(field.type):
+                    check_nulls(given.column(field.name), field)
+            return given
         return pa.RecordBatch.from_arrays([self._column(given, field) for field in self.schema], schema=self.schema)
 
     def batches(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

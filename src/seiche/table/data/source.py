@@ -85,6 +85,8 @@ def _opened(rows: Rows, wanted: pa.Schema | None) -> Opened:
 def _arrow(rows: Rows, wanted: pa.Schema | None) -> Any:
     """The rows as an Arrow table, batch or reader if they are, or are made of, something that has columns."""
     made = rows
+    if isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return rows
     if isinstance(rows, pa.dataset.Dataset):
         made = rows.scanner().to_reader()
     elif isinstance(rows, pa.dataset.Scanner):
@@ -97,7 +99,7 @@ def _arrow(rows: Rows, wanted: pa.Schema | None) -> Any:
         made = _from_dictionaries(rows, wanted)
     elif _is_polars(rows) and hasattr(rows, "collect"):
         made = pa.RecordBatchReader.from_stream(rows.collect())
-    elif hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+    elif hasattr(rows, "__arrow_c_stream__"):
         made = pa.RecordBatchReader.from_stream(rows)
     return made
 
