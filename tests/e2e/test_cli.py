@@ -1,12 +1,14 @@
 """The command `seiche`: what it prints, how it ends, and that no mistake of a user shows a traceback."""
 
 import json
+import math
 import os
 import pty
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +17,9 @@ import typer
 
 import seiche
 from seiche import cli, errors
+from seiche.cli import failures
 from seiche.cli.failures import ExitCode, describe, exit_code
+from seiche.cli.output import print_json
 from seiche.core.runtime import SYSTEM
 from seiche.store.base import Data
 from seiche.store.memory import MemoryStore
@@ -222,3 +226,45 @@ def test_a_closed_pipe_is_no_traceback() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_full_disk_is_one_line_and_code_1() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"seiche: output: the output could not be written: No space left on device\. .+\.\n", done.stderr
+    )
+
+
+def test_without_an_output_there_is_nothing_to_say() -> None:
+    done = subprocess.run(["sh", "-c", f"{COMMAND} --version >&-"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_interpreter_runs_the_command_as_well() -> None:
+    done = subprocess.run([sys.executable, "-m", "seiche", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"seiche {seiche.__version__}\n")
+
+
+def test_json_is_what_every_parser_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(constant: str) -> NoReturn:
+        raise AssertionError(constant)
+
+    moment = datetime(2030, 12, 31, 23, 59, tzinfo=UTC)
+    given = {"t": moment, "d": moment.date(), "b": b"\x00\xff", "n": [math.nan, {"i": -math.inf}], "x": (1.5, None)}
+    print_json(given)
+    assert json.loads(capsys.readouterr().out, parse_constant=refuse) == {
+        "t": "2030-12-31T23:59:00+00:00",
+        "d": "2030-12-31",
+        "b": "00ff",
+        "n": ["nan", {"i": "-inf"}],
+        "x": [1.5, None],
+    }
+
+
+def test_remedies_are_said_in_words_of_the_command_line() -> None:
+    shown = describe(errors.NotFound("no tag", remedy="`lake.tags()` lists them. Give `version=` or `as_of=`."))
+    assert shown == "seiche: not_found: no tag. 'seiche tags' lists them. Give --version or --as-of."
+    told = re.findall(r"'seiche ([\w -]+)'", " ".join(failures._COMMANDS.values()))
+    assert {tuple(one.split()) for one in told} <= set(commands(cli.app))

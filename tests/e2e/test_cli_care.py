@@ -119,7 +119,10 @@ def test_what_is_no_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: C
     monkeypatch.chdir(tmp_path)
     for command in ("expire", "gc", "trash", "health"):
         assert "holds no lake" in run(command, "nothing", code=2)
-    assert "root.missing" in run("fsck", "nothing", code=1)
+    assert "holds no lake" in run("fsck", "nothing", code=2)
+    Path("something").mkdir()
+    Path("something", "file").touch()
+    assert "root.missing" in run("fsck", "something", code=1)
 
 
 @pytest.mark.parametrize(

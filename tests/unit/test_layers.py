@@ -21,6 +21,7 @@ LAYERS = (
     ("__init__",),
     ("spark",),
     ("cli",),
+    ("__main__",),
 )
 HEIGHT = {part: height for height, parts in enumerate(LAYERS) for part in parts}
 SOURCE = Path(seiche.__file__).parent

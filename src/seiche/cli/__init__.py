@@ -13,6 +13,7 @@ What the exit code says, for scripts (`seiche.cli.failures` is the one place tha
 Every failure that is not a bug is one line on stderr. A traceback is a bug in Seiche.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -21,7 +22,7 @@ import typer
 
 from seiche import SeicheError, __version__
 from seiche.cli import care, demo, history, lake, run, serve, sql, store, table
-from seiche.cli.failures import ExitCode, describe, describe_usage, exit_code
+from seiche.cli.failures import UNPRINTABLE, ExitCode, describe, describe_unprinted, describe_usage, exit_code
 from seiche.cli.output import print_line
 
 __all__ = ["app", "main"]
@@ -78,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command (by default that of this process) and return its exit code; never raises for a user's mistake."""
     try:
         outcome = app(args=arguments, prog_name="seiche", standalone_mode=False)
+        print(end="", flush=True)
     except SeicheError as error:
         print(describe(error), file=sys.stderr)
         return exit_code(error)
@@ -86,4 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.TyperException as mistake:
         print(describe_usage(mistake), file=sys.stderr)
         return ExitCode.MISTAKE
+    except OSError as error:
+        if error.errno not in UNPRINTABLE:
+            raise
+        print(describe_unprinted(error), file=sys.stderr)
+        # What is left in the buffer cannot be written either, and the interpreter would try once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
     return outcome if isinstance(outcome, int) else ExitCode.DONE

@@ -165,6 +165,8 @@ def fsck(
 
     # Not by opening the lake: it must also work on one that cannot be opened.
     store = seiche.store.open_store(uri)
+    if next(iter(store.list()), None) is None:
+        raise seiche.NotFound(f"{store.uri} holds no lake, and nothing else", remedy="Check the address.")
     with working("checking") as progress:
         found = check_lake(store, SYSTEM, repair=repair, deep=deep, progress=progress)
     if as_json:

@@ -1,6 +1,8 @@
 """How a failure leaves the command: the exit code, and one line that says what was wrong and what to do."""
 
+import errno
 from enum import IntEnum
+from typing import Final
 
 import typer
 
@@ -15,7 +17,10 @@ from seiche.errors import (
     Unavailable,
 )
 
-__all__ = ["ExitCode", "describe", "describe_usage", "exit_code"]
+__all__ = ["UNPRINTABLE", "ExitCode", "describe", "describe_unprinted", "describe_usage", "exit_code"]
+
+# What the operating system says of an output that takes no more. A closed pipe is none: whoever reads has seen enough.
+UNPRINTABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
 class ExitCode(IntEnum):
@@ -42,6 +47,23 @@ _CODES: dict[type, ExitCode] = {
     Unavailable: ExitCode.UNAVAILABLE,
 }
 
+# How remedies say it to programs, and what to type instead.
+_COMMANDS: Final = {
+    "create_namespace": "'seiche create-namespace'",
+    "lake.adopt(table)": "'seiche table adopt'",
+    "lake.exports()": "'seiche exports'",
+    "lake.log()": "'seiche log'",
+    "lake.tables()": "'seiche ls'",
+    "lake.tags()": "'seiche tags'",
+    "lake.unexport": "'seiche unexport'",
+    "lake.unexport(name)": "'seiche unexport'",
+    "lake.untag": "'seiche untag'",
+    "versions()": "'seiche table history'",
+    "as_of=": "--as-of",
+    "tables=": "--table",
+    "version=": "--version",
+}
+
 
 def exit_code(error: SeicheError) -> ExitCode:
     """The code with which the command ends on this error."""
@@ -49,8 +71,11 @@ def exit_code(error: SeicheError) -> ExitCode:
 
 
 def describe(error: SeicheError) -> str:
-    """One line: the error's kind, what was wrong, and what to do."""
-    return _line(error.kind, error.message, error.remedy)
+    """One line: the error's kind, what was wrong, and what to do, in words of the command line."""
+    remedy = error.remedy
+    for call, command in _COMMANDS.items():
+        remedy = remedy.replace(f"`{call}`", command)
+    return _line(error.kind, error.message, remedy)
 
 
 def describe_usage(mistake: typer.TyperException) -> str:
@@ -58,6 +83,12 @@ def describe_usage(mistake: typer.TyperException) -> str:
     context = getattr(mistake, "ctx", None)
     command = context.command_path if context else "seiche"
     return _line("usage", mistake.format_message(), f"See '{command} --help'.")
+
+
+def describe_unprinted(error: OSError) -> str:
+    """One line about an answer that could not be given."""
+    message = f"the output could not be written: {error.strerror}"
+    return _line("output", message, "Whatever the command does has been done; look before doing it again.")
 
 
 def _line(kind: str, message: str, remedy: str) -> str:

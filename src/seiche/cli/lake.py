@@ -201,6 +201,8 @@ def _file(path: Path) -> pyarrow.dataset.Dataset:
     if format is None:
         known = ", ".join(_FORMATS)
         raise InvalidInput(f"{path} is no file of a known kind", remedy=f"Its name must end in one of {known}.")
+    if not path.exists():
+        raise seiche.NotFound(f"there is no file {path}", remedy="Check its name, and the folder you are in.")
     with _readable(path):
         return pyarrow.dataset.dataset(path, format=format)
 

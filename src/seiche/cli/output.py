@@ -1,7 +1,9 @@
 """What commands print: lines and tables for people, JSON for programs. Colours only on a terminal."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, time
 from typing import Annotated, TypeAlias
 
 import typer
@@ -50,5 +52,25 @@ def row_text(row: Mapping[str, object]) -> str:
 
 
 def print_json(value: object) -> None:
-    """A value for a program to read; what JSON does not know, such as a time, as text."""
-    print(json.dumps(value, indent=2, default=str))
+    """A value for a program to read. What JSON does not know is text: times as in ISO 8601, bytes in hex, and numbers
+    that are none.
+    """
+    try:
+        text = json.dumps(value, indent=2, default=_text, allow_nan=False)
+    except ValueError:  # an infinite number, or none
+        text = json.dumps(_finite(value), indent=2, default=_text)
+    print(text)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -89,10 +89,12 @@ class Definitions(Sight, Statements):
 
             statements.create(self, name, schema, properties=properties, **options)
             return self.table(name)
-        if format != "lance" or options:
+        if format != "lance":
+            raise InvalidInput(f"there is no format {format!r} of tables", remedy='Use format="lance" or "iceberg".')
+        if options:
             raise InvalidInput(
-                f"a table of format {format!r} cannot be made with {sorted(options)}",
-                remedy='Use format="lance" or "iceberg"; partition_spec= and sort_order= are for Iceberg.',
+                f"a Lance table cannot be made with {', '.join(sorted(options))}",
+                remedy="Leave it out; partition_spec, sort_order and location are for Iceberg tables.",
             )
         full = parts(name, what="table")
         self.check_free(full)
