@@ -199,15 +199,23 @@ class Silent:
         self.sent: list[list[int]] = []
         self.happened: SimpleQueue[bytes | Exception | None] = SimpleQueue()
         self.finished = False
+        self.listening = False
+        self.joint: list[bool] = []
 
-    def send(self, message: bytes) -> bool:
+    def send(self, message: bytes, *, alone: bool = False) -> bool:
+        self.listening = True
+        self.joint.append(alone)
         self.sent.append([one.number for one in pb.ExecuteTransactionsRequest.FromString(message).requests])
         return True
+
+    def listen(self) -> None:
+        self.listening = True
 
     def next(self) -> bytes | None:
         found = self.happened.get(timeout=30)
         if isinstance(found, Exception):
             raise found
+        self.listening = found is None
         return found
 
     def finish(self) -> None:
@@ -311,3 +319,47 @@ def test_what_is_large_is_not_put_together(
         assert made[0].sent == [[1], [2, 3], [4, 5]]
         made[0].answer(1, 2, 3, 4, 5)
         assert [one.result(30).version for one in answers] == [1, 2, 3, 4, 5]
+
+
+def test_who_is_alone_is_woken_once_until_another_one_comes(asked: tuple[Line, list[Silent], LateClock]) -> None:
+    given, made, _ = asked
+    with ThreadPoolExecutor(2) as threads:
+        for number in range(1, lines._ALONE + 2):
+            answer = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+            until(lambda number=number: len(made) == 1 and len(made[0].sent) == number)  # type: ignore[misc]
+            if not made[0].joint[-1]:
+                made[0].happened.put(None)
+            made[0].answer(number)
+            assert answer.result(30).version == number
+        assert made[0].joint == [False] * lines._ALONE + [True]
+        alone = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+        until(lambda: len(made[0].sent) == lines._ALONE + 2)
+        other = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+        until(lambda: len(given._waiting) == 2)
+        assert made[0].joint[lines._ALONE :] == [True, True], "it is not known yet that the first one was sent"
+        made[0].answer(lines._ALONE + 2)
+        assert alone.result(30).version == lines._ALONE + 2
+        until(lambda: len(made[0].sent) == lines._ALONE + 3)
+        assert made[0].joint[lines._ALONE :] == [True, True, False], "they are two now"
+        made[0].happened.put(None)
+        made[0].answer(lines._ALONE + 3)
+        assert other.result(30).version == lines._ALONE + 3
+
+
+@pytest.mark.timeout(60)
+def test_one_thread_asks_on_and_others_join_it(server: Running, lake: Lake) -> None:
+    """Over the real thing: both ways to send follow each other in one call."""
+    calls = channel(server)
+    for number in range(2 * lines._ALONE):
+        assert calls.execute(request(lake, number)).transaction.state == pb.TS_APPLIED
+    later = [[request(lake, 100 * thread + number) for number in range(5)] for thread in range(1, 5)]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in threads.map(lambda some: [*map(calls.execute, some)], later):
+            pass
+    for number in range(20, 20 + 2 * lines._ALONE):
+        calls.execute(request(lake, number))
+    server.stop(grace=3600)
+    with pytest.raises(CommitUnknown):
+        calls.execute(request(lake, 40))
+    alone = [*range(2 * lines._ALONE), *range(20, 20 + 2 * lines._ALONE)]
+    assert numbers_in(lake) == [*alone, *(100 * thread + number for thread in range(1, 5) for number in range(5))]

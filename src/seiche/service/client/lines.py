@@ -13,6 +13,8 @@ from seiche.service.parts import part
 __all__ = ["Call", "Ended", "Failed", "Line"]
 
 _LOOK_SECONDS: Final = 2.0
+# Who was the only one to ask so many times is taken to be the only one.
+_ALONE: Final = 8
 # Larger than this nothing is put together: a server takes no message that is too large, whatever it is made of.
 _MOST_TOGETHER: Final = 1 << 20
 
@@ -20,7 +22,11 @@ _MOST_TOGETHER: Final = 1 << 20
 class Call(Protocol):
     """What `seiche.service.client.opened.OpenCall` does."""
 
-    def send(self, message: bytes) -> bool: ...
+    listening: bool
+
+    def send(self, message: bytes, *, alone: bool = False) -> bool: ...
+
+    def listen(self) -> None: ...
 
     def next(self) -> bytes | None: ...
 
@@ -51,8 +57,9 @@ class Line:
 
     Nobody waits to be sent together with others: while one message is on its way, whatever else is asked gathers, and
     is the next. There is no thread for all this. Of those who wait, one looks for answers, also those of the others,
-    until he has his own; then another one does. gRPC has no deadline for a message in an open call: a thread looks
-    every few seconds who waits too long, and ends the call.
+    until he has his own; then another one does. Who has been the only one for a while is woken once for each question:
+    should another one come, he is sent after that answer, and they are two from then on. gRPC has no deadline for a
+    message in an open call: a thread looks every few seconds who waits too long, and ends the call.
     """
 
     def __init__(self, make: Callable[[], Call], clock: Clock, seconds: float) -> None:
@@ -65,6 +72,10 @@ class Line:
         self._number = 0
         self._unsent: list[bytes] = []
         self._sending = False
+        # Whether what is being sent is known to have been sent only when it is answered.
+        self._joint = False
+        # How many times in a row nobody else was there.
+        self._alone = 0
         self._looker: _Question | None = None
         self._waiting: dict[int, _Question] = {}
         self._closed = Event()
@@ -78,6 +89,7 @@ class Line:
             with self._lock:
                 self._number = request.number = number = self._number + 1
                 self._open()
+                self._alone = 0 if self._waiting else self._alone + 1
                 self._waiting[number] = question
                 self._looker = self._looker or question
                 self._unsent.append(request.SerializeToString())
@@ -120,7 +132,8 @@ class Line:
                 break
             count += 1
         together, self._unsent = self._unsent[:count], self._unsent[count:]
-        self._sending = self._call.send(b"".join(map(part, together)))
+        self._joint = self._alone > _ALONE and not self._call.listening
+        self._sending = self._call.send(b"".join(map(part, together)), alone=self._joint)
 
     def _look(self) -> None:
         """Wait for what happens next, and tell those whom it is about."""
@@ -135,14 +148,16 @@ class Line:
             return
         answers = () if message is None else pb.ExecuteTransactionsResponse.FromString(message).responses
         with self._lock:
-            if message is None:
-                self._sending = False
-                self._send()
             for answer in answers:
                 question = self._waiting.pop(answer.number, None)
                 if question is not None:
                     question.answer = answer
                     self._wake(question)
+            if message is not None and self._waiting:
+                call.listen()
+            if message is None or self._joint:
+                self._sending = self._joint = False
+                self._send()
 
     def _end(self, failure: Ended | Failed) -> None:
         """The call is over: nobody who waits is answered any more."""

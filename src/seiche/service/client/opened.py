@@ -58,7 +58,8 @@ def available(channel: Any) -> bool:
 
 
 class OpenCall:
-    """A call in both directions. One thread at a time may `send`, one may be in `next`, anybody may `cancel`.
+    """A call in both directions. One thread at a time may `send` or `listen`, one may be in `next`, anybody may
+    `cancel`.
 
     Whoever was told by `next` that it is over calls `finish`, when nobody can send any more.
     """
@@ -81,14 +82,26 @@ class OpenCall:
             operations,
             None,
         )
-        self._operate(cygrpc.ReceiveMessageOperation(_NO_FLAGS), _MESSAGE)
+        # Whether gRPC has been asked for what comes next.
+        self.listening = False
 
-    def send(self, message: bytes) -> bool:
+    def send(self, message: bytes, *, alone: bool = False) -> bool:
         """Begin to send; `next` says when that is done, which must be before the next one is sent.
 
-        False if the call is over.
+        Who is `alone` hears of it only with the answer, and is woken once instead of twice. False if the call is over.
         """
-        return self._operate(cygrpc.SendMessageOperation(message, _NO_FLAGS), _SENT)
+        sending = cygrpc.SendMessageOperation(message, _NO_FLAGS)
+        if alone and not self.listening:
+            self.listening = True
+            return self._operate(_MESSAGE, sending, cygrpc.ReceiveMessageOperation(_NO_FLAGS))
+        self.listen()
+        return self._operate(_SENT, sending)
+
+    def listen(self) -> None:
+        """Let `next` say what comes: it does so once, or after something was sent."""
+        if not self.listening:
+            self.listening = True
+            self._operate(_MESSAGE, cygrpc.ReceiveMessageOperation(_NO_FLAGS))
 
     def next(self) -> bytes | None:
         """Wait for a message, or `None` when what was sent is sent. Raises `Ended` or `Failed` once the call has."""
@@ -99,10 +112,10 @@ class OpenCall:
             if event.tag == _SENT:
                 return None
             if event.tag == _MESSAGE:
-                found: bytes | None = event.batch_operations[0].message()
+                found: bytes | None = event.batch_operations[-1].message()
                 # Without a message the call is about to end.
                 if found is not None:
-                    self._operate(cygrpc.ReceiveMessageOperation(_NO_FLAGS), _MESSAGE)
+                    self.listening = False
                     return found
 
     def finish(self) -> None:
@@ -118,9 +131,9 @@ class OpenCall:
         self._due.remove(event.tag)
         return event
 
-    def _operate(self, operation: Any, tag: str) -> bool:
+    def _operate(self, tag: str, *operations: Any) -> bool:
         self._due.append(tag)
-        done: bool = self._call.operate((operation,), tag)
+        done: bool = self._call.operate(operations, tag)
         if not done:
             self._due.remove(tag)
         return done
