@@ -147,6 +147,20 @@ def test_namespaces(servers: Gateways) -> None:
     assert said.error == (422, "UnprocessableEntityException")
 
 
+def test_names_arrive_as_they_were_sent(servers: Gateways) -> None:
+    client = catalog(servers.iceberg)
+    for outer in ("per%cent", "a%2Fb", "ü.ö"):
+        client.create_namespace((outer,))
+        client.create_namespace((outer, "50%ce"))
+        assert client.list_namespaces((outer,)) == [(outer, "50%ce")]
+        for name in ((outer, "100%41"), (outer, "50%ce", "q+'#?"), (outer, "50%ce", "日本.語")):
+            client.create_table(name, ROWS.schema).append(ROWS)
+            assert client.load_table(name).scan().to_arrow().num_rows == ROWS.num_rows
+            assert servers.lake.table(name).to_arrow().num_rows == ROWS.num_rows
+        client.rename_table((outer, "100%41"), (outer, "50%ce", "%25"))
+        assert (outer, "50%ce", "%25") in client.list_tables((outer, "50%ce"))
+
+
 def test_every_refusal_is_the_exception_that_the_client_has_for_it(servers: Gateways) -> None:
     client = catalog(servers.iceberg)
     servers.lake.create_table("a.lance", ROWS.schema)

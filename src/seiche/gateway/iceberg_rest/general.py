@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import parse_qs, unquote, unquote_plus
+from urllib.parse import parse_qs, unquote_plus
 
 from seiche.errors import PermissionDenied
 from seiche.gateway.http.auth import Auth
@@ -100,8 +100,7 @@ def function_routes(catalog: Catalog) -> list[Route]:
     def load(call: Call) -> Answer:
         with catalog.reading(call) as transaction:
             require_namespace(transaction, namespace_in(call.path["namespace"]))
-        name = unquote(call.path["function"])
-        raise Refusal(404, "NoSuchFunctionException", f"there is no function {name}: a lake keeps none")
+        raise Refusal(404, "NoSuchFunctionException", f"no function {call.path['function']}: a lake keeps none")
 
     return [
         route(f"GET {_FUNCTIONS}", listed, "listFunctions", "None.", gives="Functions", parameters=schemas.PAGES),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import unquote
 
 from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name, check_name, parts
@@ -14,13 +13,13 @@ SEPARATOR: Final = "\x1f"
 
 
 def namespace_in(text: str) -> Name:
-    """The namespace in a path or a query: levels with the separator between them, each perhaps encoded once more."""
-    return parts([unquote(level) for level in text.split(SEPARATOR)], what="namespace")
+    """The namespace in a path, which has been decoded: levels with the separator between them."""
+    return parts(text.split(SEPARATOR), what="namespace")
 
 
 def table_in(path: Mapping[str, str], what: str = "table") -> Name:
     """The full name of the table or view that a path is about."""
-    return (*namespace_in(path["namespace"]), check_name(unquote(path[what]), what=what))
+    return (*namespace_in(path["namespace"]), check_name(path[what], what=what))
 
 
 def identifier(given: Any, what: str = "table") -> Name:

@@ -1,8 +1,9 @@
 """Routes about namespaces."""
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from seiche.errors import AlreadyExists, InvalidInput
+from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.http.openapi import query
 from seiche.gateway.iceberg_rest.catalog import Catalog, page, require_namespace
@@ -47,12 +48,8 @@ class _Namespaces:
         self._catalog = catalog
 
     def listed(self, call: Call) -> Answer:
-        parent = call.query.get("parent")
-        outer: Name = namespace_in(parent) if parent else ()
         with self._catalog.reading(call) as transaction:
-            if outer:
-                require_namespace(transaction, outer)
-            names = transaction.namespaces(outer)
+            names = transaction.namespaces(_parent(transaction, call.query.get("parent")))
         found, token = page(names, call)
         body: dict[str, Any] = {"namespaces": [list(name) for name in found]}
         return Answer(body=body if token is None else {**body, "next-page-token": token})
@@ -111,6 +108,22 @@ class _Namespaces:
 
         changed, _ = self._catalog.change(call, change)
         return Answer(body=changed)
+
+
+def _parent(transaction: "Transaction", text: str | None) -> Name:
+    """The namespace that a query names. PyIceberg and older Java clients encode its levels, and then all of it again:
+    what is not there as it was sent is looked for decoded once more.
+    """
+    if not text:
+        return ()
+    sent = namespace_in(text)
+    try:
+        require_namespace(transaction, sent)
+    except NotFound:
+        meant = namespace_in(unquote(text))
+        require_namespace(transaction, meant)
+        return meant
+    return sent
 
 
 def _levels(given: Any, *, empty: bool = False) -> list[str]:
