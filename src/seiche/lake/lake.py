@@ -227,15 +227,16 @@ class Lake(HistoryVerbs, CareVerbs):
         namespace that `seiche serve` hands out: pylance's own branches, tags and rebase work, and what it writes lies
         beside the table until it is committed, when it is copied in.
         """
+        from seiche.lake.engines.lance_namespace import LakeNamespace
+
         if branches:
             made: LakeNamespace = engine("server").namespace(self)
             return made
-        from seiche.lake.engines.lance_namespace import LakeNamespace
-
         return LakeNamespace(self)
 
     def iceberg_catalog(self) -> "SeicheCatalog":
         """The lake for PyIceberg: its Iceberg tables, each commit a transaction of its own."""
+        import seiche.lake.iceberg  # noqa: F401 - says so if PyIceberg is not installed
         from seiche.lake.engines.pyiceberg_catalog import SeicheCatalog
 
         return SeicheCatalog.over(self)

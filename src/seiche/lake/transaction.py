@@ -100,6 +100,7 @@ class Transaction(Definitions):
         """The lake as this transaction sees it, for PyIceberg: what it commits there becomes part of the
         transaction.
         """
+        import seiche.lake.iceberg  # noqa: F401 - says so if PyIceberg is not installed
         from seiche.lake.engines.pyiceberg_catalog import SeicheCatalog
 
         self.check_running()

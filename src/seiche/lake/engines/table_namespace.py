@@ -190,5 +190,5 @@ def found(store: Store, version: int, path: str, size: int) -> lance.TableVersio
 def _check_no_branch(request: Any) -> None:
     if asked(request, "branch") not in (None, "", "main"):
         raise lance.UnsupportedOperationError(
-            "this namespace has no branches: use `lake.namespace(branches=True)`, or that of `seiche serve --lance-port`"
+            "this namespace has no branches: use `lake.namespace(branches=True)` or `seiche serve --lance-port`"
         )

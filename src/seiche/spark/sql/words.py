@@ -41,8 +41,9 @@ class Word:
 
 def words(text: str) -> list[Word]:
     """The words of a statement, without comments."""
+    spark = dialect()
     try:
-        tokens = dialect().tokenize(_PREFIX + text)
+        tokens = spark.tokenize(_PREFIX + text)
     except _token_error() as error:
         raise InvalidInput(
             f"the statement cannot be read: {error}", remedy="Check its quotes.", statement=text

@@ -156,10 +156,10 @@ class DynamoDBManifestStore(ManifestStore):
 
     def create_table(self) -> None:
         """Make the DynamoDB table, paid for by request, and wait until it can be used; nothing if it exists."""
-        from botocore.exceptions import WaiterError
-
         with suppress(AlreadyExists):
             self._ask("write", "create_table", BillingMode="PAY_PER_REQUEST", **_SCHEMA)
+        from botocore.exceptions import WaiterError
+
         try:
             self._connected().get_waiter("table_exists").wait(TableName=self._table)
         except WaiterError as error:
@@ -183,10 +183,11 @@ class DynamoDBManifestStore(ManifestStore):
         return True
 
     def _ask(self, purpose: Purpose, operation: str, **request: Any) -> dict[str, Any]:
+        client = self._connected()  # says so if there is no boto3
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            answer: dict[str, Any] = getattr(self._connected(), operation)(TableName=self._table, **request)
+            answer: dict[str, Any] = getattr(client, operation)(TableName=self._table, **request)
         except (BotoCoreError, ClientError) as error:
             raise self._meaning(error, purpose) from error
         return answer
