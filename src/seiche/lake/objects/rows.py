@@ -294,20 +294,18 @@ def _message(part: Part) -> Any:
     message: Any = part.MESSAGE.FromString(part.origin)
     for name in _field_names(type(part)):
         value = getattr(part, name)
-        if type(value) in _PLAIN and name not in _ENUMS:
+        if name in _ENUMS:
+            setattr(message, name, _enum(name, value))
+        elif type(value) in _PLAIN:
             setattr(message, name, value)
         elif isinstance(value, Part):
             getattr(message, name).CopyFrom(_message(value))
-        elif value is None:
+        elif value is None or isinstance(value, tuple | Mapping):
             message.ClearField(name)
-        elif isinstance(value, Mapping):
-            message.ClearField(name)
-            getattr(message, name).update(value)
-        elif isinstance(value, tuple):
-            message.ClearField(name)
-            getattr(message, name).extend(_message(one) if isinstance(one, Part) else one for one in value)
-        elif name in _ENUMS:
-            setattr(message, name, _enum(name, value))
+            if isinstance(value, tuple):
+                getattr(message, name).extend(_message(one) if isinstance(one, Part) else one for one in value)
+            elif value:
+                getattr(message, name).update(value)
         else:
             setattr(message, name, value)
     return message
