@@ -78,10 +78,6 @@ class Editing:
     # Whether it is reported how many rows were inserted, updated and deleted.
     merge: bool = False
 
-    @property
-    def deletes_only(self) -> bool:
-        return all(action.columns is None for action in self.actions)
-
 
 @dataclass(frozen=True, slots=True)
 class Edited:

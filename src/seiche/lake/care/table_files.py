@@ -47,10 +47,6 @@ class TableFiles(ABC):
         An error says that it cannot be known: then nothing of the table may be taken for garbage.
         """
 
-    @abstractmethod
-    def has_version(self, version: int) -> bool:
-        """Whether a version of the table is one of those that are needed."""
-
     @property
     @abstractmethod
     def newest(self) -> int:
@@ -82,9 +78,6 @@ class LanceFiles(TableFiles):
     @property
     def newest(self) -> int:
         return 0 if self._row is None else self._row.table_version
-
-    def has_version(self, version: int) -> bool:
-        return self._row is not None and self._lowest <= version <= self._row.table_version
 
     def settle(self) -> None:
         if self._blank:
@@ -122,9 +115,6 @@ class IcebergFiles(TableFiles):
     @property
     def newest(self) -> int:
         return self._newest
-
-    def has_version(self, version: int) -> bool:
-        return version <= self._newest
 
     def settle(self) -> None:
         from seiche.lake.iceberg.reach import IcebergReach

@@ -97,16 +97,6 @@ class Query:
 class Expression(Query):
     """A condition or a value in a statement that changes a table; it may have queries inside."""
 
-    @property
-    def outer_columns(self) -> list[Any]:
-        """The columns that stand in the expression itself, outside of queries in it."""
-        return [column for column in self.tree.find_all(exp.Column) if _is_outer(column)]
-
-
-def _is_outer(column: Any) -> bool:
-    found = column.find_ancestor(exp.Select)
-    return found is None or found.parent is None
-
 
 def parse_query(text: str, start: int, end: int) -> Query:
     """The query at this place of a statement; refused if there is anything in it that is not understood."""
