@@ -1,5 +1,6 @@
 """Iceberg tables that are not the lake's own, with the real PyIceberg on the other side."""
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -74,6 +75,7 @@ class InFolder(Place):
         made = InCatalog(folder)
         metadata = folder / "n" / "t" / "metadata"
         first = Path(made.table().metadata_location.removeprefix("file://"))
+        made.catalog.close()
         os.link(first, metadata / "v1.metadata.json")
         (metadata / "version-hint.text").write_text("1")
         self.location, self.options = f"file://{folder}/n/t", {}
@@ -370,9 +372,35 @@ def test_answers_of_the_catalog(lake: Lake, theirs: InCatalog, monkeypatch: pyte
                 tx.commit()
     assert (theirs.ids(), ids(lake, "shop.a")) == ([1, 2, 3], [])
     with monkeypatch.context() as patch:
-        patch.setattr(CatalogSource, "_opened", lambda _self: (_ for _ in ()).throw(OSError("no route")))
+        patch.setattr(CatalogSource, "_loaded", lambda _self: (_ for _ in ()).throw(OSError("no route")))
         with pytest.raises(Unavailable, match="no route"):
             lake.table("shop.fed").to_arrow()
+
+
+def test_no_connection_to_a_catalog_outlives_the_reading(
+    lake: Lake, theirs: InCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federate(lake, theirs)
+    kind, opened, closed = type(theirs.catalog), [0], [0]
+    begin, close = kind.__init__, kind.close
+
+    def counted(self: Any, *args: Any, **options: Any) -> None:
+        opened[0] += 1
+        begin(self, *args, **options)
+
+    def counted_close(self: Any) -> None:
+        closed[0] += 1
+        close(self)
+
+    monkeypatch.setattr(kind, "__init__", counted)
+    monkeypatch.setattr(kind, "close", counted_close)
+    assert ids(lake, "shop.fed") == [1, 2, 3]
+    lake.table("shop.fed").append(rows(4))
+    theirs.catalog.drop_table("n.t")
+    with pytest.raises(NotFound, match="no table"):
+        lake.table("shop.fed").to_arrow()
+    gc.collect()
+    assert opened == closed != [0]
 
 
 def test_names_rows_and_care(lake: Lake, other: Place) -> None:

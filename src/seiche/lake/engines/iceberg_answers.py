@@ -17,7 +17,7 @@ from pyiceberg.exceptions import (
 
 from seiche.errors import AlreadyExists, CommitUnknown, ConflictError, NotFound, SeicheError
 
-__all__ = ["About", "answering"]
+__all__ = ["About", "answering", "unwrapped"]
 
 About: TypeAlias = Literal["namespace", "table", "view"]
 
@@ -39,6 +39,17 @@ def answering(about: About, *, exclusive: bool = False) -> Iterator[None]:
         yield
     except SeicheError as error:
         raise _refused(error, about, exclusive) from error
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """The way back: whoever called a verb of ours, and PyIceberg only in passing, gets our error."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error.__cause__, SeicheError) and not isinstance(error, SeicheError):
+            raise error.__cause__ from None
+        raise
 
 
 def _refused(error: SeicheError, about: About, exclusive: bool) -> Exception:

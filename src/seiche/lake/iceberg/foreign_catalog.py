@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from weakref import finalize
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -16,6 +17,7 @@ from pyiceberg.exceptions import (
     ValidationException,
 )
 from pyiceberg.exceptions import ValidationError as IcebergValidationError
+from pyiceberg.table import Table
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound, PermissionDenied, Unavailable
@@ -61,7 +63,7 @@ class CatalogSource(Source):
 
     def current(self) -> Found:
         try:
-            table = self._opened().load_table(self.identifier)
+            table = self._loaded()
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             raise NotFound(
                 f"the catalog {self.catalog!r} has no table {self.identifier}",
@@ -96,5 +98,13 @@ class CatalogSource(Source):
         made: Metadata = answer.metadata
         return made
 
-    def _opened(self) -> Catalog:
-        return load_catalog(self.catalog, **self.properties)
+    def _loaded(self) -> Table:
+        """The table, whose catalog is closed when nobody has the table any more."""
+        catalog = load_catalog(self.catalog, **self.properties)
+        try:
+            table = catalog.load_table(self.identifier)
+        except BaseException:
+            catalog.close()
+            raise
+        finalize(table, catalog.close)
+        return table

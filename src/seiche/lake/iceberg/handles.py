@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from seiche.errors import InvalidInput
+from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.iceberg.foreign_files import refuse_writing
 from seiche.lake.iceberg.merging import IcebergMerge
@@ -60,7 +61,8 @@ class IcebergTransactionTable(TransactionTable):
 
     def to_iceberg(self) -> "EngineTable":
         """The table as PyIceberg has it; what is committed there becomes part of the transaction."""
-        return self._transaction.iceberg_catalog().load_table(self._name())
+        with unwrapped():
+            return self._transaction.iceberg_catalog().load_table(self._name())
 
     def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
@@ -134,7 +136,8 @@ class IcebergTransactionTable(TransactionTable):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Delete operation did not match any records")
             try:
-                done = do(table)
+                with unwrapped():
+                    done = do(table)
             except (ValueError, NotImplementedError) as error:
                 raise InvalidInput(f"{self.name}: PyIceberg cannot do this {verb}: {error}", table=self.name) from error
         after = table.metadata
@@ -174,7 +177,8 @@ class IcebergLakeTable(LakeTable):
 
     def to_iceberg(self) -> "EngineTable":
         """The table as PyIceberg has it; its commits go through the lake, each as a transaction of its own."""
-        return self._lake.iceberg_catalog().load_table(self._name)
+        with unwrapped():
+            return self._lake.iceberg_catalog().load_table(self._name)
 
     def to_lance(self) -> "lance.LanceDataset":
         """Refused: it is an Iceberg table."""

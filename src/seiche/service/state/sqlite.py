@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import RLock
 from typing import Any, Final, TypeVar
+from weakref import finalize
 
 from seiche.errors import Corrupt, PermissionDenied, SeicheError, Unavailable
 from seiche.service.state.database import SCHEMA, Database, Session
@@ -31,7 +32,7 @@ class _SqliteSession:
 
 
 class SqliteDatabase(Database):
-    """One connection, used by one thread at a time.
+    """One connection, used by one thread at a time; closed at the latest when nobody has this any more.
 
     The write-ahead log is not flushed at each commit: what a power failure takes from it is not decided, or is told by
     the lake.
@@ -89,6 +90,7 @@ class SqliteDatabase(Database):
             except sqlite3.Error:
                 connection.close()
                 raise
+            finalize(self, connection.close).atexit = False  # a forked child must not close it for its parent
             self._connection = connection
         return self._connection
 
