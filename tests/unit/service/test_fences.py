@@ -1,14 +1,18 @@
 """Files that a client wrote before it began: a clean-up that had noted them by then must not take them from a root."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from seiche import Lake
 from seiche.lake.commit import Committer
 from seiche.service import writing
+from seiche.service.changes import Change
 from seiche.service.states import State
 from tests.service_lake import appending, make_service, numbers_in, reopened
 
@@ -58,4 +62,61 @@ def test_files_from_before_a_clean_up_are_refused(
     # Written anew, they are taken.
     assert service.execute([appending(lake, "shop.orders", numbers=[2])]).record.state is State.APPLIED
     assert numbers_in(lake) == [2]
+    service.close()
+
+
+def snapshot_of(lake: Lake, value: int) -> dict[str, Any]:
+    """Files of an append to an Iceberg table that nobody has committed: the table's metadata with it."""
+    tx = lake.transaction()
+    tx.append("shop.facts", pa.table({"a": [value]}))
+    tx.state.store.flush(tx.unflushed)
+    found: dict[str, Any] = json.loads(tx.iceberg("shop.facts").metadata.model_dump_json(by_alias=True))
+    return found
+
+
+@pytest.mark.parametrize("shape", ["whole", "updates"])
+def test_iceberg_files_from_before_a_clean_up_are_refused(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    monkeypatch.setattr(writing, "_BLUR", GRACE / 2)
+    with lake.transaction() as tx:
+        tx.create_table("shop.facts", pa.schema([("a", pa.int64())]), format="iceberg")
+
+    def change(value: int) -> Change:
+        made = snapshot_of(lake, value)
+        if shape == "updates":
+            (snapshot,) = made["snapshots"]
+            ref = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch"}
+            updates = [{"action": "add-snapshot", "snapshot": snapshot}, ref | {"snapshot-id": snapshot["snapshot-id"]}]
+            made = {"requirements": [], "updates": updates}
+        return Change(table_name="lake.shop.facts", payload=json.dumps(made).encode())
+
+    early = change(1)
+    assert clean_up(lake) == 0, "it only notes them"
+    lake.table("shop.stock").append({"writer": [1], "number": [1]})
+    service = make_service(lake, tmp_path)
+    taken = clean_up_before_the_root(lake, monkeypatch)
+    ended = service.execute([early]).record
+    assert taken[0] >= 3, "a list, a manifest and a data file"
+    assert ended.state is State.APPLY_FAILED_CONFLICT
+    assert "given up by an expiry or clean-up" in ended.error_message
+    assert reopened(lake).fsck(deep=True).problems == ()
+    # Written anew, they are taken.
+    assert service.execute([change(2)]).record.state is State.APPLIED
+    assert reopened(lake).table("shop.facts").to_arrow()["a"].to_pylist() == [2]
+    service.close()
+
+
+def test_new_metadata_must_not_name_files_that_are_not_there(lake: Lake, tmp_path: Path) -> None:
+    with lake.transaction() as tx:
+        tx.create_table("shop.facts", pa.schema([("a", pa.int64())]), format="iceberg")
+    made = snapshot_of(lake, 1)
+    data = next(one for one in lake.store.list() if one.path.endswith(".parquet"))
+    lake.store.delete(data.path)
+    service = make_service(lake, tmp_path)
+    payload = json.dumps(made).encode()
+    ended = service.execute([Change(table_name="lake.shop.facts", payload=payload)]).record
+    assert (ended.state, ended.error_code) == (State.APPLY_FAILED_CONFLICT, "TABLE_INTENT_INVALID_PAYLOAD")
+    assert data.path in ended.error_message
+    assert reopened(lake).fsck(deep=True).problems == ()
     service.close()
