@@ -121,8 +121,9 @@ class Lake(HistoryVerbs, CareVerbs):
         properties: Mapping[str, str] | None = None,
         lifetime: float = _LIFETIME,
         spark: Any = None,
+        at: State | None = None,
     ) -> Transaction:
-        """Begin a transaction on the latest version.
+        """Begin a transaction on the latest version, or `at` one that was the latest a moment ago.
 
         With a `key`, it is applied at most once: whoever commits under the same key again gets the version that the
         first one made. With a `stream` and an `epoch`, likewise for that epoch, whichever run (`owner`) it comes from.
@@ -135,10 +136,8 @@ class Lake(HistoryVerbs, CareVerbs):
         if key is not None and not key:
             raise InvalidInput("the key of a transaction is empty", remedy="Give a key that means this work only.")
         claim = None if stream is None or epoch is None else StreamClaim(stream, epoch, owner)
-        state = self.state()
-        identity = self._runtime.uuid()
-        if key is not None:
-            identity = self._runtime.derived_uuid(UUID(state.definition.id), key)
+        state = at or self.state()
+        identity = self._runtime.uuid() if key is None else self._runtime.derived_uuid(UUID(state.definition.id), key)
         kind = Transaction if spark is None else engine("spark").transaction_class(spark)
         begun: Transaction = kind(
             state,

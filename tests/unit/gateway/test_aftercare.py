@@ -230,7 +230,7 @@ def test_failures_after_a_commit_change_nothing_for_the_client(
         assert touch(servers, cares) == 200
     assert snapshots(lake) == made
     with monkeypatch.context() as patched:
-        patched.setattr("seiche.gateway.iceberg_rest.aftercare._asks", broken)
+        patched.setattr("seiche.gateway.iceberg_rest.aftercare._asks_for_care", broken)
         assert touch(servers, cares, "2") == 200
     lake.table("db.t").to_iceberg().transaction().set_properties(
         {"history.expire.max-snapshot-age-ms": "soon"}

@@ -518,7 +518,7 @@ def test_what_is_committed_and_cannot_be_shown_is_unknown(
     def silent(*_: Any) -> Any:
         raise Unavailable("storage is silent")
 
-    monkeypatch.setattr(Loading, "committed", silent)
+    monkeypatch.setattr(Loading, "left", silent)
     body = change("t", [setting("a", "1")]) if joint else appended(servers, "t")
     assert post(servers, "one", body).error == (502, "CommitStateUnknownException")
     monkeypatch.undo()

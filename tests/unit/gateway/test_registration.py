@@ -7,7 +7,8 @@ import pytest
 from pyiceberg.table import StaticTable
 
 import seiche
-from seiche import Lake
+from seiche import Lake, Unavailable
+from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.lake.transaction import Transaction
 from seiche.store import open_store
 from tests.gateway_server import Direct, direct
@@ -98,3 +99,19 @@ def test_there_are_no_functions(servers: Direct) -> None:
     assert servers.ask("GET", f"{where}/add_one").error == (404, "NoSuchFunctionException")
     assert servers.ask("GET", where.replace("db", "no")).error == (404, "NoSuchNamespaceException")
     assert servers.ask("POST", f"{TABLES}/t/sign", {}).error == (406, "UnsupportedOperationException")
+
+
+@pytest.mark.parametrize("path", [TABLES, "/v1/lake/namespaces/db/register"], ids=["create", "register"])
+def test_a_table_that_was_made_and_cannot_be_shown_is_unknown(
+    servers: Direct, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    where = servers.ask("POST", f"{TABLES}/t/unregister").json["metadata-location"]
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+    body = {"name": "made", "schema": schema, "metadata-location": where}
+
+    def silent(*_: object) -> None:
+        raise Unavailable("storage is silent")
+
+    monkeypatch.setattr(Loading, "answer", silent)
+    assert servers.ask("POST", path, body).error == (502, "CommitStateUnknownException")
+    assert servers.ask("HEAD", f"{TABLES}/made").status == 204

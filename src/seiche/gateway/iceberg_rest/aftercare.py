@@ -30,6 +30,7 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.tree.root import millis
 
 if TYPE_CHECKING:
+    from seiche.lake.iceberg.table import IcebergTable
     from seiche.lake.lake import Lake
     from seiche.lake.state import State
 
@@ -57,6 +58,14 @@ class Aftercare:
             wanted = [name for name in names if _asks(state, name)]
             if wanted:
                 self._enqueue(wanted)
+        except Exception:
+            log.exception("nothing will be done after a commit")
+
+    def note_table(self, table: "IcebergTable") -> None:
+        """The same of one table that is at hand."""
+        try:
+            if table.row.type == "managed" and _asks_for_care(table.metadata):
+                self._enqueue([table.name])
         except Exception:
             log.exception("nothing will be done after a commit")
 
@@ -128,7 +137,10 @@ def _asks(state: "State", name: Name) -> bool:
     row = state.relation(name)
     if not isinstance(row, TableRow) or row.format != "iceberg" or row.type != "managed":
         return False
-    metadata = load(state, row)
+    return _asks_for_care(load(state, row))
+
+
+def _asks_for_care(metadata: Metadata) -> bool:
     return asks_for_expiry(metadata.properties) or asks_for_statistics(metadata)
 
 

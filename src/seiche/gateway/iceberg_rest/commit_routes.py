@@ -13,6 +13,7 @@ from seiche.gateway.iceberg_rest.names import table_in
 from seiche.gateway.iceberg_rest.requests import one_change, several_changes
 from seiche.gateway.iceberg_rest.routing import route
 from seiche.gateway.sessions import HEADER
+from seiche.lake.iceberg.table import at_state
 from seiche.lake.objects.keys import name_of
 from seiche.lake.objects.names import Name, text
 
@@ -82,12 +83,13 @@ class _Committing:
 
     def _committed(self, name: Name, committed: Committed) -> Answer:
         try:
-            answer = self._loading.committed(committed.state, name)
+            table = at_state(committed.state, name)
+            answer = self._loading.left(table)
         except SeicheError as error:  # nothing else may be said of what is committed: the client would delete its files
             raise CommitUnknown(
                 f"{text(name)} was changed, and cannot be shown: {error.message}", transaction_id=committed.transaction
             ) from error
-        self._catalog.aftercare.note(committed.state, [name])
+        self._catalog.aftercare.note_table(table)
         return replace(answer, headers={DECIDED_BY: committed.transaction})
 
     def commit_all(self, call: Call) -> Answer:

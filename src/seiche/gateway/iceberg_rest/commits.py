@@ -73,7 +73,7 @@ class Commits:
         conflict: ConflictError | None = None
         # Again if others were faster with something else: a requirement that fails ends it.
         for _ in _PLANNING.tries(self._runtime):
-            begun = self._begun(Request(changes, key))
+            begun = self._begun(Request(changes, key), self._lake.state())
             if isinstance(begun, Committed):
                 return begun
             try:
@@ -90,9 +90,10 @@ class Commits:
         """
         found: list[Committed | Exception | None] = [None] * len(requests)
         planned: dict[int, Transaction] = {}
+        state = self._lake.state()
         for number, request in enumerate(requests):
             try:
-                begun = self._begun(request)
+                begun = self._begun(request, state)
             except Exception as error:  # noqa: BLE001 - the answer to this one, and no concern of the others
                 found[number] = error
             else:
@@ -101,11 +102,11 @@ class Commits:
                 else:
                     planned[number] = begun
         ended = commit_all_surely(self._lake, list(planned.values()), self._runtime, self._grouping)
-        for (number, transaction), state in zip(planned.items(), ended, strict=True):
-            if not isinstance(state, Exception):
-                found[number] = Committed(state, transaction.id)
-            elif not isinstance(state, RetryableConflict):
-                found[number] = state
+        for (number, transaction), made in zip(planned.items(), ended, strict=True):
+            if not isinstance(made, Exception):
+                found[number] = Committed(made, transaction.id)
+            elif not isinstance(made, RetryableConflict):
+                found[number] = made
         return found
 
     def plan(self, transaction: "Transaction", changes: Sequence[TableChange]) -> None:
@@ -117,14 +118,16 @@ class Commits:
             else:
                 self._only_require(transaction, change)
 
-    def _begun(self, request: Request) -> "Transaction | Committed":
-        """The transaction that is to apply the request, planned; or the answer, if it has been applied before."""
+    def _begun(self, request: Request, state: State) -> "Transaction | Committed":
+        """The transaction that is to apply the request, planned on `state`; or the answer, if it has been applied
+        before.
+        """
         wanted = request_hash(list(request.changes))
         base = request.key or f"req:{self._catalog}:{wanted}"
         for attempt in range(_MOST_ATTEMPTS):
             name = base if attempt == 0 else f"{base}:tx-attempt-{attempt}"
-            transaction = self._lake.transaction(key=name, properties={HASH: wanted})
-            decided = transaction.state.outcome(transaction.id)
+            transaction = self._lake.transaction(key=name, properties={HASH: wanted}, at=state)
+            decided = state.outcome(transaction.id)
             if decided is None:
                 self.plan(transaction, request.changes)
                 return transaction
@@ -132,9 +135,9 @@ class Commits:
                 continue
             if request.key is not None:
                 self._check_same_request(transaction.id, decided.version, wanted)
-                return Committed(transaction.state, transaction.id)
-            if self._still_there(request.changes, decided.version, transaction.state):
-                return Committed(transaction.state, transaction.id)
+                return Committed(state, transaction.id)
+            if self._still_there(request.changes, decided.version, state):
+                return Committed(state, transaction.id)
         raise RetryableConflict(f"the same request came {_MOST_ATTEMPTS} times", remedy="Send an Idempotency-Key.")
 
     @staticmethod

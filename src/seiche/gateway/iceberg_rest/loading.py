@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from seiche.errors import InvalidInput, NotFound
+from seiche.errors import CommitUnknown, InvalidInput, NotFound, SeicheError
 from seiche.gateway.http.calls import Answer, Call
 from seiche.gateway.iceberg_rest.catalog import Catalog, missing_table
 from seiche.gateway.sessions import HEADER
@@ -73,16 +73,15 @@ class Loading:
         if state is None:
             with self._catalog.reading(call) as transaction:
                 return self.answer(call, self.found(transaction, name))
-        table = at_state(state, name)
-        make_directories(self._catalog.lake.store, table.metadata.location)
-        return self.answer(call, table)
-
-    def committed(self, state: "State", name: Name) -> Answer:
-        """What a commit is answered with: the table at the version of the lake that has it."""
-        return self.left(at_state(state, name))
+        try:
+            table = at_state(state, name)
+            make_directories(self._catalog.lake.store, table.metadata.location)
+            return self.answer(call, table)
+        except (SeicheError, OSError) as error:  # it is there: nobody may believe that it is not
+            raise CommitUnknown(f"{text(name)} was made, and cannot be shown: {error}") from error
 
     def left(self, table: "IcebergTable") -> Answer:
-        """Where the metadata of a table is, and what it says."""
+        """What a commit is answered with, also the last one: where the metadata of a table is, and what it says."""
         where = json.dumps(table.metadata_location).encode()
         return Answer(body=b'{"metadata-location":%s,"metadata":%s}' % (where, self._text(table, "all")))
 

@@ -12,7 +12,6 @@ from seiche.lake.iceberg.table import at_state
 from seiche.lake.objects.names import check_name
 
 if TYPE_CHECKING:
-    from seiche.lake.iceberg.table import IcebergTable
     from seiche.lake.transaction import Transaction
 
 __all__ = ["registration_routes"]
@@ -70,13 +69,11 @@ class _Registration:
         """The metadata in the answer has every commit that was ever answered with success."""
         name = table_in(call.path)
 
-        def unregister(transaction: "Transaction") -> "IcebergTable":
+        def unregister(transaction: "Transaction") -> Answer:
             self._loading.found(transaction, name)
-            return transaction.unregister_iceberg(name)
+            return self._loading.left(transaction.unregister_iceberg(name))
 
         repeated = self._catalog.done_before(call)
         if repeated is None:
-            table, _ = self._catalog.change(call, unregister)
-        else:
-            table = at_state(self._catalog.lake.states.at(repeated.version - 1), name)
-        return self._loading.left(table)
+            return self._catalog.change(call, unregister)[0]
+        return self._loading.left(at_state(self._catalog.lake.states.at(repeated.version - 1), name))
