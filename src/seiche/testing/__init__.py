@@ -1,7 +1,7 @@
 """The test kit, shipped with the package: stores that fail on purpose, count, and never touch a disk."""
 
 from seiche.testing.counting import CountingStore
-from seiche.testing.crashing import CRASHES, Aftermath, crash_points
+from seiche.testing.crashing import CRASHES, Aftermath, SeenStates, crash_points
 from seiche.testing.dict_store import DictStore
 from seiche.testing.simulated import Fault, Faults, SimulatedStore, Stopped
 from seiche.testing.wrapping import Call, WrappingStore
@@ -14,6 +14,7 @@ __all__ = [
     "DictStore",
     "Fault",
     "Faults",
+    "SeenStates",
     "SimulatedStore",
     "Stopped",
     "WrappingStore",

@@ -1,15 +1,16 @@
 """The same scenario again and again, interrupted at each of its storage calls in turn."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from seiche.errors import SeicheError
 from seiche.store.base import Store
+from seiche.testing.dict_store import DictStore
 from seiche.testing.simulated import Fault, SimulatedStore, Stopped, applies
 from seiche.testing.wrapping import Call
 
-__all__ = ["CRASHES", "Aftermath", "crash_points"]
+__all__ = ["CRASHES", "Aftermath", "SeenStates", "crash_points"]
 
 Scenario: TypeAlias = Callable[[SimulatedStore], object]
 
@@ -30,6 +31,29 @@ class Aftermath:
 
     def __str__(self) -> str:
         return f"{self.fault} call {self.number} ({self.call})"
+
+
+class SeenStates:
+    """Which states of stores have been met.
+
+    Most calls of a process are reads, and dying at one of them leaves what dying at the last write has left. What
+    somebody finds and does there, from the same seed, has been seen then.
+    """
+
+    def __init__(self) -> None:
+        self._met: set[Hashable] = set()
+
+    def is_new(self, store: Store) -> bool:
+        """Whether the state is met for the first time."""
+        assert isinstance(store, DictStore), "only its states can be compared"
+        state = store.state()
+        if state in self._met:
+            return False
+        self._met.add(state)
+        return True
+
+    def __len__(self) -> int:
+        return len(self._met)
 
 
 def crash_points(
