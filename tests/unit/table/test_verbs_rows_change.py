@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from seiche.core.runtime import SYSTEM
-from seiche.errors import InvalidInput, Unavailable
+from seiche.errors import InvalidInput, NotFound
 from seiche.table.build import build
 from seiche.table.change import Change
 from seiche.table.data.append import Appending
@@ -190,7 +190,7 @@ def test_an_expression_that_fails_on_a_value_is_refused(plain: RowTable) -> None
 def test_a_missing_data_file_is_not_the_callers_fault(plain: RowTable) -> None:
     name = plain.table.manifest.fragments[2].files[0].path
     (plain.path / "data" / name).unlink()
-    with pytest.raises(Unavailable, match=name):
+    with pytest.raises(NotFound, match=name):
         plain.delete("small = 4")
 
 
