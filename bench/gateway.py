@@ -4,8 +4,14 @@ A commit sets a property of a table: what is measured is the catalog, not the wr
 of its own. With tables of their own clients do not conflict; on one table PyIceberg's catalog refuses whoever is not
 first, and the client tries again. Bars: as many as the SQLite catalog with 1 client, 5 times as many with 16.
 
-The SQLite catalog flushes its database at each commit (SQLite's own default, `synchronous=FULL`), and does not flush
-files of metadata. "with fsync" flushes both, files and directories; without it nothing is.
+The SQLite catalog runs in the client's process: 16 clients are 16 processes, each of which also does the catalog's
+work. With a server there is one process more, on the same cores. The SQLite catalog flushes its database at each commit
+(SQLite's own default, `synchronous=FULL`), and does not flush files of metadata; "Seiche with fsync" flushes the root
+and the metadata, files and directories, so it does more; without it nothing is flushed, so it does less. Neither is
+quite the same: both are shown.
+
+"nothing" is a server that answers each commit with the same metadata and keeps nothing: what PyIceberg as a client
+leaves to any catalog behind HTTP on this machine.
 """
 
 import multiprocessing
@@ -14,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import quantiles
@@ -43,6 +49,33 @@ with serving(seiche.open(sys.argv[1], durability=sys.argv[2]), iceberg_port=0) a
 """
 
 
+_NOTHING = """
+import json, sys
+import uvicorn
+METADATA = json.loads(sys.argv[1])
+CONFIG = {"defaults": {}, "overrides": {"prefix": "lake"}}
+LOADED = json.dumps({"metadata-location": "x", "metadata": METADATA, "config": {}}).encode()
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        await receive(); await send({"type": "lifespan.startup.complete"})
+        return
+    while (await receive()).get("more_body"):
+        pass
+    path = scope["path"]
+    body = json.dumps(CONFIG).encode() if path == "/v1/config" else LOADED
+    if path.endswith("/namespaces"):
+        body = b'{"namespace": ["bench"], "properties": {}}'
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+class Server(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print(f"http://127.0.0.1:{self.servers[0].sockets[0].getsockname()[1]}", flush=True)
+Server(uvicorn.Config(app, port=0, log_level="error", access_log=False, lifespan="off")).run()
+"""
+
+
 @dataclass
 class Measured:
     """How long each commit took, from its first try to its success; how many tries were refused, how many gave up."""
@@ -64,13 +97,19 @@ def compared(shared: bool) -> Table:
         found = {"PyIceberg on SQLite": sqlite(clients, shared)}
         found["Seiche"] = ours(clients, shared, "os")
         found["Seiche with fsync"] = ours(clients, shared, "fsync")
+        found["nothing"] = nothing(clients)
         base = found["PyIceberg on SQLite"][0]
         for name, (rate, measured) in found.items():
             p99 = quantiles(measured.seconds, n=100)[-1] * 1000 if len(measured.seconds) > 1 else 0.0
             rows.append((name, clients, rate, rate / base, p99, measured.refused, measured.failed))
     where = "one table" if shared else "tables of their own"
     columns = ("catalog", "clients", "commits/s", "ratio", "p99 ms", "refused", "failed")
-    return Table(f"Commits through a catalog, to {where}", columns, rows, "Bars: 1 client 1.0, 16 clients 5.0.")
+    return Table(
+        f"Commits through a catalog, to {where}",
+        columns,
+        rows,
+        'Bars: 1 client 1.0, 16 clients 5.0; "nothing" bounds them.',
+    )
 
 
 def sqlite(clients: int, shared: bool) -> tuple[float, Measured]:
@@ -89,12 +128,36 @@ def ours(clients: int, shared: bool, durability: Durability) -> tuple[float, Mea
             return together("pyiceberg.catalog.rest.RestCatalog", settings, clients, shared)
 
 
-@contextmanager
-def server(path: Path, durability: Durability) -> Iterator[str]:
+def nothing(clients: int) -> tuple[float, Measured]:
+    with process(_NOTHING, typical_metadata(COMMITS[clients] // 2)) as url:
+        settings = {"uri": url, "warehouse": "lake"}
+        return together("pyiceberg.catalog.rest.RestCatalog", settings, clients, shared=False)
+
+
+def typical_metadata(commits: int) -> str:
+    """The metadata of a table in the middle of a run, as JSON: it grows with its log of earlier files."""
+    import seiche
+    from seiche.lake.iceberg.metadata import json_of
+
+    with folder() as path:
+        lake = seiche.create(str(path / "lake"))
+        lake.create_namespace("bench")
+        lake.create_table("bench.t0", SCHEMA, format="iceberg")
+        for number in range(commits):
+            with lake.transaction() as transaction:
+                transaction.set_properties("bench.t0", {"k0": str(number)})
+        return json_of(lake.transaction().iceberg("bench.t0").metadata).decode()
+
+
+def server(path: Path, durability: Durability) -> AbstractContextManager[str]:
     """The gateway in a process of its own, as in real life."""
-    running = subprocess.Popen(
-        [sys.executable, "-c", _SERVER, str(path), durability], stdout=subprocess.PIPE, text=True
-    )
+    return process(_SERVER, str(path), durability)
+
+
+@contextmanager
+def process(program: str, *arguments: str) -> Iterator[str]:
+    """A server, by its program; it says where it is."""
+    running = subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True)
     try:
         if running.stdout is None:
             raise RuntimeError("no output")

@@ -10,7 +10,8 @@ from seiche.gateway.http.auth import Auth, Open
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.openapi import document, document_route
 from seiche.gateway.lance_namespace.problems import PROBLEM, LanceProtocol
-from seiche.gateway.lance_namespace.routes import Operations, models
+from seiche.gateway.lance_namespace.protocol import models
+from seiche.gateway.lance_namespace.routes import Operations
 from seiche.gateway.sessions import Sessions
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from seiche.gateway.lance_namespace.branches import (
     wanted_branch,
 )
 from seiche.gateway.lance_namespace.desk import Desk, Desks, clear_line, main_desk
+from seiche.gateway.lance_namespace.elsewhere_verbs import ElsewhereVerbs
 from seiche.gateway.lance_namespace.reference_verbs import ReferenceVerbs
 from seiche.lake.engines.answers import answering, asked
 from seiche.lake.engines.catalog import id_of
@@ -47,7 +48,7 @@ log = logging.getLogger("seiche.gateway")
 _NO_WAY_AROUND: Final = "seiche://commit-through-the-namespace"
 
 
-class DeskNamespace(ReferenceVerbs):
+class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
     """The newest version of a lake, for clients of a server or of this process. A server makes one for each request;
     `desks` and `declared` outlive them.
 
@@ -67,7 +68,7 @@ class DeskNamespace(ReferenceVerbs):
         """Where the desk of a table is."""
         request = self.on_branch(request)
         name = id_of(request)
-        foreign = self._foreign(name)
+        foreign = self.foreign(name)
         if foreign is not None:
             return foreign
         self._adopt(name)
@@ -82,43 +83,6 @@ class DeskNamespace(ReferenceVerbs):
             # take no notice of flags in manifests. They open what they read by its location, and cannot open this.
             described.table_uri = f"{_NO_WAY_AROUND}/{'/'.join(name)}"
         return described
-
-    def register_table(self, request: Any) -> lance.RegisterTableResponse:
-        """Give a Lance table that lies elsewhere a name in the lake. It stays there, and clients commit to it there."""
-        name, place = id_of(request), asked(request, "location")
-        if (asked(request, "mode") or "create").lower() != "create":
-            raise lance.UnsupportedOperationError("a table is registered under a new name: drop the old one first")
-        with answering("table"):
-            self._writing(
-                lambda transaction: transaction.register_table(
-                    name, place, "federated", properties=asked(request, "properties")
-                )
-            )
-            row = self._row_of(name)
-        return lance.RegisterTableResponse(location=row.location, properties=dict(row.properties) or None)
-
-    def deregister_table(self, request: Any) -> lance.DeregisterTableResponse:
-        """Forget a table that lies elsewhere. Refused for others: their files would be the lake's garbage."""
-        name = id_of(request)
-        with answering("table"):
-            row = self._row_of(name)
-            if row.type == "managed":
-                return super().deregister_table(request)
-            self._writing(lambda transaction: transaction.drop_table(name))
-        return lance.DeregisterTableResponse(id=list(name), location=row.location)
-
-    def _foreign(self, name: Name) -> lance.DescribeTableResponse | None:
-        """A table that lies elsewhere, if it is one: its versions are none of the lake's."""
-        try:
-            row = self._row_of(name)
-        except NotFound:
-            return None
-        if row.type == "managed" or row.format != "lance":
-            return None
-        options = dict(self._lake.store.native_options)
-        return lance.DescribeTableResponse(
-            location=row.location, storage_options=options or None, properties=dict(row.properties) or None
-        )
 
     def declare_table(self, request: Any) -> lance.DeclareTableResponse:
         """Find a place for a table, and a desk to write its first version on."""

@@ -1,9 +1,7 @@
-"""The operations of the Lance Namespace protocol, by their routes."""
+"""The routes of the Lance Namespace protocol: from requests to the namespace, and back."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import lance_namespace as lance
 from pydantic import BaseModel
@@ -16,6 +14,17 @@ from seiche.gateway.lance_namespace.arrow_schema import schema_json
 from seiche.gateway.lance_namespace.batch import batch_commit
 from seiche.gateway.lance_namespace.desk import Desks
 from seiche.gateway.lance_namespace.namespace import DeskNamespace
+from seiche.gateway.lance_namespace.protocol import (
+    DELIMITER,
+    DETAILS,
+    PAGES,
+    PLAIN,
+    REFUSED,
+    REFUSED_ELSEWHERE,
+    Operation,
+    about,
+    schema_of,
+)
 from seiche.gateway.lance_namespace.requests import check_commits_here, request
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.lake.engines.catalog import id_of
@@ -26,86 +35,7 @@ if TYPE_CHECKING:
     from seiche.lake.engines.table_namespace import TableNamespace
     from seiche.lake.lake import Lake
 
-__all__ = ["Operations", "models"]
-
-_DELIMITER = query("delimiter")
-_PAGES = (query("page_token"), query("limit", {"type": "integer", "minimum": 0}))
-_FLAG = {"type": "boolean"}
-_DETAILS = tuple(query(name, _FLAG) for name in ("with_table_uri", "load_detailed_metadata", "check_declared"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Operation:
-    """One that the namespace interface has a method for."""
-
-    method: str
-    path: str
-    name: str
-    takes: type[BaseModel]
-    gives: type[BaseModel]
-    commits: bool = False
-    parameters: tuple[Mapping[str, Any], ...] = ()
-
-
-def _post(path: str, name: str, words: str, *, commits: bool = False, parameters: Any = ()) -> _Operation:
-    takes, gives = getattr(lance, f"{words}Request"), getattr(lance, f"{words}Response")
-    return _Operation("POST", path, name, takes, gives, commits, parameters)
-
-
-def _get(path: str, name: str, words: str) -> _Operation:
-    return _Operation(
-        "GET", path, name, getattr(lance, f"{words}Request"), getattr(lance, f"{words}Response"), False, _PAGES
-    )
-
-
-_PLAIN: Final = (
-    _get("/v1/namespace/{id}/list", "list_namespaces", "ListNamespaces"),
-    _get("/v1/namespace/{id}/table/list", "list_tables", "ListTables"),
-    _post("/v1/namespace/{id}/create", "create_namespace", "CreateNamespace", commits=True),
-    _post("/v1/namespace/{id}/describe", "describe_namespace", "DescribeNamespace"),
-    _post("/v1/namespace/{id}/drop", "drop_namespace", "DropNamespace", commits=True),
-    _post("/v1/namespace/{id}/exists", "namespace_exists", "NamespaceExists"),
-    _post("/v1/table/{id}/declare", "declare_table", "DeclareTable"),
-    _post("/v1/table/{id}/exists", "table_exists", "TableExists"),
-    _post("/v1/table/{id}/drop", "drop_table", "DropTable", commits=True),
-    _post("/v1/table/{id}/rename", "rename_table", "RenameTable", commits=True),
-    _post("/v1/table/{id}/register", "register_table", "RegisterTable", commits=True),
-    _post("/v1/table/{id}/deregister", "deregister_table", "DeregisterTable", commits=True),
-    _post("/v1/table/{id}/version/create", "create_table_version", "CreateTableVersion", commits=True),
-    _post("/v1/table/{id}/version/describe", "describe_table_version", "DescribeTableVersion"),
-    _post("/v1/table/{id}/version/delete", "batch_delete_table_versions", "BatchDeleteTableVersions"),
-    _post(
-        "/v1/table/{id}/version/list",
-        "list_table_versions",
-        "ListTableVersions",
-        parameters=(*_PAGES, query("descending", _FLAG), query("branch")),
-    ),
-    _post("/v1/table/{id}/tags/list", "list_table_tags", "ListTableTags", parameters=_PAGES),
-    _post("/v1/table/{id}/tags/version", "get_table_tag_version", "GetTableTagVersion"),
-    _post("/v1/table/{id}/tags/create", "create_table_tag", "CreateTableTag", commits=True),
-    _post("/v1/table/{id}/tags/update", "update_table_tag", "UpdateTableTag", commits=True),
-    _post("/v1/table/{id}/tags/delete", "delete_table_tag", "DeleteTableTag", commits=True),
-    _post("/v1/table/{id}/branches/list", "list_table_branches", "ListTableBranches", parameters=_PAGES),
-    _post("/v1/table/{id}/branches/create", "create_table_branch", "CreateTableBranch", commits=True),
-    _post("/v1/table/{id}/branches/delete", "delete_table_branch", "DeleteTableBranch", commits=True),
-    _post("/v1/table/version/batch-create", "batch_create_table_versions", "BatchCreateTableVersions", commits=True),
-)
-
-# What a lake does otherwise, or engines do themselves. Refused by name, so that clients do not have to guess.
-_REFUSED: Final = {
-    "rows are read and written by engines, which open the table here and commit through it": (
-        "insert", "merge_insert", "update", "delete", "query", "count_rows", "explain_plan", "analyze_plan",
-        "add_columns", "alter_columns", "drop_columns", "backfill_column", "restore", "stats",
-        "schema_metadata/update", "update_field_metadata",
-    ),
-    "indices are built by engines, which commit them here": (
-        "create_index", "create_scalar_index", "index/list", "index/{index_name}/stats", "index/{index_name}/drop",
-    ),
-}  # fmt: skip
-_REFUSED_ELSEWHERE: Final = {
-    ("POST", "/v1/materialized_view/{id}/create"): "there are no materialized views",
-    ("POST", "/v1/materialized_view/{id}/refresh"): "there are no materialized views",
-}
+__all__ = ["Operations"]
 
 
 class Operations:
@@ -120,7 +50,7 @@ class Operations:
 
     def routes(self) -> list[Route]:
         """Every operation of the protocol: what is there, and a refusal for what is not."""
-        made = [self._route(one) for one in _PLAIN]
+        made = [self._route(one) for one in PLAIN]
         made += [
             self._special(
                 "POST",
@@ -129,7 +59,7 @@ class Operations:
                 lance.DescribeTableRequest,
                 lance.DescribeTableResponse,
                 self._describe_table,
-                parameters=_DETAILS,
+                parameters=DETAILS,
             ),
             self._special(
                 "POST", "/v1/table/batch-commit", "batch_commit_tables", lance.BatchCommitTablesRequest,
@@ -145,16 +75,16 @@ class Operations:
             ),
             self._special(
                 "GET", "/v1/table", "list_all_tables", lance.ListTablesRequest, lance.ListTablesResponse,
-                self._list_all, parameters=_PAGES,
+                self._list_all, parameters=PAGES,
             ),
         ]  # fmt: skip
         made.append(self._create_table_route())
-        for why, names in _REFUSED.items():
+        for why, names in REFUSED.items():
             made += [_refused("POST", f"/v1/table/{{id}}/{name}", why) for name in names]
-        made += [_refused(method, path, why) for (method, path), why in _REFUSED_ELSEWHERE.items()]
+        made += [_refused(method, path, why) for (method, path), why in REFUSED_ELSEWHERE.items()]
         return made
 
-    def _route(self, one: _Operation) -> Route:
+    def _route(self, one: Operation) -> Route:
         named = one.path.startswith("/v1/table/{id}")
 
         def handle(call: Call) -> Answer:
@@ -164,7 +94,7 @@ class Operations:
             given = self._do(call, lambda namespace: getattr(namespace, one.name)(asked), changes=one.commits)
             return _answer(self._vended(call, given))
 
-        return Route(one.method, one.path, handle, _about(one.name, one.takes, one.gives, one), commits=one.commits)
+        return Route(one.method, one.path, handle, about(one.name, one.takes, one.gives, one), commits=one.commits)
 
     def _special(
         self,
@@ -178,8 +108,8 @@ class Operations:
         commits: bool = False,
         parameters: tuple[Mapping[str, Any], ...] = (),
     ) -> Route:
-        one = _Operation(method, path, name, takes, gives, commits, parameters)
-        return Route(method, path, lambda call: _answer(handle(call)), _about(name, takes, gives, one), commits=commits)
+        one = Operation(method, path, name, takes, gives, commits, parameters)
+        return Route(method, path, lambda call: _answer(handle(call)), about(name, takes, gives, one), commits=commits)
 
     def _create_table_route(self) -> Route:
         about = operation(
@@ -187,8 +117,8 @@ class Operations:
             "Make a table of the rows in an Arrow IPC stream.",
             body={"type": "string", "format": "binary"},
             media_type="application/vnd.apache.arrow.stream",
-            parameters=[_DELIMITER, query("mode")],
-            answers={200: _schema(lance.CreateTableResponse)},
+            parameters=[DELIMITER, query("mode")],
+            answers={200: schema_of(lance.CreateTableResponse)},
         )
         return Route("POST", "/v1/table/{id}/create", self._create_table, about, commits=True)
 
@@ -264,43 +194,6 @@ class Operations:
         page = left if asked.limit is None else left[: asked.limit]
         token = page[-1] if page and len(page) < len(left) else None
         return lance.ListTablesResponse(tables=page, page_token=token)
-
-
-@cache
-def models() -> Mapping[str, Any]:
-    """The schemas that the routes refer to, by name."""
-    found: dict[str, Any] = {}
-    wanted: list[type[BaseModel]] = [
-        lance.CreateTableResponse,
-        lance.BatchCommitTablesRequest,
-        lance.BatchCommitTablesResponse,
-    ]
-    wanted += [lance.DescribeTableRequest, lance.DescribeTableResponse, lance.ListTablesResponse]
-    wanted += [lance.DescribeTransactionRequest, lance.DescribeTransactionResponse]
-    wanted += [lance.AlterTransactionRequest, lance.AlterTransactionResponse]
-    for one in _PLAIN:
-        wanted += [one.takes, one.gives]
-    for model in wanted:
-        schema = model.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
-        found |= schema.pop("$defs", {})
-        found[model.__name__] = schema
-    return found
-
-
-def _about(name: str, takes: type[BaseModel], gives: type[BaseModel], one: _Operation) -> dict[str, Any]:
-    summary = (getattr(DeskNamespace, name, None) or _about).__doc__ or name
-    has_body = one.method == "POST" and name != "list_table_versions"
-    return operation(
-        name,
-        summary.split("\n")[0] if hasattr(DeskNamespace, name) else name.replace("_", " "),
-        body=_schema(takes) if has_body else None,
-        parameters=[_DELIMITER, *one.parameters],
-        answers={200: _schema(gives)},
-    )
-
-
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
 def _answer(given: Any) -> Answer:
