@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import seiche
-from seiche import Lake
+from seiche import Lake, Unavailable
+from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.calls import Call, flag, integer
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.iceberg_rest.catalog import Catalog
@@ -128,6 +129,44 @@ def test_a_repeated_request_with_a_key_is_done_once(lake: Lake) -> None:
         assert servers.ask(method, path, body, headers=headers).status == done
         assert lake.version == before
         assert servers.ask(method, path, body).status == repeated
+
+
+def test_a_key_stands_for_one_request(lake: Lake) -> None:
+    servers = direct(lake)
+    key = {"Idempotency-Key": "0199-a"}
+    assert servers.ask("POST", "/v1/lake/namespaces", {"namespace": ["x"]}, headers=key).status == 200
+    refused = (409, "CommitFailedException")
+    assert servers.ask("POST", "/v1/lake/namespaces", {"namespace": ["y"]}, headers=key).error == refused
+    assert servers.ask("DELETE", "/v1/lake/namespaces/x", headers=key).error == refused
+    assert lake.namespaces() == [("a",), ("x",)]
+
+
+def test_a_table_that_was_made_and_dropped_since_is_shown_to_whoever_lost_the_answer(lake: Lake) -> None:
+    servers = direct(lake)
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+    asked = ("POST", "/v1/lake/namespaces/a/tables", {"name": "made", "schema": schema})
+    key = {"Idempotency-Key": "0199-b"}
+    first = servers.ask(*asked, headers=key).json
+    lake.drop_table("a.made")
+    assert servers.ask(*asked, headers=key).json["metadata-location"] == first["metadata-location"]
+    assert lake.tables("a") == []
+
+
+def test_what_was_not_done_can_be_asked_for_again_with_the_same_key(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt is settled before anything is said: its id is decided against, for ever."""
+    servers = direct(lake)
+    asked, key = ("POST", "/v1/lake/namespaces", {"namespace": ["x"]}), {"Idempotency-Key": "0199-c"}
+
+    def silent(*_: Any) -> Any:
+        raise Unavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Grouping, "commit", silent)
+        assert servers.ask(*asked, headers=key).error == (503, "CommitStateUnknownException")
+    assert servers.ask(*asked, headers=key).status == 200
+    assert ("x",) in lake.namespaces()
 
 
 def test_pages(lake: Lake) -> None:

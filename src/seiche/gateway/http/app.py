@@ -134,6 +134,7 @@ class Application:
                 body=await _body(headers, receive, limits.body_bytes),
                 caller=caller,
                 request_id=request_id,
+                route=f"{route.method} {route.path}",
             )
         except _TooLarge:
             return protocol.too_large(limits.body_bytes)

@@ -15,7 +15,9 @@ _TRUE = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that was let in: who asks, and for what. Names of headers are in lower case."""
+    """A request that was let in: who asks, and for what. Names of headers are in lower case; `route` is the line of the
+    route, such as `GET /v1/config`.
+    """
 
     path: Mapping[str, str]
     query: Mapping[str, str]
@@ -23,6 +25,7 @@ class Call:
     body: bytes
     caller: Caller
     request_id: str
+    route: str = ""
 
     def document(self) -> dict[str, Any]:
         """The body as a JSON object; an empty body, or null, is an empty one. `InvalidInput` if it is anything else."""

@@ -11,11 +11,13 @@ from seiche.gateway.credentials import Credentials
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.calls import Call, integer
 from seiche.gateway.iceberg_rest.aftercare import Aftercare
-from seiche.gateway.iceberg_rest.commits import Commits
+from seiche.gateway.iceberg_rest.commits import HASH, Commits, attempts, check_same_request, too_many
 from seiche.gateway.iceberg_rest.problems import Refusal
+from seiche.gateway.iceberg_rest.requests import call_hash
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.gateway.settling import commit_surely
 from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.rows import TransactionRow
 from seiche.lake.state import State
 
 if TYPE_CHECKING:
@@ -86,11 +88,9 @@ class Catalog:
         if name:
             with self.sessions.using(name, changes=True) as session:
                 return do(session.transaction), None
-        given = call.headers.get(IDEMPOTENCY)
-        key = None if given is None else f"idempotency:{self.name}:{call.caller.account}:{given}"
         conflict: RetryableConflict | None = None
         for _ in _TRYING.tries(self.runtime):
-            transaction = self.lake.transaction(key=key)
+            transaction, _decided = self._begun(call)
             result = do(transaction)
             try:
                 return result, commit_surely(self.lake, transaction, self.runtime, self.grouping)
@@ -100,14 +100,28 @@ class Catalog:
 
     def done_before(self, call: Call) -> Repeated | None:
         """What there is to know, if the call is a repetition of one that was applied."""
+        if IDEMPOTENCY not in call.headers or call.headers.get(HEADER):
+            return None
+        transaction, decided = self._begun(call)
+        return None if decided is None else Repeated(transaction.state, decided.version)
+
+    def _begun(self, call: Call) -> "tuple[Transaction, TransactionRow | None]":
+        """The transaction of a call, by its key if it has one; and how it was committed, if it was. A key that was used
+        for another request is refused.
+        """
         given = call.headers.get(IDEMPOTENCY)
-        if given is None or call.headers.get(HEADER):
-            return None
-        transaction = self.lake.transaction(key=f"idempotency:{self.name}:{call.caller.account}:{given}")
-        decided = transaction.state.outcome(transaction.id)
-        if decided is None or decided.outcome != "committed":
-            return None
-        return Repeated(transaction.state, decided.version)
+        if given is None:
+            return self.lake.transaction(), None
+        wanted = call_hash(call)
+        for key in attempts(f"idempotency:{self.name}:{call.caller.account}:{given}"):
+            transaction = self.lake.transaction(key=key, properties={HASH: wanted})
+            decided = transaction.state.outcome(transaction.id)
+            if decided is None:
+                return transaction, None
+            if decided.outcome == "committed":
+                check_same_request(self.lake, transaction.id, decided.version, wanted)
+                return transaction, decided
+        raise too_many()
 
 
 def require_namespace(transaction: "Transaction", name: Name) -> None:

@@ -6,7 +6,7 @@ A hash is a weaker sign: the same request can also be meant again, later. It cou
 wrote is still there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from seiche.lake.lake import Lake
     from seiche.lake.transaction import Transaction
 
-__all__ = ["HASH", "Commits", "Committed", "Request"]
+__all__ = ["HASH", "Commits", "Committed", "Request", "attempts", "check_same_request", "too_many"]
 
 # The property of a transaction that says what was asked for.
 HASH: Final = "iceberg.commit.request-hash"
@@ -124,8 +124,7 @@ class Commits:
         """
         wanted = request_hash(list(request.changes))
         base = request.key or f"req:{self._catalog}:{wanted}"
-        for attempt in range(_MOST_ATTEMPTS):
-            name = base if attempt == 0 else f"{base}:tx-attempt-{attempt}"
+        for name in attempts(base):
             transaction = self._lake.transaction(key=name, properties={HASH: wanted}, at=state)
             decided = state.outcome(transaction.id)
             if decided is None:
@@ -134,11 +133,11 @@ class Commits:
             if decided.outcome == "aborted":
                 continue
             if request.key is not None:
-                self._check_same_request(transaction.id, decided.version, wanted)
+                check_same_request(self._lake, transaction.id, decided.version, wanted)
                 return Committed(state, transaction.id)
             if self._still_there(request.changes, decided.version, state):
                 return Committed(state, transaction.id)
-        raise RetryableConflict(f"the same request came {_MOST_ATTEMPTS} times", remedy="Send an Idempotency-Key.")
+        raise too_many()
 
     @staticmethod
     def _plan_one(transaction: "Transaction", change: TableChange) -> None:
@@ -164,11 +163,6 @@ class Commits:
         if why:
             raise RetryableConflict(f"Requirement failed: {text(change.name)}: {why}", table=text(change.name))
 
-    def _check_same_request(self, transaction_id: str, version: int, wanted: str) -> None:
-        for record in read_root(self._lake.store, version).transactions:
-            if record.id == transaction_id and record.properties.get(HASH, wanted) != wanted:
-                raise Refusal(409, "CommitFailedException", "the Idempotency-Key was used before, for another request")
-
     def _still_there(self, changes: Sequence[TableChange], version: int, now: State) -> bool:
         """Whether every table still has what the request wrote to it in `version`."""
         try:
@@ -176,6 +170,24 @@ class Commits:
             return all(_carries(one, then, now) for one in changes)
         except SeicheError:
             return False  # that version has expired: it was long ago
+
+
+def attempts(base: str) -> Iterator[str]:
+    """The keys of a request and of its repetitions that are meant anew: what was decided against stays so."""
+    yield base
+    for attempt in range(1, _MOST_ATTEMPTS):
+        yield f"{base}:tx-attempt-{attempt}"
+
+
+def too_many() -> RetryableConflict:
+    return RetryableConflict(f"the same request came {_MOST_ATTEMPTS} times", remedy="Send another Idempotency-Key.")
+
+
+def check_same_request(lake: "Lake", transaction_id: str, version: int, wanted: str) -> None:
+    """Refuse a key that has been used for another request, which was applied in `version`."""
+    for record in read_root(lake.store, version).transactions:
+        if record.id == transaction_id and record.properties.get(HASH, wanted) != wanted:
+            raise Refusal(409, "CommitFailedException", "the Idempotency-Key was used before, for another request")
 
 
 def check_format(state: State, change: TableChange) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from seiche.errors import CommitUnknown, InvalidInput, NotFound, SeicheError
 from seiche.gateway.http.calls import Answer, Call
-from seiche.gateway.iceberg_rest.catalog import Catalog, missing_table
+from seiche.gateway.iceberg_rest.catalog import Catalog, Repeated, missing_table
 from seiche.gateway.sessions import HEADER
 from seiche.lake.iceberg.metadata import json_of, text_of
 from seiche.lake.iceberg.places import path_of
@@ -77,8 +77,15 @@ class Loading:
             table = at_state(state, name)
             make_directories(self._catalog.lake.store, table.metadata.location)
             return self.answer(call, table)
-        except (SeicheError, OSError) as error:  # it is there: nobody may believe that it is not
+        except (SeicheError, OSError) as error:  # it was made: nobody may believe that it is not
             raise CommitUnknown(f"{text(name)} was made, and cannot be shown: {error}") from error
+
+    def shown_again(self, call: Call, name: Name, repeated: Repeated) -> Answer:
+        """A table to whoever asks for it to be made again, having lost the answer: as it is, or as it was made."""
+        at = repeated.state
+        if at.relation(name) is None:
+            at = self._catalog.lake.states.at(repeated.version)
+        return self.shown(call, name, at)
 
     def left(self, table: "IcebergTable") -> Answer:
         """What a commit is answered with, also the last one: where the metadata of a table is, and what it says."""

@@ -62,8 +62,9 @@ class _Registration:
                 raise InvalidInput(error.message, remedy=error.remedy) from error
 
         repeated = self._catalog.done_before(call)
-        state = self._catalog.change(call, register)[1] if repeated is None else repeated.state
-        return self._loading.shown(call, name, state)
+        if repeated is not None:
+            return self._loading.shown_again(call, name, repeated)
+        return self._loading.shown(call, name, self._catalog.change(call, register)[1])
 
     def unregister(self, call: Call) -> Answer:
         """The metadata in the answer has every commit that was ever answered with success."""

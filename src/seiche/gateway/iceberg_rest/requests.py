@@ -12,10 +12,20 @@ from pyiceberg.table import CommitTableRequest
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from seiche.errors import InvalidInput
+from seiche.gateway.http.calls import Call
 from seiche.gateway.iceberg_rest.names import identifier
 from seiche.lake.objects.names import Name, text
 
-__all__ = ["ACTIONS", "REQUIREMENTS", "TableChange", "checked", "one_change", "request_hash", "several_changes"]
+__all__ = [
+    "ACTIONS",
+    "REQUIREMENTS",
+    "TableChange",
+    "call_hash",
+    "checked",
+    "one_change",
+    "request_hash",
+    "several_changes",
+]
 
 REQUIREMENTS: Final = frozenset(
     {
@@ -107,7 +117,16 @@ def request_hash(changes: list[TableChange]) -> str:
         }
         for one in changes
     ]
-    spelled = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _hashed(canonical)
+
+
+def call_hash(call: Call) -> str:
+    """The same for a request that is no commit: its route, what stands in the path, and its body."""
+    return _hashed([call.route, dict(call.path), call.body.decode("latin-1")])
+
+
+def _hashed(value: Any) -> str:
+    spelled = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return base64.urlsafe_b64encode(hashlib.sha256(spelled.encode()).digest()).rstrip(b"=").decode()
 
 

@@ -79,10 +79,9 @@ class _Tables:
         if asked.stage_create:
             return self._stage(call, name, asked)
         repeated = self._catalog.done_before(call)
-        if repeated is None:
-            _, state = self._catalog.change(call, lambda transaction: self._make(transaction, name, asked))
-        else:
-            state = repeated.state
+        if repeated is not None:
+            return self._loading.shown_again(call, name, repeated)
+        _, state = self._catalog.change(call, lambda transaction: self._make(transaction, name, asked))
         return self._loading.shown(call, name, state)
 
     def load(self, call: Call) -> Answer:
