@@ -13,12 +13,13 @@ file must not be needed by is told by the order of the listing, the fence and th
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from seiche.core.durations import Duration, duration
+from seiche.lake.care.clean_up import CleanUp, Unneeded
 from seiche.lake.care.fence import Fence
 from seiche.lake.care.layout import Place, Sort, place
 from seiche.lake.care.leases import USUAL, leases
@@ -63,73 +64,6 @@ Listing: TypeAlias = Callable[[Store, PathSet], Files]
 _OFTEN: Final = 1000
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Unneeded:
-    """A file that nothing needs, and why. `moved`: it is in the trash now, or would be; else it waits."""
-
-    path: str
-    size: int
-    modified: datetime
-    sort: str
-    reason: str
-    fate: Literal["moved", "waits"] = "waits"
-
-
-@dataclass(frozen=True, slots=True)
-class CleanUp:
-    """What a run of the clean-up found and did, or would do.
-
-    `waiting_for` says why files that nothing needs are not moved yet. `foreign` and `unknown` files are none of the
-    lake's; `closed` are tables that could not be looked into, by location: of all these nothing is ever touched.
-    `restored` should be empty: it names files that were taken although something needs them, and put back.
-    """
-
-    version: int
-    done: bool
-    files: int
-    bytes: int
-    versions: int
-    unneeded: tuple[Unneeded, ...]
-    waiting_for: str = ""
-    foreign: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    closed: dict[str, str] = field(default_factory=dict)
-    fence: int | None = None
-    run: str | None = None
-    removed: int = 0
-    removed_bytes: int = 0
-    restored: tuple[str, ...] = ()
-
-    @property
-    def moved(self) -> tuple[Unneeded, ...]:
-        """Those that are, or would be, in the trash."""
-        return tuple(one for one in self.unneeded if one.fate == "moved")
-
-    def as_dict(self) -> dict[str, object]:
-        """For JSON."""
-        unneeded = [
-            {"path": one.path, "bytes": one.size, "sort": one.sort, "reason": one.reason, "fate": one.fate}
-            for one in self.unneeded
-        ]
-        return {
-            "done": self.done,
-            "version": self.version,
-            "files": self.files,
-            "bytes": self.bytes,
-            "versions": self.versions,
-            "unneeded": unneeded,
-            "waiting_for": self.waiting_for,
-            "foreign": list(self.foreign),
-            "unknown": list(self.unknown),
-            "closed": self.closed,
-            "fence": self.fence,
-            "run": self.run,
-            "removed": self.removed,
-            "removed_bytes": self.removed_bytes,
-            "restored": list(self.restored),
-        }
 
 
 def collect(
