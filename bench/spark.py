@@ -2,7 +2,8 @@
 
 Sizes are set by environment variables: SEICHE_BENCH_ROWS (5,000,000), SEICHE_BENCH_ROUNDS (2), SEICHE_BENCH_FRAGMENTS
 (1,000); SEICHE_BENCH_PARTS chooses among parquet, merge and compact. A ratio is our time divided by theirs, each the
-best of the rounds after one to warm up.
+best of the rounds after one to warm up. What no source in Python can go below is shown too: the same by one that does
+nothing (`spark_floor`).
 """
 
 import os
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 import seiche
 from bench.report import Table
+from bench.spark_floor import Nothing
 from seiche.spark import session
 from tools import java_home
 
@@ -84,6 +86,7 @@ class Bench:
         parts = 2 * (os.cpu_count() or 1)
         self.spark.range(0, ROWS, 1, parts).selectExpr(*COLUMNS).write.parquet(self.source)
         self.options = {"lake": self.lake.uri, "table": "b.t"}
+        self.spark.dataSource.register(Nothing)
 
     def written(self) -> Iterable[list[object]]:
         frame = self.spark.read.parquet(self.source)
@@ -96,18 +99,22 @@ class Bench:
         def by_the_source() -> None:
             frame.write.format("seiche").options(**self.options).mode("overwrite").save()
 
+        def dropped() -> None:
+            frame.write.format(Nothing.name()).mode("append").save()
+
         def unweighed() -> None:
             self.spark.conf.set(_WEIGHED, str((1 << 31) - 1))
             by_the_source()
             self.spark.conf.unset(_WEIGHED)
 
-        for name, ours in (
-            ("write", in_a_transaction),
-            ("the same through the data source", by_the_source),
-            ("and with batches of any size", unweighed),
+        for name, ours, bar in (
+            ("write", in_a_transaction, WRITE),
+            ("the same through the data source", by_the_source, WRITE),
+            ("  by a source that drops all rows", dropped, "-"),
+            ("  and with batches of any size", unweighed, WRITE),
         ):
             taken, parquet = interleaved(ours, lambda: frame.write.parquet(target, mode="overwrite"))
-            yield [name, taken, parquet, taken / parquet, WRITE]
+            yield [name, taken, parquet, taken / parquet, bar]
 
     def read(self) -> Iterable[list[object]]:
         """What a query takes, of frames that were made before, both: to make one of parquet takes a job of its own."""
@@ -118,6 +125,7 @@ class Bench:
             ("read all columns", with_spark.read("b.t"), parquet, _maxima, "-"),
             ("sum of one column, pruned", with_spark.read("b.t", columns=["x"]), parquet, _sum, ONE),
             ("the same through the data source", self.source_of("x"), parquet, _sum, ONE),
+            ("  by a source that has the rows in memory", self._in_memory(), parquet, _sum, "-"),
             (
                 "sum where k = 7, pruned and filtered",
                 with_spark.read("b.t", columns=["x"], filter="k = 7"),
@@ -140,6 +148,11 @@ class Bench:
     def source_of(self, columns: str, **options: str) -> Any:
         reader = self.spark.read.format("seiche").options(**self.options, columns=columns, **options)
         return reader.load()
+
+    def _in_memory(self) -> Any:
+        """As many rows of one column, by as many tasks as the lake's source makes of them."""
+        tasks = self.source_of("x").rdd.getNumPartitions()
+        return self.spark.read.format(Nothing.name()).options(rows=ROWS, partitions=tasks).load()
 
     def merged(self) -> list[object]:
         """Half of the rows are in the table already."""

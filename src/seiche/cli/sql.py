@@ -1,6 +1,5 @@
 """`seiche sql`: statements from the command line, from a pipe, or from a prompt that remembers them."""
 
-import logging
 import os
 import sys
 import warnings
@@ -72,7 +71,7 @@ def sql(
 
 @contextmanager
 def _session(lake: "seiche.Lake", master: str) -> "Iterator[SqlSession]":
-    from seiche.spark.settings import require_pyspark, session
+    from seiche.spark.settings import hush_errors, require_pyspark, session
     from seiche.spark.sql.failures import as_errors
     from seiche.spark.sql.session import SqlSession
 
@@ -80,7 +79,7 @@ def _session(lake: "seiche.Lake", master: str) -> "Iterator[SqlSession]":
     from pyspark.sql import SparkSession
 
     # What goes wrong is said once, by us, in a line.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    hush_errors()
     with as_errors(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         running = SparkSession.getActiveSession()

@@ -12,6 +12,7 @@ from pyspark.sql import functions as fn
 from seiche.errors import InvalidInput
 from seiche.spark.applying import edit_part
 from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing, by_kind
+from seiche.spark.explaining import explained
 from seiche.spark.jobs import Readable, collected, frame_of
 from seiche.spark.scanning import GROUP, scans, size_of
 from seiche.spark.types import spark_schema
@@ -42,6 +43,7 @@ __all__ = [
     "Statement",
     "Updating",
     "as_column",
+    "empty",
     "mentioned",
     "shown_type",
 ]
@@ -129,6 +131,11 @@ def as_column(expression: Expression) -> Column:
     return fn.expr(expression) if isinstance(expression, str) else expression
 
 
+def empty(session: "SparkSession", schema: "pa.Schema") -> "DataFrame":
+    """No rows, under the columns of a table."""
+    return session.createDataFrame([], spark_schema(schema))
+
+
 def shown_type(schema: "pa.Schema", name: str) -> "DataType":
     """The type of Spark under which a column of the table is shown."""
     import pyarrow as pa
@@ -159,7 +166,8 @@ class Deleting:
     def on(self, ground: Ground[Outcome_co]) -> Outcome_co:
         """Find the rows, and have them taken out."""
         rows = ground.rows(self._session, mentioned([self._condition], ground.schema.names), self._parts)
-        found = rows.frame.where(as_column(self._condition)).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION))
+        with explained(lambda: empty(self._session, ground.schema).where(as_column(self._condition))):
+            found = rows.frame.where(as_column(self._condition)).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION))
         return ground.edit(Statement("delete", (Action(None),)), rows, _by_task(found, len(rows.tasks)))
 
 
@@ -189,12 +197,15 @@ class Updating:
         check_columns({name: one if isinstance(one, str) else "column" for name, one in self._set.items()}, schema)
         said = [*self._set.values(), *([] if self._where is None else [self._where])]
         rows = ground.rows(self._session, mentioned(said, schema.names), self._parts)
-        found = rows.frame if self._where is None else rows.frame.where(as_column(self._where))
         values = [as_column(one).cast(shown_type(schema, name)).alias(VALUE + name) for name, one in self._set.items()]
-        edits = found.select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *values)
+        with explained(lambda: self._chosen(empty(self._session, schema)).select(*values)):
+            edits = self._chosen(rows.frame).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *values)
         names = tuple(self._set)
         statement = Statement("update", (Action(names),), assigned=names, limits=self._limits)
         return ground.edit(statement, rows, _by_task(edits, len(rows.tasks)))
+
+    def _chosen(self, rows: "DataFrame") -> "DataFrame":
+        return rows if self._where is None else rows.where(as_column(self._where))
 
 
 def changed(

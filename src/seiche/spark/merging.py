@@ -19,10 +19,12 @@ from seiche.spark.changing import (
     Rows,
     Statement,
     as_column,
+    empty,
     mentioned,
     shown_type,
 )
 from seiche.spark.edits import ACTION, VALUE, Action
+from seiche.spark.explaining import explained
 from seiche.spark.scanning import GROUP
 from seiche.spark.types import conform_shown
 from seiche.spark.upserting import Unsuited, suits, upsert
@@ -94,18 +96,17 @@ class FrameMerging:
         schema = ground.schema
         taken = {number: self._columns(clause, given, schema) for number, clause in enumerate(self._clauses)}
         rows = ground.rows(self._frame.sparkSession, self._needed(schema.names), self._parts)
-        joined = self._joined(rows)
-        action = self._action()
         columns = sorted({name for names in taken.values() for name in names or ()})
         values = [self._value(name, taken, schema).alias(VALUE + name) for name in columns]
-        edits = joined.withColumn(ACTION, action).where(fn.col(ACTION).isNotNull())
         tasks, inserting = len(rows.tasks), self._inserting_tasks()
-        chosen = edits.select(
-            fn.col(f"target.{ADDRESS}").alias(ADDRESS),
-            self._group(tasks, inserting).alias(GROUP),
-            ACTION,
-            *values,
-        )
+        with explained(lambda: self._said_of(schema)):
+            edits = self._joined(rows).withColumn(ACTION, self._action()).where(fn.col(ACTION).isNotNull())
+            chosen = edits.select(
+                fn.col(f"target.{ADDRESS}").alias(ADDRESS),
+                self._group(tasks, inserting).alias(GROUP),
+                ACTION,
+                *values,
+            )
         placed = chosen.repartitionById(max(1, tasks + inserting), fn.col(GROUP)).sortWithinPartitions(
             ADDRESS, *(VALUE + name for name in self._on if name in columns and inserting)
         )
@@ -182,6 +183,18 @@ class FrameMerging:
         }["not matched" in sides, "not matched by source" in sides]
         # Never through the driver, which Spark would choose for data that it takes for small.
         return target.hint("merge").join(source, condition, how)
+
+    def _said_of(self, schema: "pa.Schema") -> None:
+        """Everything that is said, over the columns of both sides alone."""
+        target, source = empty(self._frame.sparkSession, schema).alias("target"), self._frame.alias("source")
+        both = target.crossJoin(source)
+        sides = {"matched": both, "not matched": source, "not matched by source": target}
+        if self._condition is not None:
+            both.where(as_column(self._condition))
+        for clause in self._clauses:
+            if clause.condition is not None:
+                sides[clause.side].where(as_column(clause.condition))
+            sides[clause.side].select(*map(as_column, (clause.assignments or {}).values()))
 
     def _prepared(self, frame: "DataFrame", side: str) -> "DataFrame":
         made = {}

@@ -1,5 +1,6 @@
 """A Spark session with the settings that Seiche does well with."""
 
+import logging
 import os
 import shutil
 import sys
@@ -12,13 +13,15 @@ from seiche.errors import InvalidInput
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULTS", "require_pyspark", "session"]
+__all__ = ["DEFAULTS", "hush_errors", "require_pyspark", "session"]
 
 # Rows go to and from Python as Arrow; filters of `spark.read.format("seiche")` are handed on. Everything stays on this
 # machine unless a master elsewhere is named. Over TCP each task would wait 40 ms for its first rows: Spark sends them
-# in pieces, and the kernel holds the second back until the first is acknowledged.
+# in pieces, and the kernel holds the second back until the first is acknowledged. For each column that a frame is made
+# of pyspark would look up and hand over the line of the program, only to print it with a trace when something fails.
 DEFAULTS = {
     "spark.python.daemon.module": "seiche.spark.daemon",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -29,6 +32,8 @@ DEFAULTS = {
 _LOGGING = (Path(__file__).parent / "log4j2.properties").as_uri()
 # Before it takes a value Spark asks whether it is null; Arrow would ask again (8 % of what reading a column costs).
 _ASKED_ONCE = "-Darrow.enable_null_check_for_get=false"
+# What goes wrong is raised; pyspark also prints it, with all that Java has to say.
+_REPEATING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
@@ -72,8 +77,16 @@ def session(
             # Spark's launcher is forked and replaced by Java at once: nothing of this process is used in it.
             warnings.filterwarnings("ignore", message="lance is not fork-safe")
             running = builder.getOrCreate()
+        hush_errors()
     register(running)
     return running
+
+
+def hush_errors() -> None:
+    """Errors of Spark are raised, and not printed as well, unless somebody has asked for it."""
+    for logger in map(logging.getLogger, _REPEATING):
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.CRITICAL)
 
 
 def _quiet() -> dict[str, str]:

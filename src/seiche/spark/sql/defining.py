@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from seiche.spark.sql import statements as made
 from seiche.spark.sql.changing import parse_names, rest_as_query
+from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.statements import Statement
 from seiche.spark.sql.types import parse_column, parse_columns, parse_type
 from seiche.spark.sql.words import Cursor
@@ -83,7 +84,8 @@ def _table(cursor: Cursor, *, replace: bool) -> Statement:
             at = cursor.here
             format_ = _FORMATS.get(cursor.part("a format").upper())
             if format_ is None:
-                cursor.refuse(f"{at.text} is no format of tables in a lake: seiche, lance and iceberg are")
+                said = f"{at.text} is no format of tables in a lake: seiche, lance and iceberg are"
+                raise refusal(cursor.text, at.start, said)
         elif cursor.take("COMMENT"):
             properties["comment"] = cursor.string()
         elif cursor.take("TBLPROPERTIES"):

@@ -8,6 +8,8 @@ from sqlglot import exp
 
 from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name
+from seiche.spark.explaining import explained
+from seiche.spark.scanning import GROUP
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.merging import MergeColumns
 from seiche.spark.sql.queries import Expression, quoted
@@ -56,6 +58,7 @@ def _insert(statement: Insert, reader: Reader) -> Changed:
 def _delete(statement: Delete, reader: Reader) -> Changed:
     name = qualified(statement.table, reader.namespace)
     target = table(reader.tx, name)
+    _check_names(name, target.schema, *([statement.where] if statement.where else []))
     if statement.where is None:
         done = reader.tx.delete(name, "true")
     elif _has_queries(statement.where):
@@ -74,6 +77,7 @@ def _update(statement: Update, reader: Reader) -> Changed:
     _check_ansi(reader)
     alias, where = statement.alias, statement.where
     values = {column_of(target.schema, column, name): value for column, value in statement.assignments}
+    _check_names(name, target.schema, *values.values(), *([where] if where else []))
     # What the values are is looked at in any case: names that do not exist and types that do not fit show here.
     frame = _affected(reader, name, alias, where, values)
     shown = {field.name: field.dataType for field in spark_schema(target.schema)}
@@ -94,8 +98,20 @@ def _affected(
     reader: Reader, name: Name, alias: str | None, where: Expression | None, values: dict[str, Expression]
 ) -> Any:
     """The rows that a statement is about, each by its address, with new values; any SQL can say which and what."""
-    frames: dict[str, Any] = {"target": reader.tx.read(name, addresses=True)}
-    chosen = [f"{quoted(alias or name[-1])}.{ADDRESS} AS {_AT}"]
+    with explained(lambda: _selected(reader, name, alias, where, values, [])):
+        return _selected(reader, name, alias, where, values, [f"{quoted(alias or name[-1])}.{ADDRESS} AS {_AT}"])
+
+
+def _selected(
+    reader: Reader,
+    name: Name,
+    alias: str | None,
+    where: Expression | None,
+    values: dict[str, Expression],
+    places: list[str],
+) -> Any:
+    frames: dict[str, Any] = {"target": reader.tx.read(name, addresses=bool(places))}
+    chosen = places or ["1"]
     for number, value in enumerate(values.values()):
         chosen.append(f"({reader.expression(value, frames)}) AS {_NEW}{number}")
     written = f"SELECT {', '.join(chosen)} FROM {{target}} AS {quoted(alias or name[-1])}"
@@ -127,6 +143,13 @@ def _is_struct(parts: Any, schema: Any) -> bool:
     return parts[0].name.lower() in names and parts[1].name.lower() not in names
 
 
+def _check_names(name: Name, schema: Any, *expressions: Expression) -> None:
+    """The columns that we add to what Spark reads are no columns of the table, and cannot be spoken of."""
+    for column in (one for expression in expressions for one in expression.tree.find_all(exp.Column)):
+        if column.name.lower() in (ADDRESS, GROUP):
+            column_of(schema, column.name, name)
+
+
 def _has_queries(expression: Expression) -> bool:
     selects = expression.tree.find_all(exp.Query)
     return any(one is not expression.tree for one in selects)
@@ -139,12 +162,14 @@ def _merge(statement: Merge, reader: Reader) -> Changed:
     for one in _expressions(statement):
         if _has_queries(one):
             raise refusal(one.text, one.start, "a query inside a condition or value of a merge is not understood")
+    _check_names(name, target.schema, *_expressions(statement))
     source = reader.frame(statement.source)
-    columns = MergeColumns.of(statement, name, target.schema, source)
-    merge = reader.tx.merge(name, columns.source, columns.on, condition=columns.condition)
-    for clause in columns.clauses:
-        merge._with(clause)
-    done = merge.execute()
+    with as_input_errors({"target": statement.alias or name[-1], "source": statement.source_alias}):
+        columns = MergeColumns.of(statement, name, target.schema, source)
+        merge = reader.tx.merge(name, columns.source, columns.on, condition=columns.condition)
+        for clause in columns.clauses:
+            merge._with(clause)
+        done = merge.execute()
     counts = {key: _count(done, key) for key in ("inserted", "updated", "deleted")}
     return Changed(sum(counts.values()), **counts)
 

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name, text
+from seiche.spark.changing import empty
 from seiche.spark.sql.queries import Expression, quoted
 from seiche.spark.sql.statements import Merge, MergeClause
 from seiche.spark.sql.storing import check_storable, column_of
@@ -45,7 +46,7 @@ class MergeColumns:
             # A key that gets another value is no key to merge on.
             keys = {}
             clauses = [_clause(clause, sides, keys) for clause in statement.clauses]
-        _check_types(clauses, schema, source)
+        _check_types(clauses, schema, source, None if keys else sides.written(statement.on))
         if not keys:
             return cls(source, (), sides.written(statement.on), tuple(clauses))
         return cls(_renamed(source, keys), tuple(keys), None, tuple(clauses))
@@ -189,14 +190,17 @@ def _is_key(value: Expression, sides: _Sides, key: str) -> bool:
     return plain and column.name.lower() == key.lower()
 
 
-def _check_types(clauses: list[Clause], schema: "pa.Schema", source: "DataFrame") -> None:
-    """Values must be what SQL's assignment takes, as far as both sides are there to look at them."""
+def _check_types(clauses: list[Clause], schema: "pa.Schema", source: "DataFrame", on: str | None) -> None:
+    """Values must be what SQL's assignment takes, and conditions must be some, over the sides that a clause has."""
     shown = {field.name: field.dataType for field in spark_schema(schema)}
-    target = source.sparkSession.createDataFrame([], spark_schema(schema)).alias("target")
-    both = target.crossJoin(source.alias("source"))
+    target, source = empty(source.sparkSession, schema).alias("target"), source.alias("source")
+    both = target.crossJoin(source)
+    sides = {"matched": both, "not matched": source, "not matched by source": target}
+    if on is not None:
+        both.where(on)
     for clause in clauses:
         if clause.condition is not None:
-            both.selectExpr(f"({clause.condition}) AS condition")
+            sides[clause.side].where(clause.condition)
         for name, value in (clause.assignments or {}).items():
-            found = both.selectExpr(f"({value}) AS value").schema["value"].dataType
+            found = sides[clause.side].selectExpr(f"({value}) AS value").schema["value"].dataType
             check_storable(found, shown[name], name)

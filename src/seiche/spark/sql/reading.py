@@ -1,13 +1,14 @@
 """Queries, made data frames: every table in them is read at one version, and no more of it than is needed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import ViewRow
+from seiche.spark.explaining import explained
 from seiche.spark.lake import SparkLake
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.pruning import bare_count, needed_columns, pushed_filter
@@ -33,6 +34,8 @@ class Reader:
     tx: SparkTransaction
     namespace: Name = ()
     _past: dict[object, SparkTransaction] = field(default_factory=dict)
+    # Whether all columns are read, needed or not.
+    _whole: bool = False
 
     def frame(self, query: Query) -> "DataFrame":
         """The result of a query. Nothing is read until it is asked for, and then what was there now."""
@@ -63,10 +66,13 @@ class Reader:
         counted = self._counted(query, tx)
         if counted is not None:
             return counted
+        with as_input_errors(), explained(lambda: replace(self, _whole=True)._made(query, tx, inside)):
+            return self._made(query, tx, inside)
+
+    def _made(self, query: Query, tx: SparkTransaction, inside: tuple[Name, ...]) -> "DataFrame":
         frames: dict[str, DataFrame] = {}
         written = self._written(query, tx, inside, frames, braces=False)
-        with as_input_errors():
-            return as_frame(self.lake.session, written, frames)
+        return as_frame(self.lake.session, written, frames)
 
     def _written(
         self,
@@ -126,7 +132,7 @@ class Reader:
         schema = found.schema
         # Conditions are written for the one engine; the other has a language of its own.
         where = pushed_filter(table, schema) if _is_lance(found) else None
-        return at.read(full, needed_columns(query, table, schema), where)
+        return at.read(full, None if self._whole else needed_columns(query, table, schema), where)
 
     def _view(self, view: ViewRow, name: Name, at: SparkTransaction, inside: tuple[Name, ...]) -> "DataFrame":
         if name in inside or len(inside) > _DEEPEST:

@@ -36,7 +36,7 @@ def fitted(
         if len(names) != len(frame.columns):
             raise InvalidInput(
                 f"{text(table)} takes {len(names)} columns here ({', '.join(names)}), not {len(frame.columns)}",
-                remedy="Name the columns: INSERT INTO table (a, b) ...",
+                remedy="Name the columns: INSERT INTO table (a, b) and so on.",
             )
         # Columns of a query may have the same name twice; by position they have none.
         frame = frame.toDF(*(f"c{number}" for number in range(len(names))))

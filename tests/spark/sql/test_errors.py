@@ -1,0 +1,59 @@
+"""What a wrong statement is told: in words of the statement and the table, and nothing is done."""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from seiche import InvalidInput, Lake
+from tests.spark.sql.conftest import Sql
+
+if TYPE_CHECKING:
+    from seiche.spark.lake import SparkLake
+
+# Names of ours, and how Spark and Java speak among themselves.
+OURS = re.compile(r"_rowaddr|_seiche|`source`|`target`|SQLSTATE|org\.apache|Traceback|pos \d")
+MERGE = "MERGE INTO shop.stock t USING shop.orders o ON"
+WRONG = {
+    "DELETE FROM shop.orders WHERE nope = 1": "[`id`, `n`, `sku`, `price`]",
+    "DELETE FROM shop.orders o WHERE orders.id = 1": "`orders`.`id` cannot be resolved",
+    "DELETE FROM shop.orders WHERE nope IN (SELECT sku FROM shop.stock)": "`nope`",
+    "DELETE FROM shop.orders WHERE _rowaddr = 1": "no column '_rowaddr'",
+    "DELETE FROM shop.orders WHERE id IN (SELECT _seiche_group FROM shop.stock)": "no column '_seiche_group'",
+    "UPDATE shop.stock SET left = nope": "one of the following? [",
+    "UPDATE shop.stock SET left = 1 WHERE nope": "one of the following? [",
+    "UPDATE shop.stock SET left = (SELECT n FROM shop.orders)": "SCALAR_SUBQUERY_TOO_MANY_ROWS",
+    f"{MERGE} t.nope > o.id WHEN MATCHED THEN DELETE": "`t`.`nope`",
+    f"{MERGE} t.sku = o.nope WHEN MATCHED THEN DELETE": "`o`.`nope`",
+    f"{MERGE} t.sku = o.sku WHEN NOT MATCHED BY SOURCE AND o.id = 1 THEN DELETE": "`o`.`id`",
+    f"{MERGE} t.sku = o.sku WHEN MATCHED THEN UPDATE SET left = t._rowaddr": "no column '_rowaddr'",
+    "SELECT nope FROM shop.orders": "[`id`, `n`, `sku`, `price`]",
+    "CREATE TABLE shop.t (id INT) USING parquet": "parquet is no format of tables in a lake",
+}
+
+
+def test_it_is_said_in_words_of_the_user(shop: Lake, sql: Sql, capfd: pytest.CaptureFixture[str]) -> None:
+    for statement, said in WRONG.items():
+        with pytest.raises(InvalidInput) as caught:
+            sql(statement)
+        assert said in str(caught.value), statement
+        assert not OURS.search(str(caught.value).replace(said, "")), statement
+    assert "exception" not in capfd.readouterr().err, "Spark does not print it as well"
+    assert shop.version == 3
+
+
+def test_statements_of_a_transaction_too(on_spark: "SparkLake") -> None:
+    with on_spark.transaction() as tx:
+        rows = on_spark.session.range(1).selectExpr("'a' AS sku", "1 AS n")
+        merge = tx.merge("shop.stock", rows, on="sku")
+        statements: list[Callable[[], object]] = [
+            lambda: tx.delete("shop.orders", "nope = 1"),
+            lambda: tx.update("shop.orders", {"n": "nope"}, "id = 1"),
+            merge.when_not_matched_by_source_update({"left": "nope"}).execute,
+        ]
+        for wrong in statements:
+            with pytest.raises(AnalysisException, match=r"`nope`.*`sku`") as caught:
+                wrong()
+            assert not re.search("_rowaddr|_seiche", str(caught.value).partition("\n")[0])
