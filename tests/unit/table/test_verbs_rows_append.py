@@ -532,3 +532,13 @@ def test_overwrite_is_not_written_again_after_a_conflict(table: RowTable) -> Non
 def test_a_pinned_table_cannot_be_written(table: RowTable) -> None:
     with pytest.raises(InvalidInput, match="read-only"):
         table.table.checkout(1).append(rows_of(1))
+
+
+def test_slices_of_structs_in_structs(tmp_path: Path) -> None:
+    """Native code panics at these: pylance writes none of them."""
+    kind = pa.struct([("inner", pa.struct([("z", pa.float64())]))])
+    some = pa.array([{"inner": {"z": 1.0}}, None, {"inner": None}, {"inner": {"z": None}}, None], kind).slice(2)
+    for number, column in enumerate((some, pa.ListArray.from_arrays([0, 1, 3], some))):
+        table = Table.create(str(tmp_path / str(number)), pa.schema([("x", column.type)]))
+        table.append(pa.table({"x": column}))
+        assert table.to_arrow()["x"].to_pylist() == column.to_pylist()

@@ -27,6 +27,7 @@ __all__ = ["UNLIMITED", "Limits", "Written", "fields_of", "write_rows"]
 
 # How manifests call the first generation of the data format, or do not.
 _LEGACY = frozenset({"", "0.1"})
+_LISTS = (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)
 _USUAL_ROWS = 1 << 20
 _USUAL_BYTES = 90 << 30
 
@@ -83,6 +84,7 @@ def write_rows(
     `header` says under which field ids and in which version of the format. An error that `batches` raises comes out as
     it is; if it comes with the first batch, nothing has been written.
     """
+    batches = map(_from_the_start, batches)
     first = next(batches, None)
     if first is None:
         return Written()
@@ -169,6 +171,32 @@ def fields_of(header: Header, columns: Sequence[str]) -> list[Field]:
         found.append(field)
         waiting.extend(reversed(below.get(field.id, [])))
     return found
+
+
+def _from_the_start(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, in memory where native code finds them.
+
+    Of a struct inside a struct that is a slice of a longer one it looks for rows behind the end, and panics.
+    """
+    if not any(map(_is_late, batch.columns)):
+        return batch
+    every = pa.array(range(batch.num_rows), pa.int64())
+    columns = [column.take(every) if _is_late(column) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _is_late(column: pa.Array) -> bool:
+    if isinstance(column, pa.ExtensionArray):
+        return _is_late(column.storage)
+    if isinstance(column, pa.StructArray):
+        inside = [column.field(number) for number in range(column.type.num_fields)]
+        late = column.offset > 0 and any(map(_has_struct, column.type))
+        return bool(late or any(map(_is_late, inside)))
+    return isinstance(column, _LISTS) and _is_late(column.values)
+
+
+def _has_struct(field: pa.Field) -> bool:
+    return bool(pa.types.is_struct(field.type))
 
 
 class _Watched:
