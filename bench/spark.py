@@ -3,7 +3,7 @@
 Sizes are set by environment variables: SEICHE_BENCH_ROWS (5,000,000), SEICHE_BENCH_ROUNDS (2), SEICHE_BENCH_FRAGMENTS
 (1,000); SEICHE_BENCH_PARTS chooses among parquet, merge and compact. A ratio is our time divided by theirs, each the
 best of the rounds after one to warm up. What no source in Python can go below is shown too: the same by one that does
-nothing (`spark_floor`).
+nothing (`_spark_floor`).
 """
 
 import os
@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 import seiche
+from bench._spark_floor import Nothing
 from bench.report import Table
-from bench.spark_floor import Nothing
 from seiche.spark import session
 from tools import java_home
 
