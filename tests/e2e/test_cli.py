@@ -33,6 +33,12 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """The same without a process of its own: a traceback would come out here."""
+    code = cli.main(arguments)
+    return (code, *capsys.readouterr())
+
+
 def fails_with(error: BaseException) -> Callable[..., NoReturn]:
     def fail(*_: Any, **__: Any) -> NoReturn:
         raise error
@@ -86,25 +92,30 @@ def test_every_command_explains_itself(path: tuple[str, ...], capsys: pytest.Cap
     ],
     ids=" ".join,
 )
-def test_wrong_usage_is_one_line_and_code_2(arguments: list[str]) -> None:
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert re.fullmatch(r"seiche: usage: .+ See 'seiche.* --help'\.\n", done.stderr)
+def test_wrong_usage_is_one_line_and_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, said = called(capsys, *arguments)
+    assert (code, shown) == (2, "")
+    assert re.fullmatch(r"seiche: usage: .+ See 'seiche.* --help'\.\n", said)
+
+
+def test_a_mistake_ends_the_process_as_it_ends_the_function() -> None:
+    done = run("nonsense")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "seiche: usage: No such command 'nonsense'. See 'seiche --help'.\n"
 
 
 @pytest.mark.parametrize("uri", ["ftp://host/x", "", "file://relative", "memory://a/../b"])
-def test_a_bad_address_is_one_line_and_code_2(uri: str) -> None:
-    done = run("store", "probe", uri)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"seiche: invalid_input: .+\.\n", done.stderr)
+def test_a_bad_address_is_one_line_and_code_2(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, said = called(capsys, "store", "probe", uri)
+    assert (code, shown) == (2, "")
+    assert re.fullmatch(r"seiche: invalid_input: .+\.\n", said)
 
 
-def test_a_file_in_place_of_a_folder_is_one_line_and_code_2(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_one_line_and_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("not a folder")
-    done = run("store", "probe", str(tmp_path / "file"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"seiche: \w+: .+\.\n", done.stderr)
+    code, shown, said = called(capsys, "store", "probe", str(tmp_path / "file"))
+    assert (code, shown) == (2, "")
+    assert re.fullmatch(r"seiche: \w+: .+\.\n", said)
 
 
 CODES = {
@@ -174,10 +185,10 @@ def test_probe_prints_a_table_and_leaves_nothing(tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_probe_prints_json(tmp_path: Path) -> None:
-    done = run("store", "probe", str(tmp_path), "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["trusted"] is True
+def test_probe_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, said = called(capsys, "store", "probe", str(tmp_path), "--json")
+    assert (code, said) == (0, "")
+    assert json.loads(shown)["trusted"] is True
 
 
 class Careless(MemoryStore):
