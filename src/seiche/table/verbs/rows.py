@@ -22,9 +22,10 @@ class RowVerbs(Verbs):
     `IncompatibleConflict` when trying again may mean something else than was meant. Nothing is visible unless they
     return.
 
-    `data` is an Arrow table, record batches, a reader, an iterator of batches, a pandas or Polars data frame, or a list
-    of dictionaries; a data frame of Spark is written by its workers. What is appended in batches is written as it
-    comes: memory does not grow with the number of rows.
+    `data` is an Arrow table, record batches, a reader, an iterator of batches, a pandas or Polars data frame, or
+    dictionaries: one for each row, in a list or one by one from a generator, or one with a list of values for each
+    column. A data frame of Spark is written by its workers. What comes in batches or one by one is written as it comes:
+    memory does not grow with the number of rows. Blobs are given as bytes.
     """
 
     def append(
