@@ -139,6 +139,8 @@ class _Kept(OutputFile):
 
 
 class _Bytes(io.BytesIO):
+    """A file that is kept when it is closed, unless an error was the reason."""
+
     def __init__(self, location: str, appends: Appends) -> None:
         super().__init__()
         self._location = location
@@ -146,8 +148,15 @@ class _Bytes(io.BytesIO):
 
     def close(self) -> None:
         if not self.closed:
-            self._appends.keep(self._location, self.getvalue())
-        super().close()
+            content = self.getvalue()
+            super().close()  # first: what fails to be kept is not tried again when nobody has this any more
+            self._appends.keep(self._location, content)
+
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            super().close()
 
 
 def _is_alive(manifest: ManifestFile) -> bool:
