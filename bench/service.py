@@ -13,11 +13,13 @@ most that any server on these libraries could do on this machine: clients and se
 import json
 import multiprocessing
 import re
+import socket
 import statistics
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -99,8 +101,8 @@ def server(path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _server(path: Path) -> Iterator[tuple[str, int]]:
-    """The same with the number of the process."""
+def _server(path: Path, *options: str) -> Iterator[tuple[str, int]]:
+    """The same with the number of the process, and more options."""
     command = [
         sys.executable,
         "-c",
@@ -112,7 +114,10 @@ def _server(path: Path) -> Iterator[tuple[str, int]]:
         "0",
     ]
     process = subprocess.Popen(
-        [*command, "--state", f"sqlite://{path}/state.db"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*command, "--state", f"sqlite://{path}/state.db", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert process.stdout is not None
     try:
@@ -348,8 +353,9 @@ def memory() -> Iterable[Table]:
         header = seiche.open(str(path / "lake")).transaction().table("bench.t0")._work().base.header
         nothing = Overwrite(fragments=(), schema=tuple(header.fields))
         empty = TableTransaction(header.version, "", nothing).encode()
-        with _server(path) as (address, process):
-            rows: list[tuple[object, ...]] = [(0, _resident(process), "")]
+        page = _free_port()
+        with _server(path, "--metrics-port", str(page)) as (address, process):
+            rows: list[tuple[object, ...]] = [(0, _resident(process), _cached(page), "")]
             done = 0
             for mark in MARKS:
                 each = (mark - done) // MEMORY_CLIENTS
@@ -359,18 +365,33 @@ def memory() -> Iterable[Table]:
                 report = crowd(MEMORY_CLIENTS, make, each, processes=MEMORY_PROCESSES)
                 assert report.failed == 0, report.failures
                 done += each * MEMORY_CLIENTS
-                rows.append((done, _resident(process), report.rate))
+                rows.append((done, _resident(process), _cached(page), report.rate))
     yield Table(
         f"Memory of the server, {MEMORY_CLIENTS} clients in {MEMORY_PROCESSES} processes, {MEMORY_TABLES} tables",
-        ("commits", "resident MB", "commits/s"),
+        ("commits", "resident MB", "in caches MB", "commits/s"),
         rows,
-        "bar: flat",
+        "bar: flat once the caches, of 64 MB together, are full",
     )
 
 
 def _versions(path: Path, tables: int) -> list[int]:
     lake = seiche.open(str(path / "lake"))
     return [lake.table(f"bench.t{number}").row.table_version for number in range(tables)]
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def _cached(page: int) -> float:
+    """What the server says that nodes and manifests take in its memory."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{page}/metrics") as answer:
+        found = re.search(rb'seiche_cached_bytes\{account="default"\} (\S+)', answer.read())
+    assert found is not None
+    return float(found[1]) / (1 << 20)
 
 
 def _resident(process: int) -> float:

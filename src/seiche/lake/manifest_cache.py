@@ -12,7 +12,7 @@ from seiche.table.format.transaction_pb2 import Transaction
 
 __all__ = ["Built", "ManifestCache"]
 
-CACHE_BYTES: Final = 64 << 20
+CACHE_BYTES: Final = 32 << 20
 
 # A version that was built here, and the transaction that makes it as it is stored.
 Built: TypeAlias = tuple[Manifest, bytes]
@@ -30,6 +30,11 @@ class ManifestCache:
         self._held: OrderedDict[bytes, ManifestFile | Built | bytes] = OrderedDict()
         self._sizes: dict[bytes, int] = {}
         self._lock = Lock()
+
+    @property
+    def cached_bytes(self) -> int:
+        """The size of the files of the manifests that are held."""
+        return self._size
 
     def recall(self, ref: ManifestRef) -> ManifestFile | None:
         """The manifest that a row names, if it is held."""
@@ -60,4 +65,4 @@ class ManifestCache:
 
 
 def _decoded(manifest: Manifest, transaction: bytes) -> ManifestFile:
-    return ManifestFile(manifest, Transaction.FromString(transaction))
+    return ManifestFile(file.as_stored(manifest), Transaction.FromString(transaction))

@@ -37,6 +37,11 @@ class States:
         self.quiet = False
 
     @property
+    def cached_bytes(self) -> int:
+        """About what nodes and manifests take in memory."""
+        return self.nodes.cached_bytes + self._manifests.cached_bytes
+
+    @property
     def known(self) -> State:
         """The newest version that was seen here."""
         return self._known if self._known is not None else self.latest()

@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from seiche.core.clock import Clock
-from seiche.service.group import GroupCommitter
+from seiche.service.core import Service
 from seiche.service.host import Host
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _GAUGES: Final = {
     "decided": "Transactions that were decided.",
     "refused": "Transactions that were refused because too many waited.",
     "waiting": "Transactions that wait to be decided.",
+    "cached_bytes": "About what nodes of the tree and manifests of tables take in memory.",
 }
 
 
@@ -90,7 +91,7 @@ class Metrics:
         }
         for account, service in host.services.items():
             for name, gauge in gauges.items():
-                gauge.labels(account).set_function(partial(_figure, service.group, name))
+                gauge.labels(account).set_function(partial(_figure, service, name))
         self._bound: dict[str, tuple[Any, Any]] = {}
 
     def call(self, method: str) -> Call:
@@ -127,5 +128,7 @@ def _set_up(provider: object) -> bool:
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
-def _figure(group: GroupCommitter, name: str) -> float:
-    return float(group.waiting if name == "waiting" else getattr(group.figures, name))
+def _figure(service: Service, name: str) -> float:
+    if name == "cached_bytes":
+        return float(service.lake.states.cached_bytes)
+    return float(service.group.waiting if name == "waiting" else getattr(service.group.figures, name))

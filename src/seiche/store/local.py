@@ -34,6 +34,9 @@ _NOTING = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+# Of how many directories it is remembered that they last: a lake spreads its nodes over a million.
+_MOST_SETTLED = 10_000
+
 # How often a directory may vanish between making it and writing into it.
 _PATIENCE = 100
 
@@ -342,6 +345,8 @@ class LocalStore(Store):
         They are flushed even if somebody else made them, who may not have come to it yet.
         """
         fsync_directory(directory)
+        if len(self._settled) > _MOST_SETTLED:
+            self._settled.clear()
         while directory not in self._settled and len(directory) >= len(self._root):
             above = os.path.dirname(directory)
             with suppress(PermissionError):  # what lies above the root may not be ours to open

@@ -215,6 +215,9 @@ def test_health_reflection_and_figures(server: Running) -> None:
     page = urllib.request.urlopen(f"{base}/metrics").read().decode()
     assert 'seiche_calls_total{method="begin",status="OK"} 1.0' in page
     assert 'seiche_waiting{account="default"} 0.0' in page
+    cached = server.server.host.services["default"].lake.states.cached_bytes
+    assert cached > 0
+    assert f'seiche_cached_bytes{{account="default"}} {float(cached)}' in page
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.urlopen(f"{base}/other")
 

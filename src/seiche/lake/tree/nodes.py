@@ -13,7 +13,10 @@ from seiche.store.base import Store
 
 __all__ = ["Nodes"]
 
-CACHE_BYTES: Final = 64 << 20
+CACHE_BYTES: Final = 32 << 20
+# What a cell takes in memory besides its bytes, and what a message takes: several times what they take in a file.
+_PER_CELL: Final = 41
+_PER_MESSAGE: Final = 300
 
 
 class Nodes:
@@ -30,6 +33,11 @@ class Nodes:
         self._cached: OrderedDict[Pointer, tuple[Node, int]] = OrderedDict()
         self._lock = Lock()
 
+    @property
+    def cached_bytes(self) -> int:
+        """About what the nodes in memory take there."""
+        return self._size
+
     def load(self, pointer: Pointer) -> Node:
         """The node behind a pointer; `Corrupt` if its file is damaged, missing or another than the pointer means."""
         node = self._recall(pointer)
@@ -44,7 +52,7 @@ class Nodes:
 
     def keep(self, pointer: Pointer, node: Node) -> None:
         """Remember a node that was just made, so that nobody here has to read it back."""
-        size = node.size
+        size = node.size + 2 * _PER_CELL * len(node.keys) + _PER_MESSAGE * len(node.buffer)
         with self._lock:
             if pointer in self._cached:
                 return
