@@ -4,14 +4,15 @@ A condition is a function of an `Encounter` and returns a `Dispute`, or `None` i
 are pure. Some look at the manifest of the read version or of the other commit, which are loaded only then.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 
 from seiche.table import footprint
-from seiche.table.conflicts import Committed, Dispute
-from seiche.table.format.index_details import FRAGMENT_REUSE, MEM_WAL, find, mem_wal_details
+from seiche.table.conflicts import Dispute
+from seiche.table.encounter import Encounter, listed
+from seiche.table.format.index_details import MEM_WAL, mem_wal_details
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import Field, IndexMetadata
+from seiche.table.format.manifest_pb2 import Field
+from seiche.table.index_conditions import index, indexed, reuse
 from seiche.table.keys import is_empty, shared_keys
 from seiche.table.operations import (
     CreateIndex,
@@ -19,30 +20,12 @@ from seiche.table.operations import (
     Opaque,
     Operation,
     Restore,
-    Rewrite,
-    RewriteGroup,
     Update,
     UpdateConfig,
     UpdateMemWalState,
 )
-from seiche.table.operations.coverage import covered as covered_by
-from seiche.table.operations.coverage import reads_addresses
-from seiche.table.operations.fields import related
 
-__all__ = ["CONDITIONS", "Encounter", "listed", "reuse_written"]
-
-
-@dataclass(frozen=True, slots=True)
-class Encounter:
-    """The operation being committed, a commit that came first, and the version that ours was made from."""
-
-    ours: Operation
-    other: Committed
-    read: Callable[[], Manifest]
-
-    @property
-    def theirs(self) -> Operation:
-        return self.other.transaction.operation
+__all__ = ["CONDITIONS"]
 
 
 def always(meeting: Encounter) -> Dispute:
@@ -89,42 +72,13 @@ def gone(meeting: Encounter) -> Dispute | None:
 
 def cells(meeting: Encounter) -> Dispute | None:
     """Both replace the same field of the same fragment."""
-    theirs = set(_cells(meeting.theirs))
-    shared = sorted(cell for cell in _cells(meeting.ours) if cell in theirs)
+    theirs = footprint.cells(meeting.theirs)
+    shared = sorted(footprint.cells(meeting.ours) & theirs)
     if not shared:
         return None
     ids = tuple(dict.fromkeys(fragment for fragment, _ in shared))
     field_ids = sorted({field_id for _, field_id in shared})
     return Dispute(f"replaced {listed('field', field_ids)} of {listed('fragment', ids)}", ids)
-
-
-def _cells(operation: Operation) -> Iterator[tuple[int, int]]:
-    if isinstance(operation, DataReplacement):
-        for group in operation.replacements:
-            yield from ((group.fragment_id, field_id) for field_id in group.new_file.fields if field_id >= 0)
-
-
-def indexed(meeting: Encounter) -> Dispute | None:
-    """One builds an index on a field that the other replaces, in a fragment that the index covers.
-
-    If the index was first, any fragment counts.
-    """
-    building, replacing = meeting.ours, meeting.theirs
-    index_first = isinstance(building, DataReplacement)
-    if index_first:
-        building, replacing = replacing, building
-    if not isinstance(building, CreateIndex):
-        return None
-    schema = meeting.read().header.fields
-    for index in footprint.ordinary(building.new_indices):
-        covered = None if index_first else covered_by(index)
-        fields = related(schema, {*index.fields, *index.covering_fields})
-        replaced = {one for one, field_id in _cells(replacing) if field_id in fields}
-        hit = replaced if covered is None else {one for one in replaced if one in covered}
-        if hit:
-            theirs = f"built index {index.name} on" if index_first else f"replaced, under index {index.name},"
-            return Dispute(f"{theirs} a field of {listed('fragment', sorted(hit))}", tuple(sorted(hit)), (index.name,))
-    return None
 
 
 def dropped(meeting: Encounter) -> Dispute | None:
@@ -232,86 +186,6 @@ def inserted(meeting: Encounter) -> Dispute | None:
     return None if shared is None else Dispute(shared.why, keys=tuple(map(str, shared.hashes)))
 
 
-def index(meeting: Encounter) -> Dispute | None:
-    """One moves rows that the other's index points to, and nothing leads from the old places to the new ones.
-
-    Stable row ids do, or at least tell which rows the index no longer covers. So does a fragment-reuse index, but not
-    for an index that covers only a part of fragments rewritten together: older readers refuse that as damaged.
-    """
-    rewriting, building = meeting.ours, meeting.theirs
-    if isinstance(meeting.theirs, Rewrite):
-        rewriting, building = building, rewriting
-    if not (isinstance(building, CreateIndex) and isinstance(rewriting, Rewrite)):
-        return None
-    if not meeting.read().has_stable_row_ids:
-        for index in footprint.ordinary(building.new_indices):
-            if lost := _lost(meeting, rewriting, index):
-                return _moved(meeting, index, lost)
-    return _rewritten_twice(rewriting, building) if rewriting is meeting.ours else None
-
-
-def _lost(meeting: Encounter, rewriting: Rewrite, index: IndexMetadata) -> list[int]:
-    """The first fragments whose rows the index would point to in vain."""
-    covered = covered_by(index)
-    for group in rewriting.groups:
-        old = [one.id for one in group.old_fragments]
-        hit = [one for one in old if covered is None or one in covered]
-        if hit and not (covered is not None and len(hit) == len(old) and _leads_on(meeting, group, index)):
-            return hit
-    return []
-
-
-def _leads_on(meeting: Encounter, group: RewriteGroup, index: IndexMetadata) -> bool:
-    """Whether a fragment-reuse index tells where the rows of the group went, in a way that the index can follow."""
-    carried = isinstance(meeting.ours, Rewrite)
-    entry = footprint.of_name(meeting.ours, FRAGMENT_REUSE) if carried else reuse_written(meeting.other)
-    if entry is None or not group.new_fragments or reads_addresses(index) or _is_ngram(index):
-        return False
-    made = covered_by(entry)
-    return made is not None and all(one.id in made for one in group.new_fragments)
-
-
-def _is_ngram(index: IndexMetadata) -> bool:
-    # Its postings cannot be led on: the native code refuses such an index beside a fragment-reuse index.
-    return index.index_details.type_url.endswith("NGramIndexDetails")
-
-
-def _moved(meeting: Encounter, index: IndexMetadata, hit: list[int]) -> Dispute:
-    if isinstance(meeting.theirs, Rewrite):
-        return Dispute(f"rewrote {listed('fragment', hit)}, which index {index.name} covers", tuple(hit), (index.name,))
-    return Dispute(f"built index {index.name}, which covers {listed('fragment', hit)}", tuple(hit), (index.name,))
-
-
-def _rewritten_twice(rewriting: Rewrite, building: CreateIndex) -> Dispute | None:
-    """We made a new form of an index that they removed or replaced meanwhile."""
-    ours = {one.old_id.uuid for one in rewriting.rewritten_indices}
-    names = tuple(sorted({one.name for one in building.removed_indices if one.uuid.uuid in ours}))
-    return Dispute(f"removed or replaced index {', '.join(names)}", keys=names) if names else None
-
-
-def reuse(meeting: Encounter) -> Dispute | None:
-    """Both rewrites carry a fragment-reuse index."""
-    ours = footprint.of_name(meeting.ours, FRAGMENT_REUSE)
-    if ours is None or reuse_written(meeting.other) is None:
-        return None
-    return Dispute("also wrote the fragment-reuse index", keys=(FRAGMENT_REUSE,))
-
-
-def reuse_written(other: Committed) -> IndexMetadata | None:
-    """The fragment-reuse index that the other commit wrote, if it did.
-
-    The message of a Rewrite does not hold it. It stands in the index section of the version that the Rewrite made,
-    where an older one may stand as well: it is the Rewrite's if it knows the new fragments.
-    """
-    operation = other.transaction.operation
-    if not isinstance(operation, Rewrite):
-        return footprint.of_name(operation, FRAGMENT_REUSE)
-    entry = find(other.load().indices, FRAGMENT_REUSE)
-    known = covered_by(entry) if entry is not None else None
-    made = [one.id for group in operation.groups for one in group.new_fragments]
-    return entry if known and any(one in known for one in made) else None
-
-
 def log(meeting: Encounter) -> Dispute | None:
     """One attaches a write-ahead log, and the other changes the columns: rows in the log would lack the new ones."""
     if footprint.of_name(meeting.theirs, MEM_WAL) is not None:
@@ -363,14 +237,6 @@ def bases(meeting: Encounter) -> Dispute | None:
             if one.path == other.path:
                 shared.append(f"path {one.path}")
     return Dispute(f"added a base path with {', '.join(shared)}", keys=tuple(shared)) if shared else None
-
-
-def listed(noun: str, ids: Iterable[int]) -> str:
-    """`fragments 3, 4`: the first few, and how many more."""
-    everything = list(ids)
-    shown = ", ".join(map(str, everything[:10]))
-    more = f" and {len(everything) - 10} more" if len(everything) > 10 else ""
-    return f"{noun}{'' if len(everything) == 1 else 's'} {shown}{more}"
 
 
 CONDITIONS: dict[str, Callable[[Encounter], Dispute | None]] = {

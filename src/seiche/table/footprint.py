@@ -24,6 +24,7 @@ from seiche.table.operations import (
 __all__ = [
     "KeySet",
     "bases",
+    "cells",
     "changes_schema_metadata",
     "data_fields",
     "drops",
@@ -207,3 +208,9 @@ def _in_new_nullable(field: Field, before: Mapping[int, Field], after: Mapping[i
             return True
         field = parent
     return False
+
+
+def cells(operation: Operation) -> frozenset[tuple[int, int]]:
+    """The columns that it replaces, as fragments and fields."""
+    groups = operation.replacements if isinstance(operation, DataReplacement) else ()
+    return frozenset((one.fragment_id, field_id) for one in groups for field_id in one.new_file.fields if field_id >= 0)

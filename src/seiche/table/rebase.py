@@ -19,12 +19,14 @@ from pyroaring import BitMap
 from seiche.errors import InvalidInput, NotFound
 from seiche.table import affected, footprint, index_rebase
 from seiche.table.affected import AffectedRows
-from seiche.table.conditions import CONDITIONS, Encounter, listed, reuse_written
+from seiche.table.conditions import CONDITIONS
 from seiche.table.conflicts import Committed, Dispute, conflict, forgotten, rules, taken, vanished
+from seiche.table.encounter import Encounter, listed
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.index_details import FRAGMENT_REUSE, MEM_WAL, SINGLETONS, ReuseContent, ReuseIndexFiles, find
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, DeletionFile, Field, IndexMetadata
+from seiche.table.index_conditions import reuse_written
 from seiche.table.operations import (
     Clone,
     CreateIndex,

@@ -4,8 +4,9 @@ import pytest
 
 from seiche.errors import IncompatibleConflict, NotFound, RetryableConflict
 from seiche.table import conflicts
-from seiche.table.conditions import CONDITIONS, Encounter, listed
+from seiche.table.conditions import CONDITIONS
 from seiche.table.conflicts import MATRIX, Rule
+from seiche.table.encounter import Encounter, listed
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import (
