@@ -7,6 +7,7 @@ QUICK_JAVA = {"JAVA_TOOL_OPTIONS": _JAVA}
 
 QUICK = {
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": _JAVA,
     "spark.executor.extraJavaOptions": _JAVA,
 }

@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from seiche.errors import NotFound, RetryableConflict
 from seiche.spark import source
 from seiche.spark.options import Options
+from seiche.spark.scanning import scans
 from seiche.spark.source import TableReader, TableWriter
 
 if TYPE_CHECKING:
@@ -143,6 +144,26 @@ def test_no_rows_and_empty_partitions(spark: "SparkSession", lake: Any, options:
         assert tx.count("shop.t") == 0
         assert tx.read("shop.t").collect() == []
     assert read(spark, options).collect() == []
+
+
+@pytest.mark.soak
+def test_rows_of_a_megabyte(spark: "SparkSession", lake: Any, effort: Any) -> None:
+    """They are many batches, both ways: all at once would be more than the 800 MB of this Spark, and in the long form
+    more than an array can hold. So Spark's own limit stays as it is, though it slows down every other write.
+    """
+    count, size = effort(60, 2000), 1 << 20
+    lake.create_table("shop.wide", pa.schema([("id", pa.int64()), ("bytes", pa.binary())]))
+    options = {"lake": lake.uri, "table": "shop.wide"}
+    random = f"unhex(repeat(md5(cast(id as string)), {size // 16}))"
+    spark.range(0, count, 1, 2).selectExpr("id", f"{random} AS bytes").write.format("seiche").options(**options).mode(
+        "append"
+    ).save()
+    sums = "count(distinct md5(bytes))", "sum(length(bytes))"
+    for frame in (read(spark, options), lake.spark(spark).read("shop.wide")):
+        assert [tuple(row) for row in frame.selectExpr(*sums).collect()] == [(count, count * size)]
+    (task, *_) = scans(lake.transaction().table("shop.wide")._snapshot(), parts=1)[0]
+    assert max(batch.nbytes for batch in task.read()) < 40 * size
+    assert spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch") == f"{64 << 20}b"
 
 
 def test_a_thousand_columns(spark: "SparkSession", lake: Any) -> None:

@@ -34,7 +34,7 @@ _MOST_ROWS = 1 << 23
 # What Spark takes of files into one task, at most, and at least where it has workers to spare.
 _TASK_BYTES, _LEAST_BYTES = 128 << 20, 4 << 20
 # Rows that go to Spark at a time: about so many bytes, since each batch has a price, and each is held in memory.
-_BATCH_BYTES = 8 << 20
+_BATCH_BYTES, _MOST_BYTES = 8 << 20, 32 << 20
 _FEWEST, _MOST = 1 << 12, 1 << 17
 # What a value counts for whose size is not known.
 _SOME_BYTES = 64
@@ -111,6 +111,8 @@ def _read(scan: Scan, number: int) -> Iterator[pa.RecordBatch]:
         # A scan of no columns at all still has to say how many rows there are.
         with_row_address=scan.addresses or not scan.columns.names,
         batch_size=_batch_rows(scan.columns),
+        # Rows of a megabyte, as many as there are of others, would be more than a batch can hold.
+        batch_size_bytes=_MOST_BYTES,
         blob_handling="all_binary",
     )
     for batch in batches(plan, what=_WHAT):

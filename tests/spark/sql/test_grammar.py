@@ -172,7 +172,7 @@ REFUSED: dict[str, tuple[str, int]] = {
     "CREATE TABLE a.b (id INT, PRIMARY KEY (id))": ("PRIMARY", 26),
     "CREATE TABLE a.b (s VARCHAR(10))": ("VARCHAR", 20),
     "CREATE TABLE a.b (d DECIMAL(39, 2))": ("DECIMAL(39, 2)", 34),
-    "CREATE TABLE a.b (id INT) USING parquet": ("parquet", 39),
+    "CREATE TABLE a.b (id INT) USING parquet": ("parquet", 32),
     "CREATE TABLE a.b (id INT) AS SELECT 1": ("AS", 26),
     "CREATE EXTERNAL TABLE a.b (id INT)": ("EXTERNAL", 7),
     "CREATE TEMPORARY VIEW v AS SELECT 1": ("TEMPORARY", 7),

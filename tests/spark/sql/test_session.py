@@ -426,4 +426,5 @@ class TestWhatIsRead:
         shop.table("shop.orders").delete("true")
         assert [row.id for row in frame.collect()] == [1, 2, 3]
         assert [row.id for row in frame.where("id > 1").collect()] == [2, 3]
-        assert not [one.name for one in on_spark.session.catalog.listTables() if one.name.startswith("_pyspark")]
+        left = on_spark.session.sql("SHOW TABLES").collect()
+        assert not [one.tableName for one in left if one.tableName.startswith("_pyspark")]
