@@ -238,6 +238,25 @@ def test_two_writers_race_and_every_row_is_there_once(servers: Gateways) -> None
     assert sorted(servers.lake.table("a.t").to_arrow()["id"].to_pylist()) == expected
 
 
+def test_a_transaction_makes_tables_and_fills_them(servers: Gateways) -> None:
+    """One that a header names, also after the server has forgotten it: what was saved is enough to go on."""
+    inside = catalog(servers.iceberg, **{"header.x-seiche-transaction": "monday"})
+    before = servers.lake.version
+    inside.create_table("a.made", ROWS.schema).append(ROWS)
+    with inside.create_table_transaction("a.staged", ROWS.schema) as staged:
+        staged.append(ROWS)
+    with gateways(servers.lake) as others:
+        again = catalog(others.iceberg, **{"header.x-seiche-transaction": "monday"})
+        again.load_table("a.made").append(ROWS)
+        again.rename_table("a.staged", "a.renamed")
+        assert (servers.lake.version, servers.lake.tables("a")) == (before, [])
+        headers = {"x-seiche-transaction": "monday"}
+        assert others.ask("POST", "/v1/lake/transactions/commit", {"table-changes": []}, headers=headers).status == 204
+    assert servers.lake.version == before + 1
+    assert ids(catalog(servers.iceberg).load_table("a.made")) == [1, 1, 2, 2, 3, 3]
+    assert ids(catalog(servers.iceberg).load_table("a.renamed")) == [1, 2, 3]
+
+
 def test_views(servers: Gateways, tmp_path: Path) -> None:
     client = catalog(servers.iceberg)
     schema = Schema(NestedField(1, "id", LongType()))

@@ -112,7 +112,7 @@ class Commits:
     def plan(self, transaction: "Transaction", changes: Sequence[TableChange]) -> None:
         """Make the changes part of a transaction; requirements are checked against what it sees."""
         for change in changes:
-            check_format(transaction.state, change)
+            check_format(transaction, change)
             if change.updates:
                 self._plan_one(transaction, change)
             else:
@@ -190,10 +190,13 @@ def check_same_request(lake: "Lake", transaction_id: str, version: int, wanted: 
             raise Refusal(409, "CommitFailedException", "the Idempotency-Key was used before, for another request")
 
 
-def check_format(state: State, change: TableChange) -> None:
-    """Refuse a table of another format by saying where it can be changed."""
-    row = state.relation(change.name)
-    if isinstance(row, TableRow) and (row.format != "iceberg" or row.type != "managed"):
+def check_format(transaction: "Transaction", change: TableChange) -> None:
+    """Refuse a table of another format by saying where it can be changed; also one that the transaction has made."""
+    try:
+        row = transaction.named(change.name).row
+    except NotFound:
+        row = None
+    if row is not None and (row.format != "iceberg" or row.type != "managed"):
         raise InvalidInput(
             f"{text(change.name)} is a table of format {row.format}: the Iceberg protocol cannot change it",
             remedy="Use the Lance Namespace protocol (`seiche serve --lance-port`).",
