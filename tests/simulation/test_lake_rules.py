@@ -19,6 +19,7 @@ from seiche.core.runtime import Runtime
 from seiche.lake import commit as commit_module
 from seiche.lake import creating as creating_module
 from seiche.lake import edits as edits_module
+from seiche.lake import group as group_module
 from seiche.lake.care import expiry as expiry_module
 from seiche.lake.commit import Committer
 from seiche.lake.intent import Intent
@@ -164,7 +165,7 @@ def two_replicas(store: DictStore, key: str | None) -> list[str]:
 def test_rule_3_one_id_is_applied_once_however_many_replicas_try(monkeypatch: pytest.MonkeyPatch) -> None:
     assert two_replicas(prepared(), "same") == ["mine"]
     assert two_replicas(prepared(), None) == ["mine", "mine"], "without a key they are two transactions"
-    monkeypatch.setattr(commit_module, "_decided", lambda intent, state: None)
+    monkeypatch.setattr(group_module, "_decided", lambda intent, state: None)
     with pytest.raises(AlreadyExists):
         two_replicas(prepared(), "same")
 

@@ -1,69 +1,33 @@
 """The lake's commit: one or more transactions become one root, or each learns why not."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import ConflictError, RetryableConflict, SeicheError
+from seiche.errors import RetryableConflict, SeicheError
 from seiche.lake.edits import Planned
-from seiche.lake.intent import Intent, Member
+from seiche.lake.group import Answer, Group
+from seiche.lake.intent import Intent
 from seiche.lake.made import Made
-from seiche.lake.objects import definitions, rows
+from seiche.lake.objects import rows
 from seiche.lake.objects.keys import transaction_key
 from seiche.lake.objects.rows import TransactionRow
 from seiche.lake.publish import Publisher
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree import transactions
-from seiche.lake.tree.latest import read_root, write_hint
+from seiche.lake.tree.latest import write_hint
 from seiche.lake.tree.root import millis
 from seiche.lake.tree.swap import Lost, publish, stage
 from seiche.lake.tree.transactions import TransactionRecord
-from seiche.lake.tree.tree import Change
 from seiche.store.kept_turns import KeptTurns
 
 __all__ = ["Answer", "Committer"]
 
 log = logging.getLogger("seiche.lake")
-
-# How many versions are looked through, at most, for the one that was in the way.
-_BLAMED = 100
-
-Message = tuple[bytes, bytes | None, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of one transaction: the version that it made, or the error that says why it made none.
-
-    `replayed` says that it had been committed before, by an earlier run of the same thing. `tables` are the versions
-    of tables that it made, by their ids, as far as whoever decided it says so.
-    """
-
-    version: int | None = None
-    error: SeicheError | None = None
-    replayed: bool = False
-    tables: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Group:
-    """Transactions on their way into the root after `base`; `state` is what it would be with those planned so far."""
-
-    base: State
-    state: State
-    answers: dict[str, Answer] = field(default_factory=dict)
-    messages: list[Message] = field(default_factory=list)
-    files: dict[str, bytes] = field(default_factory=dict)
-    planned: list[Planned] = field(default_factory=list)
-    records: list[TransactionRecord] = field(default_factory=list)
-    # The tree with all messages, if it is known already.
-    change: Change | None = None
-    rollback_to: int | None = None
-    min_base: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +70,9 @@ class Committer:
             with self.turns.one(flush) as waited:
                 guessed = attempt == 1 and not waited
                 base = self._base(intents) if guessed else self.states.latest()
-                group = _Group(base, base)
+                group = Group(base, base)
                 for intent in intents:
-                    self._admit(intent, group)
+                    group.admit(intent, self.runtime)
                 if guessed and any(answer.error is not None for answer in group.answers.values()):
                     continue  # the version that it was tried on may have expired and been cleared away meanwhile
                 if not group.records or self._put(group, staged, unflushed):
@@ -152,7 +116,7 @@ class Committer:
                 row = TransactionRow(
                     version=base.version + 1, outcome="aborted", decided_at_millis=millis(self.runtime.clock.now())
                 )
-                group = _Group(base, base)
+                group = Group(base, base)
                 group.messages.append((transaction_key(transaction_id), rows.encode(row), transaction_id))
                 group.records.append(TransactionRecord(transaction_id, base.version, outcome="aborted"))
                 if self._put(group, set(), []):
@@ -163,74 +127,7 @@ class Committer:
             transaction_id=transaction_id,
         )
 
-    def _admit(self, intent: Intent, group: _Group) -> None:
-        """Plan one transaction on top of those before it, or settle on its answer."""
-        state = group.state
-        try:
-            answer = _decided(intent, state)
-            if answer is None:
-                planned = list(intent.plan(state, self.runtime))
-                answer = self._join(intent, planned, group)
-        except SeicheError as error:
-            if isinstance(error, ConflictError):
-                self._name_winner(error, intent, group.base)
-            answer = Answer(error=error)
-        group.answers[intent.id] = answer
-
-    def _name_winner(self, error: ConflictError, intent: Intent, base: State) -> None:
-        """Say in the error which transaction was in the way: the latest one since that wrote what this one wants to."""
-        keys = intent.keys
-        for version in range(base.version, max(intent.base, base.version - _BLAMED), -1):
-            # Of a version that has expired meanwhile it is not known any more what it wrote.
-            for record in read_root(self.states.store, version).transactions:
-                if keys.intersection(record.keys or ()):
-                    error.message += f" That was transaction {record.id} in version {version} of the lake."
-                    error.details |= {"winner": record.id, "winner_version": version}
-                    return
-
-    def _join(self, intent: Intent, planned: list[Planned], group: _Group) -> Answer:
-        state = group.state
-        version = state.version + 1
-        messages: list[Message] = []
-        for key, value in _merged(planned).items():
-            small, files = (None, {}) if value is None else self._stowed(value, state)
-            messages.append((key, small, intent.id))
-            group.files |= files
-        if intent.stream is not None:
-            messages.append((intent.stream.key, intent.stream.row(state, version, intent.id), intent.id))
-        keys = tuple(sorted(key for key, _, _ in messages))
-        decided = rows.encode(TransactionRow(version=version, decided_at_millis=millis(self.runtime.clock.now())))
-        for member in intent.members or (Member(intent.id, intent.base, keys, intent.properties),):
-            messages.append((transaction_key(member.id), decided, member.id))
-            group.records.append(
-                TransactionRecord(
-                    id=member.id,
-                    base_version=member.base,
-                    isolation=intent.isolation,
-                    keys=member.keys,
-                    properties=member.properties,
-                )
-            )
-        for one in planned:
-            if one.made is not None:
-                group.files |= one.made.files
-        group.planned += planned
-        if intent.rollback_to is not None:
-            group.rollback_to = intent.rollback_to
-        group.min_base = max(group.min_base, intent.min_base)
-        change = state.tree.apply(messages, self.runtime)
-        # Several are applied once more, together: otherwise each would leave nodes that only the next one needs.
-        group.change = None if group.messages else change
-        group.messages += messages
-        group.state = state.after(change.tree, group.files)
-        made = (one.made.row for one in planned if one.made is not None)
-        return Answer(version, tables={row.id: row.table_version for row in made})
-
-    def _stowed(self, value: bytes, state: State) -> tuple[bytes, dict[str, bytes]]:
-        kind = rows.kind_of(value).__name__.removesuffix("Row").lower()
-        return definitions.stow(value, kind, (), self.runtime, most_bytes=state.definition.row_max_size_bytes)
-
-    def _put(self, group: _Group, staged: set[str], unflushed: list[str]) -> bool:
+    def _put(self, group: Group, staged: set[str], unflushed: list[str]) -> bool:
         """Write the files, then the root: `False` if somebody else has the version.
 
         `staged` are files that an earlier attempt has written, `unflushed` those of statements that may not last yet.
@@ -272,7 +169,7 @@ class Committer:
                 one.made.remember(base.manifests)
         return True
 
-    def _follow_up(self, group: _Group) -> None:
+    def _follow_up(self, group: Group) -> None:
         """What only serves plain readers, and speeds others up. The commit is done without it."""
         if group.records:
             self._publish_after(group.planned)
@@ -302,35 +199,3 @@ class Committer:
 def _is_careful(intents: Sequence[Intent]) -> bool:
     """Whether planning some of it does what cannot be undone."""
     return any(edit.is_planned_last for intent in intents for edit in intent.edits.values())
-
-
-def _merged(planned: Sequence[Planned]) -> dict[bytes, bytes | None]:
-    """All rows of one transaction. A name that one table leaves and another takes is taken."""
-    merged: dict[bytes, bytes | None] = {}
-    for key, value in (item for one in planned for item in one.rows.items()):
-        if value is not None or key not in merged:
-            merged[key] = value
-    return merged
-
-
-def _decided(intent: Intent, state: State) -> Answer | None:
-    """The answer, if the transaction has been decided before: by an earlier attempt, another process, or an
-    operator.
-    """
-    for member in intent.members:
-        if state.outcome(member.id) is not None:
-            # An error, so that they are taken apart: the others are not decided by that.
-            raise RetryableConflict(f"transaction {member.id} was decided before.", transaction_id=member.id)
-    found = None if intent.members else state.outcome(intent.id)
-    if found is not None and found.outcome == "committed":
-        return Answer(found.version, replayed=True)
-    if found is not None:
-        aborted = RetryableConflict(
-            f"transaction {intent.id} was aborted in version {found.version}.",
-            remedy="Nothing was written. Begin a new transaction.",
-            transaction_id=intent.id,
-            version=found.version,
-        )
-        return Answer(error=aborted)
-    stream = None if intent.stream is None else intent.stream.already_in(state)
-    return None if stream is None else Answer(stream.version, replayed=True)
