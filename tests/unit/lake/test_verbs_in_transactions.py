@@ -7,6 +7,7 @@ import lance
 import pyarrow as pa
 import pytest
 
+import seiche
 from seiche import InvalidInput, Lake, NotFound, RetryableConflict
 from seiche.table.data.remap import Led, lead_on
 from tests.unit.lake.conftest import SCHEMA, ids, rows
@@ -225,3 +226,20 @@ def test_a_table_made_in_the_same_transaction(lake: Lake) -> None:
         made.optimize_indices()
         assert made.to_arrow(filter="id = 2")["twice"].to_pylist() == [4]
     assert plain(lake, "shop.new").to_table(filter="id = 1").to_pydict() == {"id": [1], "n": [0], "twice": [2]}
+
+
+def test_indices_of_a_version_made_here_are_where_its_file_has_them(lake: Lake) -> None:
+    """The next transaction reads with them, or without where the last one went: not at a place that an older version
+    had them at.
+    """
+    table = lake.create_table("shop.marked", SCHEMA)
+    table.append(rows(1, 2, 3))
+    table.create_index("id", "btree", name="by_id")
+    with lake.transaction() as tx:
+        assert tx.table("shop.marked").to_arrow(filter="id = 2").num_rows == 1
+        assert "ScalarIndexQuery" in tx.table("shop.marked")._snapshot().dataset.scanner(filter="id = 2").explain_plan()
+    # Who read that version from its file knows a place, which must not be passed on to a version without indices.
+    other = seiche.open(lake.uri)
+    other.table("shop.marked").drop_index("by_id")
+    with other.transaction() as tx:
+        assert tx.table("shop.marked").to_arrow(filter="id = 2").num_rows == 1

@@ -23,7 +23,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.splitting import check_entries, split
 from seiche.table.format.transaction_pb2 import Transaction
 
-__all__ = ["ManifestFile", "decode", "encode", "read_transaction"]
+__all__ = ["ManifestFile", "as_stored", "decode", "encode", "read_transaction"]
 
 FOOTER_SIZE = 16
 
@@ -54,18 +54,26 @@ def encode(manifest: Manifest, transaction: bytes) -> list[Buffer]:
     """The file as buffers to be written one behind the other; the bytes of old fragments are passed on, not copied."""
     index_section = manifest.index_section
     indices = [_LENGTH.pack(len(index_section)), index_section] if index_section else []
-    offset = 4 + len(index_section) if index_section else 0
-    encoded = _placed(manifest, offset).SerializeToString()
-    offset += 4 + len(transaction)
+    encoded = _placed(manifest).SerializeToString()
+    offset = sum(map(len, indices)) + 4 + len(transaction)
     pieces = manifest.fragments.pieces
     size = len(encoded) + sum(map(len, pieces))
     start = b"".join([*indices, _LENGTH.pack(len(transaction)), transaction, _LENGTH.pack(size), encoded])
     return [start, *pieces, _FOOTER.pack(offset, _MAJOR, _MINOR, _MAGIC)]
 
 
-def _placed(manifest: Manifest, transaction_section: int) -> pb.Manifest:
+def as_stored(manifest: Manifest) -> Manifest:
+    """The manifest as it is read back from what `encode` makes of it."""
+    header = _placed(manifest)
+    if header is manifest.header:
+        return manifest
+    return Manifest(header, manifest.fragments, manifest.index_section, field_ids=manifest.field_ids)
+
+
+def _placed(manifest: Manifest) -> pb.Manifest:
     """The header with the places of the sections; not a copy if they are there already, as after most appends."""
     header, indexed = manifest.header, bool(manifest.index_section)
+    transaction_section = 4 + len(manifest.index_section) if indexed else 0
     if (
         header.HasField("transaction_section")
         and header.transaction_section == transaction_section
