@@ -1,5 +1,6 @@
 """`seiche serve` on the command line, and the throughput that many clients share."""
 
+import socket
 import threading
 from pathlib import Path
 
@@ -21,6 +22,14 @@ CLIENTS, EACH = 16, 6
         (["--no-auth", "--state", "mysql://x"], "state store"),
         (["--no-auth", "--tls-cert", "missing.pem"], "TLS"),
         (["--config", "missing.toml"], "cannot be read"),
+        (["--config", "{junk}"], "junk"),
+        (["--config", "{tokens}"], "token"),
+        (["--no-auth", "--state", "sqlite://{folder}/missing/state.db"], "Check that the directory exists"),
+        (["--no-auth", "--state", "sqlite://{junk}"], "Remove the file"),
+        (["--no-auth", "--state", "postgresql://nobody@127.0.0.1:1/none"], "127.0.0.1"),
+        (["--no-auth", "--port", "{taken}"], "Choose another port"),
+        (["--no-auth", "--metrics-port", "{taken}"], "Choose another port"),
+        (["--no-auth", "--tls-cert", "{junk}", "--tls-key", "{junk}"], "certificate"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -28,10 +37,17 @@ def test_mistakes_are_one_line(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     lake = make_lake(tmp_path)
-    assert main(["serve", lake.uri, "--port", "0", *arguments]) == 2
+    junk, tokens = tmp_path / "junk", tmp_path / "tokens.toml"
+    junk.write_text("junk = junk = junk, and so on until it is long enough to be taken for a file of something")
+    tokens.write_text('[[tokens]]\naccount = "default"\n')
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        names = {"folder": tmp_path, "junk": junk, "tokens": tokens, "taken": other.getsockname()[1]}
+        given = [one.format(**names) for one in arguments]
+        assert main(["serve", lake.uri, *([] if "--port" in given else ["--port", "0"]), *given]) != 0
     error = capsys.readouterr().err
     assert what in error
     assert "Traceback" not in error
+    assert error.count("seiche: ") == 1
 
 
 def test_no_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ class Host:
         sweep_seconds: float = _SWEEP_SECONDS,
         open_with: Callable[[str], Lake] = open_lake,
     ) -> None:
-        self.database = open_database(database, runtime=runtime) if isinstance(database, str) else database
+        self.database = _reached(database, runtime) if isinstance(database, str) else database
         self.authenticator = authenticator or Nobody()
         self.settings = settings or Settings()
         self._runtime = runtime
@@ -132,6 +132,13 @@ class Host:
                 store.collect(millis(self._runtime.clock.now()) - _GRACE_MILLIS)
             except SeicheError as error:
                 log.warning("could not clear away old records: %s", error.message)
+
+
+def _reached(address: str, runtime: Runtime) -> Database:
+    """The database, which answers: otherwise a server would start that refuses every call."""
+    database = open_database(address, runtime=runtime)
+    database.read(lambda session: session.run("SELECT 1"))
+    return database
 
 
 def _warm_up() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -52,6 +53,13 @@ class Ports:
         try:
             pair = (self.key.read_bytes(), self.certificate.read_bytes())
             ca = None if self.client_ca is None else self.client_ca.read_bytes()
+            # gRPC would only say that it cannot listen.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password="")
+        except ssl.SSLError as error:
+            raise InvalidInput(
+                f"{self.certificate} and {self.key} are not a certificate and its key",
+                remedy="Give two PEM files that belong together, the key without a password.",
+            ) from error
         except OSError as error:
             raise NotFound(f"{error.filename} cannot be read: {error.strerror}") from error
         return grpc.ssl_server_credentials([pair], root_certificates=ca, require_client_auth=ca is not None)
@@ -101,7 +109,7 @@ class Server:
         except RuntimeError as error:
             raise Unavailable(f"the server cannot listen at {address}", remedy="Choose another port.") from error
         if self.ports.metrics is not None:
-            self._pages = await asyncio.start_server(self._page, self.ports.host, self.ports.metrics)
+            self._pages = await self._listening_for_figures(self.ports.metrics)
             self.metrics_port = self._pages.sockets[0].getsockname()[1]
         await server.start()
         log.info("listening", extra={"host": self.ports.host, "port": self.port})
@@ -120,6 +128,15 @@ class Server:
         if self._handlers is not None:
             self._handlers.close()
         log.info("stopped")
+
+    async def _listening_for_figures(self, port: int) -> asyncio.Server:
+        try:
+            return await asyncio.start_server(self._page, self.ports.host, port)
+        except (OSError, OverflowError) as error:
+            where = f"{self.ports.host}:{port}"
+            raise Unavailable(
+                f"figures cannot be asked for at {where}: {error}", remedy="Choose another port."
+            ) from error
 
     async def _page(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """`GET /metrics`, and nothing else."""
