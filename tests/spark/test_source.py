@@ -155,9 +155,9 @@ def test_rows_of_a_megabyte(spark: "SparkSession", lake: Any, effort: Any) -> No
     lake.create_table("shop.wide", pa.schema([("id", pa.int64()), ("bytes", pa.binary())]))
     options = {"lake": lake.uri, "table": "shop.wide"}
     random = f"unhex(repeat(md5(cast(id as string)), {size // 16}))"
-    spark.range(0, count, 1, 2).selectExpr("id", f"{random} AS bytes").write.format("seiche").options(**options).mode(
-        "append"
-    ).save()
+    spark.range(0, count, 1, effort(1, 2)).selectExpr("id", f"{random} AS bytes").write.format("seiche").options(
+        **options
+    ).mode("append").save()
     sums = "count(distinct md5(bytes))", "sum(length(bytes))"
     for frame in (read(spark, options), lake.spark(spark).read("shop.wide")):
         assert [tuple(row) for row in frame.selectExpr(*sums).collect()] == [(count, count * size)]
