@@ -689,3 +689,15 @@ def test_new_files_have_the_mode_that_the_user_asked_for(store: LocalStore) -> N
         os.umask(before)
     for name in ("f", "g"):
         assert os.stat(store.native_uri(f"d/{name}")).st_mode & 0o777 == 0o640
+
+
+def test_it_does_not_remember_every_directory_that_it_ever_wrote_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lake spreads its nodes over a million of them."""
+    monkeypatch.setattr("seiche.store.local._MOST_SETTLED", 5)
+    store = LocalStore(tmp_path)
+    for number in range(30):
+        store.put_if_absent(f"d{number}/f", b"x")
+        assert len(store._settled) <= 5 + 3
+    assert [store.get(f"d{number}/f") for number in range(30)] == [b"x"] * 30
