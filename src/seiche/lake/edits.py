@@ -73,7 +73,8 @@ class TableEdit:
     @property
     def name(self) -> str:
         """The table's name, for people."""
-        return text(name_of(self.key or self.found_key or b""))
+        key = self.key or self.found_key
+        return f"a table that was made and dropped again ({self.row.id})" if key is None else text(name_of(key))
 
     def plan(self, state: State, uuid: str, runtime: Runtime, freed: Mapping[bytes | None, str]) -> Planned:
         """The edit on top of `state`. Raises a conflict if what others did there leaves no room for it.

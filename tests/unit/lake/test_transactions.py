@@ -587,3 +587,14 @@ def test_all_tables_are_listed_whatever_namespace_they_are_in(lake: Lake) -> Non
         assert tx.tables() == [("shop", "a"), ("shop", "eu", "c")]
         assert lake.tables() == [("shop", "a"), ("shop", "b")]
     assert lake.tables() == [("shop", "a"), ("shop", "eu", "c")]
+
+
+def test_a_table_made_and_dropped_again_does_not_hide_a_conflict(lake: Lake) -> None:
+    slow = lake.transaction()
+    slow.create_table("shop.short", SCHEMA)
+    slow.set_properties("shop.short", {"kept": "for a moment"})
+    slow.drop_table("shop.short")
+    slow.create_table("shop.wanted", SCHEMA)
+    lake.create_table("shop.wanted", SCHEMA)
+    with pytest.raises(RetryableConflict, match="the name was taken meanwhile"):
+        slow.commit()
