@@ -115,3 +115,21 @@ def test_a_table_that_was_made_and_cannot_be_shown_is_unknown(
     monkeypatch.setattr(Loading, "answer", silent)
     assert servers.ask("POST", path, body).error == (502, "CommitStateUnknownException")
     assert servers.ask("HEAD", f"{TABLES}/made").status == 204
+
+
+def test_what_is_no_metadata_is_refused_and_not_shown(servers: Direct, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("swordfish")
+    said = servers.ask(
+        "POST", "/v1/lake/namespaces/db/register", {"name": "s", "metadata-location": f"file://{secret}"}
+    )
+    assert said.error == (400, "ValidationException")
+    assert b"swordfish" not in said.body
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_a_format_version_that_there_is_not(servers: Direct, staged: bool) -> None:
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+    for version in ("9", "x", ""):
+        body = {"name": "n", "schema": schema, "properties": {"format-version": version}, "stage-create": staged}
+        assert servers.ask("POST", TABLES, body).error == (400, "ValidationException"), version

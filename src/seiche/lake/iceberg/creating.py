@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
@@ -70,7 +71,7 @@ def new_metadata(
             properties=dict(given),
             table_uuid=UUID(table_id),
         )
-    except (TypeError, ValueError, NotImplementedError, UnsupportedPyArrowTypeException) as error:
+    except (TypeError, ValueError, NotImplementedError, ValidationError, UnsupportedPyArrowTypeException) as error:
         raise InvalidInput(
             f"no Iceberg table can be made so: {error}",
             remedy="Give an Arrow or an Iceberg schema, of types that Iceberg has.",

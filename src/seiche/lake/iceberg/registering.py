@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from seiche.core.runtime import Runtime
-from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, decode
 from seiche.lake.iceberg.places import address, new_location, path_of
@@ -46,10 +46,17 @@ def registered(
 
 
 def read_at(metadata_location: str, state: State) -> Metadata:
-    """The metadata at any address; `NotFound` if there is none."""
+    """The metadata at any address; `NotFound` if there is none.
+
+    Of a file that is something else nothing is told: whoever asks need not be allowed to read it.
+    """
     try:
         with LakeFileIO(state.store).new_input(metadata_location).open() as stream:
-            return decode(stream.read(), metadata_location)
+            data = stream.read()
+        try:
+            return decode(data, metadata_location)
+        except Corrupt:
+            raise ValueError("the file is something else") from None
     except (OSError, ValueError) as error:
         raise NotFound(
             f"there is no Iceberg metadata at {metadata_location}: {error}",
