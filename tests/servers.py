@@ -27,9 +27,6 @@ SECRET_KEY = "test-secret-key"
 REGION = "us-east-1"
 BUCKET = "seiche-test"
 
-# They outlive this process. Kept, because Python warns of a child that nobody waited for.
-_KEEPERS: list["subprocess.Popen[bytes]"] = []
-
 
 @dataclass(frozen=True)
 class S3Server:
@@ -157,7 +154,7 @@ def _start(name: str, shared: Path, command: Callable[[Path], tuple[list[str], s
                 start_new_session=True,
             )
         if _answers(endpoint, keeper):
-            _KEEPERS.append(keeper)
+            keeper.returncode = 0  # it outlives this process, and Python warns of a child that nobody waited for
             return endpoint
         keeper.terminate()
         keeper.wait()
