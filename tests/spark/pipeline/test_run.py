@@ -280,7 +280,7 @@ steps:
     assert table.to_arrow().schema.field("point").type == pa.list_(pa.float32(), 2)
     nearest = table.to_lance().to_table(nearest={"column": "point", "q": [3.0, 2.0], "k": 1})
     assert nearest["id"].to_pylist() == [2]
-    assert [index["name"] for index in table.to_lance().list_indices()] == ["id_idx"]
+    assert [index.name for index in table.to_lance().describe_indices()] == ["id_idx"]
 
 
 def test_drift_is_measured_against_the_version_before(shop: Shop) -> None:
