@@ -13,6 +13,8 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seiche.table.format.varint import varint
+
 __all__ = ["Kinds", "described", "encode", "kinds_of"]
 
 # Bits of each value of a column, or 0 where values differ in length.
@@ -60,7 +62,7 @@ def described(data: bytes, rows: int) -> bytes:
     """What a file of native code says about its columns; empty if it says anything else beside the number of rows."""
     *_, places, parts, _, _, _, magic = _FOOTER.unpack_from(data, len(data) - _FOOTER.size)
     start, size = _PLACE.unpack_from(data, places)
-    found, end = data[start : start + size], b"\x10" + _varint(rows)
+    found, end = data[start : start + size], b"\x10" + varint(rows)
     return found.removesuffix(end) if parts == 1 and magic == _MAGIC and found.endswith(end) else b""
 
 
@@ -79,7 +81,7 @@ def encode(columns: Sequence[pa.Array], kinds: Kinds, schema: bytes, version: tu
         metadata.append(_page(at, len(chunk), rows, bits, has_nulls))
         parts += _SIZE.pack(len(chunk) // _PART - 1 << 4).ljust(_PAGE, b"H"), _padded(chunk, _PAGE, b"H")
         at += _PAGE + len(parts[-1])
-    described = schema + b"\x10" + _varint(rows)
+    described = schema + b"\x10" + varint(rows)
     begin = at + len(described)
     end = begin + sum(map(len, metadata))
     footer = _FOOTER.pack(begin, end, end + _PLACE.size * len(kinds), 1, len(kinds), *version, _MAGIC)
@@ -115,17 +117,22 @@ def _variable(offsets: pa.Buffer, values: pa.Buffer | None, offset: int, rows: i
 
 @lru_cache(maxsize=1024)
 def _page(at: int, size: int, rows: int, bits: int, has_nulls: bool) -> bytes:
-    """What the file says about a column whose only page begins `at`: its buffers, and how to read the second one."""
-    flat = _message(0x0A, b"\x08" + _varint(bits or 32))
+    """What the file says about a column whose only page begins `at`: its buffers, and how to read the second one.
+
+    In Lance's words a `ColumnMetadata` with one `Page`, whose layout is a `MiniBlockLayout`: how levels (2) and values
+    (3) are compressed, which here they are not, the layers (6), buffers (7), items (9), and that chunks may be large
+    (10).
+    """
+    flat = _message(0x0A, b"\x08" + varint(bits or 32))
     values = flat if bits else _message(0x12, _message(0x0A, flat))
     levels = _message(0x12, _SIXTEEN_BITS) if has_nulls else b""
     layer = b"\x32\x01" + (b"\x03" if has_nulls else b"\x01")
-    chunks = levels + _message(0x1A, values) + layer + b"\x38\x01\x48" + _varint(rows) + b"\x50\x01"
+    chunks = levels + _message(0x1A, values) + layer + b"\x38\x01\x48" + varint(rows) + b"\x50\x01"
     layout = _message(0x0A, _LAYOUT + _message(0x12, _message(0x0A, chunks)))
     page = (
-        _message(0x0A, _varint(at) + _varint(at + _PAGE)),
-        _message(0x12, _varint(_SIZE.size) + _varint(size)),
-        b"\x18" + _varint(rows),
+        _message(0x0A, varint(at) + varint(at + _PAGE)),
+        _message(0x12, varint(_SIZE.size) + varint(size)),
+        b"\x18" + varint(rows),
         _message(0x22, _message(0x12, layout)),
     )
     return _COLUMN + _message(0x12, b"".join(page))
@@ -139,16 +146,7 @@ def _places(at: int, parts: Iterable[bytes]) -> Iterable[bytes]:
 
 
 def _message(tag: int, content: bytes) -> bytes:
-    return bytes((tag,)) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    made = bytearray()
-    while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
-        number >>= 7
-    made.append(number)
-    return bytes(made)
+    return bytes((tag,)) + varint(len(content)) + content
 
 
 def _padded(data: bytes, unit: int, with_: bytes) -> bytes:

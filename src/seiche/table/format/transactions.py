@@ -7,6 +7,7 @@ from google.protobuf.message import DecodeError
 from seiche.errors import Corrupt
 from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.format.unknown import own_unknown_fields
+from seiche.table.format.varint import varint
 
 __all__ = ["UnknownOperation", "decode", "file_path", "operation_field", "set_unknown_operation", "unknown_operation"]
 
@@ -69,14 +70,5 @@ def unknown_operation(transaction: Transaction) -> UnknownOperation | None:
 
 def set_unknown_operation(transaction: Transaction, operation: UnknownOperation) -> None:
     """Put the operation into a transaction that has none, byte for byte as it was."""
-    tag = _varint(operation.number << 3 | _LENGTH_DELIMITED)
-    transaction.MergeFromString(tag + _varint(len(operation.payload)) + operation.payload)
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    tag = varint(operation.number << 3 | _LENGTH_DELIMITED)
+    transaction.MergeFromString(tag + varint(len(operation.payload)) + operation.payload)
