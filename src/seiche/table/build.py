@@ -58,13 +58,14 @@ def build(
     if isinstance(operation, Opaque) or operation.unknown or transaction.unknown:
         raise _not_understood(transaction)
     flags.require_writable(base.header, managed=managed)
-    version = base.version if isinstance(operation, Clone) else base.version + 1
+    first = isinstance(operation, Clone)
+    version = base.version if first else base.version + 1
     made = operation.apply(base, Build(version, load or nothing_to_load, read_schema, runtime))
     _sign(made, transaction, version, runtime.clock.now())
     if (largest := max(base.max_fragment_id, made.max_fragment_id)) >= 0:
         # Some writers leave the counter out or let it fall behind, and then an id that was deleted could come back.
         made.header.max_fragment_id = largest
-    invariants.check(base, made, first=isinstance(operation, Clone))
+    invariants.check(base, made, first=first)
     return made
 
 
@@ -86,8 +87,9 @@ def _sign(made: Manifest, transaction: Transaction, version: int, now: datetime)
     header.version = version
     header.tag = transaction.tag
     header.transaction_file = transaction.file_name
-    header.timestamp.seconds = int(now.timestamp())
-    header.timestamp.nanos = now.microsecond * 1000
+    timestamp = header.timestamp
+    timestamp.seconds = int(now.timestamp())
+    timestamp.nanos = now.microsecond * 1000
     if header.writer_version != _WRITER:
         header.writer_version.CopyFrom(_WRITER)
     flags.recompute(header, has_deletions=made.fragments.has_deletions)

@@ -49,24 +49,25 @@ def _unchecked(base: Manifest, made: Manifest) -> tuple[Sequence[DataFragment], 
     old, new = base.fragments, made.fragments
     if new is old:
         return (), -1
-    if len(new) > len(old) and (added := _added(old, new)) is not None:
+    more = len(new) - len(old)
+    if more > 0 and (added := _added(old, new)) is not None and len(added) == more:
         return added, old.last_id
     return new.decoded(), -1
 
 
 def _added(old: Fragments, new: Fragments) -> Sequence[DataFragment] | None:
     """What was put behind the old fragments, if that is all that happened."""
-    if new.pieces[: len(old.pieces)] == old.pieces:
-        tail = b"".join(new.pieces[len(old.pieces) :])
+    known = len(old.pieces)
+    if new.pieces[:known] == old.pieces:
+        tail = b"".join(new.pieces[known:])
     elif (size := _length_if_first(old, new)) is not None:
         tail = bytes(new.pieces[0][size:])
     else:
         return None
     try:
-        added = FragmentList.FromString(tail).fragments
+        return FragmentList.FromString(tail).fragments
     except DecodeError:
         return None
-    return added if len(added) == len(new) - len(old) else None
 
 
 def _length_if_first(old: Fragments, new: Fragments) -> int | None:
@@ -90,7 +91,6 @@ def _check_fragments(fragments: tuple[Sequence[DataFragment], int], made: Manife
     stable = made.has_stable_row_ids
     mixed = header.reader_feature_flags & flags.MIXED_DATA_VERSIONS
     versions = frozenset() if mixed else data_version(header.data_format.version)
-    bases = {base.id for base in header.base_paths}
     for fragment in unchecked:
         if fragment.id <= last:
             raise _broken(f"fragment {fragment.id} comes after {last}")
@@ -100,7 +100,7 @@ def _check_fragments(fragments: tuple[Sequence[DataFragment], int], made: Manife
         for file in fragment.files:
             if versions and (file.file_major_version, file.file_minor_version) not in versions:
                 raise _broken(f"{file.path} has another format version than the table")
-            if file.HasField("base_id") and file.base_id not in bases:
+            if file.HasField("base_id") and all(base.id != file.base_id for base in header.base_paths):
                 raise _broken(f"{file.path} lies in an unknown base, {file.base_id}")
             if -1 in file.fields:
                 raise _broken(f"{file.path} has the field id -1")

@@ -44,12 +44,14 @@ class Transaction:
 
     def to_proto(self) -> pb.Transaction:
         operation = self.operation
-        known: dict[str, Any] = {} if isinstance(operation, Opaque) else {operation.field_name: operation.to_proto()}
-        message = pb.Transaction(
-            read_version=self.read_version, uuid=self.uuid, tag=self.tag, properties=self.properties, **known
-        )
+        members: dict[str, Any] = {"read_version": self.read_version, "uuid": self.uuid, "tag": self.tag}
+        if self.properties:
+            members["properties"] = self.properties
         if isinstance(operation, Opaque):
+            message = pb.Transaction(**members)
             set_unknown_operation(message, UnknownOperation(operation.field_number, operation.raw))
+        else:
+            message = pb.Transaction(**members, **{operation.field_name: operation.to_proto()})
         return with_unknown(message, self.unknown)
 
     @classmethod

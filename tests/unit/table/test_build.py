@@ -282,7 +282,7 @@ class TestInvariants:
         for new, sound in ((good, True), (bad, False)):
             fragments = base.fragments.extended([new])
             if joined:
-                fragments._pieces = (b"".join(fragments.pieces),)
+                fragments.pieces = (b"".join(fragments.pieces),)
             header = base.copy_header()
             header.version, header.max_fragment_id = 2, 4
             made = Manifest(header, fragments)
@@ -295,7 +295,7 @@ class TestInvariants:
     def test_fragments_out_of_order_are_stopped(self) -> None:
         base = table(fragment(0), fragment(3))
         fragments = base.fragments.extended([fragment(4)])
-        fragments._pieces = (base.fragments.pieces[0], Fragments([fragment(2)]).pieces[0])
+        fragments.pieces = (base.fragments.pieces[0], Fragments([fragment(2)]).pieces[0])
         header = base.copy_header()
         header.version, header.max_fragment_id = 2, 4
         self.refuse(Manifest(header, fragments), "fragment 2 comes after 3", base)

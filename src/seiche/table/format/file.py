@@ -52,14 +52,13 @@ class ManifestFile:
 
 def encode(manifest: Manifest, transaction: bytes) -> list[Buffer]:
     """The file as buffers to be written one behind the other; the bytes of old fragments are passed on, not copied."""
-    index_section = manifest.index_section
-    indices = [_LENGTH.pack(len(index_section)), index_section] if index_section else []
-    encoded = _placed(manifest).SerializeToString()
-    offset = sum(map(len, indices)) + 4 + len(transaction)
-    pieces = manifest.fragments.pieces
-    size = len(encoded) + sum(map(len, pieces))
-    start = b"".join([*indices, _LENGTH.pack(len(transaction)), transaction, _LENGTH.pack(size), encoded])
-    return [start, *pieces, _FOOTER.pack(offset, _MAJOR, _MINOR, _MAGIC)]
+    indices, pieces = manifest.index_section, manifest.fragments.pieces
+    header = _placed(manifest).SerializeToString()
+    sections = [_LENGTH.pack(len(indices)), indices] if indices else []
+    sections += (_LENGTH.pack(len(transaction)), transaction)
+    offset = (4 + len(indices) if indices else 0) + 4 + len(transaction)
+    size = _LENGTH.pack(len(header) + sum(map(len, pieces)))
+    return [b"".join((*sections, size, header)), *pieces, _FOOTER.pack(offset, _MAJOR, _MINOR, _MAGIC)]
 
 
 def as_stored(manifest: Manifest) -> Manifest:

@@ -53,8 +53,9 @@ def require_readable(header: Manifest) -> None:
 
 def require_writable(header: Manifest, *, managed: bool = False) -> None:
     """Refuse a table that this version of Seiche cannot write; one that belongs to a lake unless `managed`."""
-    require_readable(header)
-    flags = header.writer_feature_flags
+    readers, flags = header.reader_feature_flags, header.writer_feature_flags
+    if readers & ~_UNDERSTOOD or (readers ^ flags) & _PAIRED:
+        require_readable(header)  # says what is wrong
     if flags & SEICHE_FENCE and not managed:
         raise InvalidInput(
             f"version {header.version} belongs to a table that is managed by a lake",

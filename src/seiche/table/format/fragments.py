@@ -20,14 +20,14 @@ _REMEDY = "The manifest is damaged. Restore the file from a copy, or open an old
 
 
 class Fragments:
-    """An immutable list of fragments in ascending order of id.
+    """An immutable list of fragments in ascending order of id: nobody assigns to its members.
 
     Adding fragments copies none of the old ones, nor looks at them: the pieces of the rope are shared. Fragments are
     decoded only when somebody asks for one, and the decoded messages are shared too: never change a message that came
     from here, copy it first.
     """
 
-    __slots__ = ("_by_id", "_count", "_decoded", "_has_deletions", "_last_id", "_pieces", "_source")
+    __slots__ = ("_by_id", "_count", "_decoded", "_source", "has_deletions", "last_id", "pieces")
 
     def __init__(self, fragments: Iterable[DataFragment] = ()) -> None:
         """Take fragments in any order; equal ids are `Corrupt`."""
@@ -36,10 +36,13 @@ class Fragments:
             if one.id == next_one.id:
                 raise _twice(one.id, "")
         encoded = FragmentList(fragments=ordered).SerializeToString()
-        self._pieces: tuple[Buffer, ...] = (encoded,) if encoded else ()
+        # The stored form, ready to be written one behind the other.
+        self.pieces: tuple[Buffer, ...] = (encoded,) if encoded else ()
         self._count = len(ordered)
-        self._last_id = ordered[-1].id if ordered else -1
-        self._has_deletions = any(fragment.HasField("deletion_file") for fragment in ordered)
+        # The largest id, -1 if there is none.
+        self.last_id = ordered[-1].id if ordered else -1
+        # Whether any fragment has a deletion file.
+        self.has_deletions = any(fragment.HasField("deletion_file") for fragment in ordered)
         self._decoded: tuple[DataFragment, ...] | None = ordered
         self._by_id: dict[int, DataFragment] | None = None
         self._source = ""
@@ -50,9 +53,9 @@ class Fragments:
         made = cls.__new__(cls)
         made._source = source
         made._count = stored.total
-        made._last_id = _decode_id(stored.last, source) if stored.total else -1
-        made._has_deletions = has_deletions
-        made._pieces = (stored.encoded,) if stored.total else ()
+        made.last_id = _decode_id(stored.last, source) if stored.total else -1
+        made.has_deletions = has_deletions
+        made.pieces = (stored.encoded,) if stored.total else ()
         made._decoded = None if stored.total else ()
         made._by_id = None
         return made
@@ -65,14 +68,16 @@ class Fragments:
         elif not added:
             return self
         first = added[0].id
-        if first <= self._last_id:
-            raise Corrupt(f"fragment id {first} is not above the last one, {self._last_id}", fragments=[first])
+        if first <= self.last_id:
+            raise Corrupt(f"fragment id {first} is not above the last one, {self.last_id}", fragments=[first])
         made = Fragments.__new__(Fragments)
-        pieces = (*self._pieces, FragmentList(fragments=added).SerializeToString())
-        made._pieces = pieces if len(pieces) <= _MOST_PIECES else (b"".join(pieces),)
+        pieces = (*self.pieces, FragmentList(fragments=added).SerializeToString())
+        made.pieces = pieces if len(pieces) <= _MOST_PIECES else (b"".join(pieces),)
         made._count = self._count + len(added)
-        made._last_id = added[-1].id
-        made._has_deletions = self._has_deletions or any(one.HasField("deletion_file") for one in added)
+        made.last_id = added[-1].id
+        made.has_deletions = self.has_deletions
+        for one in added:
+            made.has_deletions |= one.HasField("deletion_file")
         made._decoded = None
         made._by_id = None
         made._source = self._source
@@ -97,29 +102,14 @@ class Fragments:
             decoded.append(new)
             encoded.append(old if new is fragment else new.SerializeToString())
         made = Fragments.__new__(Fragments)
-        made._pieces = (EncodedFragments(fragments=encoded).SerializeToString(),) if encoded else ()
+        made.pieces = (EncodedFragments(fragments=encoded).SerializeToString(),) if encoded else ()
         made._count = len(decoded)
-        made._last_id = decoded[-1].id if decoded else -1
-        made._has_deletions = any(fragment.HasField("deletion_file") for fragment in decoded)
+        made.last_id = decoded[-1].id if decoded else -1
+        made.has_deletions = any(fragment.HasField("deletion_file") for fragment in decoded)
         made._decoded = tuple(decoded)
         made._by_id = None
         made._source = self._source
         return made
-
-    @property
-    def pieces(self) -> tuple[Buffer, ...]:
-        """The stored form, ready to be written one behind the other."""
-        return self._pieces
-
-    @property
-    def last_id(self) -> int:
-        """The largest id, -1 if there is none."""
-        return self._last_id
-
-    @property
-    def has_deletions(self) -> bool:
-        """Whether any fragment has a deletion file."""
-        return self._has_deletions
 
     def get(self, fragment_id: int) -> DataFragment | None:
         """The fragment with this id, if there is one."""
@@ -152,13 +142,13 @@ class Fragments:
                 raise _twice(one, self._source)
         by_id = dict(zip(ids, decoded, strict=True))
         decoded = tuple(by_id[fragment_id] for fragment_id in ordered)
-        self._pieces = (FragmentList(fragments=decoded).SerializeToString(),)
-        self._last_id = ordered[-1]
+        self.pieces = (FragmentList(fragments=decoded).SerializeToString(),)
+        self.last_id = ordered[-1]
         return decoded
 
     def _joined(self) -> bytes:
         # protobuf takes any buffer, only its type stubs ask for bytes.
-        return cast(bytes, self._pieces[0]) if len(self._pieces) == 1 else b"".join(self._pieces)
+        return cast(bytes, self.pieces[0]) if len(self.pieces) == 1 else b"".join(self.pieces)
 
     def __len__(self) -> int:
         return self._count
@@ -175,7 +165,7 @@ class Fragments:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Fragments({self._count}, last id {self._last_id})"
+        return f"Fragments({self._count}, last id {self.last_id})"
 
 
 def _decode_id(encoded: bytes, source: str) -> int:

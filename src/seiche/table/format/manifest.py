@@ -24,7 +24,7 @@ class Manifest:
     value, because it is part of the file and changes with it.
     """
 
-    __slots__ = ("_field_ids", "_index_section", "_indices", "_source", "fragments", "header")
+    __slots__ = ("_field_ids", "_indices", "_source", "fragments", "header", "index_section")
 
     def __init__(
         self,
@@ -45,13 +45,15 @@ class Manifest:
         self._source = source
         self._field_ids = field_ids
         self.fragments = fragments
+        # The indices as stored; empty if there are none.
+        self.index_section: bytes
         self._indices: tuple[pb.IndexMetadata, ...] | None
         if isinstance(indices, bytes):
-            self._index_section = indices
+            self.index_section = indices
             self._indices = None if indices else ()
         else:
             self._indices = tuple(indices)
-            self._index_section = pb.IndexSection(indices=self._indices).SerializeToString()
+            self.index_section = pb.IndexSection(indices=self._indices).SerializeToString()
 
     def copy_header(self) -> pb.Manifest:
         """A header of one's own to change."""
@@ -60,16 +62,11 @@ class Manifest:
         return copy
 
     @property
-    def index_section(self) -> bytes:
-        """The indices as stored; empty if there are none."""
-        return self._index_section
-
-    @property
     def indices(self) -> tuple[pb.IndexMetadata, ...]:
         """The index segments, in stored order."""
         if self._indices is None:
             try:
-                self._indices = tuple(pb.IndexSection.FromString(self._index_section).indices)
+                self._indices = tuple(pb.IndexSection.FromString(self.index_section).indices)
             except DecodeError as error:
                 raise self._broken(f"the index section cannot be decoded: {error}") from error
         return self._indices
@@ -99,7 +96,8 @@ class Manifest:
     def max_fragment_id(self) -> int:
         """The largest fragment id ever given out, -1 if none."""
         if self.header.HasField("max_fragment_id"):
-            return max(self.header.max_fragment_id, self.fragments.last_id)
+            recorded, last = self.header.max_fragment_id, self.fragments.last_id
+            return recorded if recorded > last else last
         # Writers may leave the counter out, and pylance then takes the largest id in use. Those who did also left
         # fragments in any order, and only decoding them puts the largest last.
         self.fragments.decoded()

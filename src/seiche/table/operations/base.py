@@ -33,6 +33,8 @@ class Values:
         members: tuple[str, ...] = self.__match_args__
         for name in members:
             value = getattr(self, name)
+            if type(value) is tuple:  # what most are, and cheaper to see than that it is no mapping
+                continue
             if isinstance(value, list):
                 object.__setattr__(self, name, tuple(value))
             elif isinstance(value, Mapping):

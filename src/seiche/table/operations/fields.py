@@ -44,10 +44,12 @@ def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Buil
     the values would appear in a column they were not written for. So is a column that became mandatory and that the
     data lacks. A column that was merely dropped does no harm. Data that never fitted is `InvalidInput`.
     """
-    now = manifest.header.fields
-    then = build.schema_read(manifest)
-    changed = build.read_schema is not None and then != now
+    now = then = manifest.header.fields
     known, mandatory = manifest.field_ids
+    changed = False
+    if build.read_schema is not None:
+        then = build.schema_read(manifest)
+        changed = then != now
     if changed:
         known = frozenset(field.id for field in then)
     for fragment in fragments:

@@ -70,7 +70,7 @@ def check_file(file: DataFile, header: Manifest) -> None:
         raise InvalidInput(f"a data file has no path or no fields: {file.path!r}", path=file.path)
     if file.column_indices and len(file.column_indices) != len(file.fields):
         raise InvalidInput(f"{file.path} has {len(file.fields)} fields in {len(file.column_indices)} columns")
-    if any(one < 0 and one != TOMBSTONE for one in file.fields):
+    if min(file.fields) < 0 and any(one < 0 and one != TOMBSTONE for one in file.fields):
         raise InvalidInput(f"{file.path} has a negative field id", path=file.path, fields=list(file.fields))
     if file.HasField("base_id") and all(base.id != file.base_id for base in header.base_paths):
         raise InvalidInput(f"{file.path} lies in base {file.base_id}, which the table does not have", path=file.path)
