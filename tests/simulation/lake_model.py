@@ -1,6 +1,7 @@
 """A lake whose tables have fragments but no data: everything that is decided, nothing that is scanned."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -33,7 +34,14 @@ def append(name: str) -> Change:
 def prepared(seed: int = 0, tables: Iterable[str] = TABLES) -> DictStore:
     """A store with a lake of empty tables in it."""
     runtime = Runtime.seeded(seed)
-    store = DictStore(runtime=runtime)
+    return filled(DictStore(runtime=runtime), runtime, tables)
+
+
+S = TypeVar("S", bound=Store)
+
+
+def filled(store: S, runtime: Runtime, tables: Iterable[str] = TABLES) -> S:
+    """The store, with a lake of empty tables in it."""
     lake = seiche.create(store, runtime=runtime)
     lake.create_namespace("bank")
     for table in tables:
@@ -58,14 +66,16 @@ def contents(lake: Lake, version: int | None = None) -> dict[str, list[str]]:
 
 
 def published(store: Store, lake: Lake) -> dict[str, int]:
-    """For each table the newest version that a plain Lance reader finds; versions must have no gap."""
+    """For each table the newest version that a plain Lance reader finds; versions must be whole and have no gap."""
     from seiche.store.prefix import below
     from seiche.table.versions.stored import PutVersions
 
     found = {}
     for name in TABLES:
         row = lake.state().table(tuple(name.split(".")))
-        versions = PutVersions(below(store, row.location)).all()
+        plain = PutVersions(below(store, row.location))
+        versions = plain.all()
         assert versions == list(range(1, versions[-1] + 1)), f"{name} has a gap: {versions}"
+        assert [plain.read(one).manifest.version for one in versions] == versions
         found[name] = versions[-1]
     return found

@@ -1,9 +1,15 @@
 """A commit over three tables, interrupted at every one of its storage calls: before or after, never between."""
 
-from seiche import CommitUnknown, Unavailable
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from seiche import CommitUnknown, Corrupt, Unavailable
+from seiche.core.runtime import Runtime
 from seiche.lake.transaction import Transaction
-from seiche.testing import Fault, SimulatedStore, crash_points
-from tests.simulation.lake_model import TABLES, append, contents, opened, prepared, published
+from seiche.testing import Aftermath, Fault, Loss, SeenStates, SimulatedStore, VolatileStore, crash_points
+from tests.simulation.lake_model import TABLES, append, contents, filled, opened, prepared, published
 
 BEFORE: dict[str, list[str]] = {name: [] for name in TABLES}
 AFTER = {name: ["mine"] for name in TABLES}
@@ -22,28 +28,69 @@ def transaction_id() -> str:
     return lake.transaction(key="the one").id
 
 
+def survived(crash: Aftermath) -> str:
+    """Whether the tables are found before or after the transaction; all are, and the next writer succeeds."""
+    lake = opened(crash.store, seed=2)
+    found = contents(lake)
+    assert found in (BEFORE, AFTER), str(crash)
+    decided = lake.status(transaction_id())
+    assert (decided.outcome == "committed") == (found == AFTER), str(crash)
+    plain = published(crash.store, lake)
+    assert all(lake.state().table(tuple(name.split("."))).table_version - plain[name] in (0, 1) for name in TABLES)
+    with lake.transaction() as tx:
+        for name in TABLES:
+            tx.table(name).apply(append("next"))
+    expected = {name: [*found[name], "next"] for name in TABLES}
+    assert contents(lake) == expected, str(crash)
+    assert contents(opened(crash.store, seed=3)) == expected
+    assert published(crash.store, lake) == {
+        name: lake.state().table(tuple(name.split("."))).table_version for name in TABLES
+    }
+    return "after" if found == AFTER else "before"
+
+
 def test_a_crash_at_any_call_leaves_all_tables_before_or_all_after_and_the_next_writer_succeeds() -> None:
-    seen = {"before": 0, "after": 0}
-    for crash in crash_points(prepared, three_tables):
-        lake = opened(crash.store, seed=2)
-        found = contents(lake)
-        assert found in (BEFORE, AFTER), str(crash)
-        seen["after" if found == AFTER else "before"] += 1
-        decided = lake.status(transaction_id())
-        assert (decided.outcome == "committed") == (found == AFTER), str(crash)
-        plain = published(crash.store, lake)
-        assert all(lake.state().table(tuple(name.split("."))).table_version - plain[name] in (0, 1) for name in TABLES)
-        with lake.transaction() as tx:
-            for name in TABLES:
-                tx.table(name).apply(append("next"))
-        expected = {name: [*found[name], "next"] for name in TABLES}
-        assert contents(lake) == expected, str(crash)
-        assert contents(opened(crash.store, seed=3)) == expected
-        assert published(crash.store, lake) == {
-            name: lake.state().table(tuple(name.split("."))).table_version for name in TABLES
-        }
-    assert seen["before"] >= 10
+    states = SeenStates()
+    crashes = list(crash_points(prepared, three_tables))
+    seen = Counter(survived(crash) for crash in crashes if states.is_new(crash.store))
+    assert len(crashes) >= 30
+    assert seen["before"] >= 4
     assert seen["after"] >= 5
+
+
+def volatile(kind: type[VolatileStore] = VolatileStore) -> VolatileStore:
+    runtime = Runtime.seeded(0)
+    return filled(kind(runtime=runtime), runtime)
+
+
+def after_power_failures(fresh: Callable[[], VolatileStore], loss: Loss) -> Counter[str]:
+    """The power fails at each call; how often the tables were found before and after, and files that were hit."""
+    seen: Counter[str] = Counter()
+    states = SeenStates()
+    for crash in crash_points(fresh, three_tables):
+        assert isinstance(crash.store, VolatileStore)
+        hit = crash.store.fail(loss)
+        if states.is_new(crash.store):
+            seen[survived(crash)] += 1
+            seen["files"] += hit
+    return seen
+
+
+@pytest.mark.parametrize("loss", ["gone", "empty", "torn"])
+def test_a_power_failure_at_any_call_takes_only_what_nobody_was_told_of(loss: Loss) -> None:
+    seen = after_power_failures(volatile, loss)
+    assert seen["before"] >= 2
+    assert seen["after"] >= 4
+    assert seen["files"] >= 6
+
+
+def test_files_that_are_not_flushed_before_the_root_are_missed_after_a_power_failure() -> None:
+    class Forgetful(VolatileStore):
+        def flush(self, paths: Iterable[str]) -> int:
+            return len(list(paths))
+
+    with pytest.raises(Corrupt):
+        after_power_failures(lambda: volatile(Forgetful), "torn")
 
 
 def test_a_lost_reply_at_any_call_is_exactly_one_commit_and_the_status_tells_the_truth() -> None:

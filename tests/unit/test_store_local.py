@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -396,6 +397,20 @@ def test_directories_that_somebody_else_made_are_flushed_too(tmp_path: Path, ste
     (tmp_path / "a" / "b").mkdir(parents=True)
     LocalStore(tmp_path).put_if_absent("a/b/f", b"1")
     assert steps[2:5] == ["fsync b/", "fsync a/", f"fsync {tmp_path.name}/"]
+
+
+def test_many_files_are_flushed_once_each_and_so_are_their_directories(tmp_path: Path, steps: list[str]) -> None:
+    store = LocalStore(tmp_path)
+    files = {f"{directory}/{number}": b"x" for directory in "ab" for number in range(10)}
+    store.put_many(dict.fromkeys(("a/old", "b/old"), b"x"))
+    steps.clear()
+    store.put_many(files, durable=False)
+    assert not any(step.startswith("fsync") for step in steps)
+    steps.clear()
+    assert store.flush(files) == 20
+    assert Counter(steps) == {"fsync file": 20, "fsync a/": 1, "fsync b/": 1}
+    with pytest.raises(NotFound):
+        store.flush([*files, "a/none"])
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])

@@ -11,10 +11,9 @@ from seiche.errors import RetryableConflict, SeicheError
 from seiche.lake.edits import Planned
 from seiche.lake.group import Answer, Group
 from seiche.lake.intent import Intent
-from seiche.lake.made import Made
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import transaction_key
-from seiche.lake.objects.rows import TransactionRow
+from seiche.lake.objects.rows import TableRow, TransactionRow
 from seiche.lake.publish import Publisher
 from seiche.lake.state import State
 from seiche.lake.states import States
@@ -187,11 +186,13 @@ class Committer:
     def _publish_after(self, planned: Sequence[Planned]) -> None:
         """The commit is done; whoever comes next finishes what this leaves undone."""
         made = {one.made.row.id: one.made for one in planned if one.made is not None and one.made.staged}
-        self.states.store.in_parallel(self._publish_one, made.values())
+        # What is to be written is made before: side by side goes only what waits for the disk.
+        ready = [(one.row, one.published()) for one in made.values()]
+        self.states.store.in_parallel(self._publish_one, ready)
 
-    def _publish_one(self, made: Made) -> None:
+    def _publish_one(self, ready: tuple[TableRow, Sequence[bytes]]) -> None:
         try:
-            self.publisher.publish(made.row, made.published())
+            self.publisher.publish(*ready)
         except SeicheError as error:
             log.warning("published late: %s", error.message)
 

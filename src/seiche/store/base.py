@@ -179,9 +179,11 @@ class Store(ABC):
         return True
 
     def flush(self, paths: Iterable[str]) -> int:
-        """Return when files that somebody else wrote will last as well as those written here; how many needed it.
+        """Return when files that were written without `durable`, or by somebody else, last as well as any; how many
+        needed it.
 
         Native writers of data files do not flush: without this, a power failure could leave a commit without its rows.
+        And the disk is waited for once if many files are written first and then flushed together.
         """
         return 0
 

@@ -3,9 +3,10 @@
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Literal, TypeAlias
 
 from seiche.core.runtime import SYSTEM, Runtime
@@ -14,7 +15,7 @@ from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
 from seiche.store.files import copy_all, fsync_directory, read_all, write_all
 from seiche.store.os_errors import translate
 from seiche.store.page_cache import LargeFiles, is_large
-from seiche.store.paths import TEMPORARY, as_uri_path, check, check_directory, check_start_after, join, valid
+from seiche.store.paths import TEMPORARY, as_uri_path, check, check_directory, check_start_after, join, parent, valid
 from seiche.store.staging import Fill, Staging, Undecided
 from seiche.store.turns import Turns
 
@@ -36,6 +37,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Of how many directories it is remembered that they last: a lake spreads its nodes over a million.
 _MOST_SETTLED = 10_000
+
+# Requests to flush that are under way at once. More of them wait for each other, and for the interpreter: 20 files and
+# their directories took 3.0 ms with 8, 3.5 with 32, 3.9 with 4.
+_AT_ONCE = 8
 
 # How often a directory may vanish between making it and writing into it.
 _PATIENCE = 100
@@ -134,6 +139,13 @@ class LocalStore(Store):
         elif not self._create_quickly(path, data, sync):
             self._create(path, lambda fd: write_all(fd, data), sync)
 
+    def put_many(self, files: Mapping[str, Data], *, durable: bool = True) -> None:
+        if self._fsync and durable:
+            super().put_many(files)
+            return
+        for path, data in files.items():  # nothing is waited for: threads would only get into each other's way
+            self.put_if_absent(path, data, durable=False)
+
     def copy(self, source: str, target: str) -> None:
         with self._opened(source) as (old, _):
             self._replace(target, lambda fd: copy_all(old, fd), self._fsync)
@@ -202,17 +214,23 @@ class LocalStore(Store):
     def flush(self, paths: Iterable[str]) -> int:
         if not self._fsync:
             return 0
-        flushed = list(paths)
-        self.in_parallel(self._flush_one, flushed)
-        try:
-            self.in_parallel(self._settle, {os.path.dirname(self._base + path) for path in flushed})
-        except OSError as error:
-            raise translate(error, flushed[0]) from error
-        return len(flushed)
+        files = list(paths)
+        # Names and bytes at once, in whatever order: what one request makes the disk write, most others find done.
+        requests = [partial(self._flush_bytes, path) for path in files]
+        requests += [partial(self._flush_names, path) for path in {parent(path): path for path in files}.values()]
+        self.in_parallel(_in_turn, [requests[first::_AT_ONCE] for first in range(min(_AT_ONCE, len(requests)))])
+        return len(files)
 
-    def _flush_one(self, path: str) -> None:
+    def _flush_bytes(self, path: str) -> None:
         with self._opened(path) as (fd, _):
             os.fsync(fd)
+
+    def _flush_names(self, path: str) -> None:
+        """Flush the names in the directory of `path`."""
+        try:
+            self._settle(os.path.dirname(self._base + path))
+        except OSError as error:
+            raise translate(error, path) from error
 
     def sweep(self, older_than: timedelta) -> int:
         removed = 0
@@ -393,6 +411,11 @@ class LocalStore(Store):
         except OSError as error:
             raise translate(error, path) from error
         return _info(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _in_turn(requests: Iterable[Callable[[], None]]) -> None:
+    for request in requests:
+        request()
 
 
 def _note(target: str, data: bytes) -> None:

@@ -28,7 +28,7 @@ from seiche.lake.tree.swap import Lost, Won, check, publish, stage
 from seiche.lake.tree.transactions import TransactionRecord
 from seiche.store import open_store
 from seiche.store.base import Store
-from seiche.testing import Call, DictStore, Fault, SimulatedStore, WrappingStore
+from seiche.testing import Call, DictStore, Fault, SimulatedStore, VolatileStore, WrappingStore
 from tests.unit.lake.roots import a_root, chain, commit, follow
 
 T = TypeVar("T")
@@ -250,3 +250,14 @@ def test_staged_files_that_cannot_be_written_decide_nothing_and_torn_ones_are_fo
 def test_only_the_transactions_own_key_has_to_be_absent() -> None:
     store, base, runtime = lake()
     assert isinstance(publish(store, follow(store, base, runtime), base, order=128, absent=[transaction_key("x")]), Won)
+
+
+def test_what_an_attempt_without_an_answer_has_left_is_flushed_by_the_next() -> None:
+    runtime = Runtime.seeded(1)
+    inner = VolatileStore(runtime=runtime)
+    inner.put("data", b"0", durable=False)
+    store = SimulatedStore(inner, plan={2: "after"}, runtime=runtime)
+    stage(store, {"first": b"1", "second": b"2", "third": b"3"}, flush=["data"], runtime=runtime)
+    assert store.injected == [(2, "after")]
+    assert {info.path for info in inner.list()} == {"data", "first", "second", "third"}
+    assert not inner.at_risk

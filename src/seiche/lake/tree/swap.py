@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import lt
 from typing import Final
 
@@ -102,7 +101,8 @@ def stage(
 ) -> None:
     """Write the files that a root will name. After this returns they are durable and whole; else nothing was decided.
 
-    So are those to `flush`, which others have written: all at once, since it is the disk that takes the time.
+    So are those to `flush`, which were written before. All are flushed at once when all are written: it is the disk
+    that takes the time. Until then one may be torn by a power failure, which harms nobody, since nothing names it.
     Their names are fresh, so a name that is taken after a put without an answer is taken by that put: it is compared.
     """
     missing = dict(files)
@@ -111,21 +111,13 @@ def stage(
         if attempt > 1:
             missing = {path: data for path, data in missing.items() if not _stands(store, path, data)}
         try:
-            if flush:
-                store.in_parallel(partial(_settle, store, missing), (*flush, *missing))
-            else:
-                store.put_many(missing)
+            store.put_many(missing, durable=False)
+            # All of them, also those that an earlier attempt has left: nobody has flushed them yet.
+            store.flush([*flush, *files])
             return
         except (AlreadyExists, CommitUnknown, Unavailable) as error:
             failure = error
     raise Unavailable(f"the files of a commit could not be written: {failure.message if failure else ''}") from failure
-
-
-def _settle(store: Store, files: Mapping[str, bytes], path: str) -> None:
-    if path in files:
-        store.put_if_absent(path, files[path])
-    else:
-        store.flush([path])
 
 
 def _stands(store: Store, path: str, data: bytes) -> bool:
