@@ -13,6 +13,7 @@ from seiche.table.conflicts import always_compatible
 from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
+from seiche.table.held_manifests import HeldManifests
 from seiche.table.operations import Append
 from seiche.table.rebase import Committed, TransactionRebase
 from seiche.table.runs import attested, following, without_run
@@ -55,11 +56,10 @@ class Pending:
         self._last_read: tuple[int, pb.Transaction] | None = None
         self._runtime = runtime
         self._table = table or versions.store.uri
-        self._manifests = {base.version: base}
-        self._kept = (base.version, transaction.read_version)
         self._base = base
+        self._held = HeldManifests(versions, base, transaction.read_version)
         self._rebase = TransactionRebase.begin(
-            transaction, read_manifest=self._read_manifest, affected_rows=affected_rows, table=self._table
+            transaction, read_manifest=self._held.at_read_version, affected_rows=affected_rows, table=self._table
         )
 
     def check_against(self, newest: int) -> Committed | None:
@@ -69,7 +69,7 @@ class Pending:
         """
         if newest < self.checked:
             raise self._from_the_future(newest)
-        return self._check(newest, built_upon=newest)
+        return self._check(newest, built_upon=newest) if newest > self.checked else None
 
     def catch_up(self) -> None:
         """Check what is committed by now, without the intention to build upon it. Only saves time later.
@@ -118,9 +118,9 @@ class Pending:
         moved = latest is None and self.checked != self.transaction.read_version
         read_schema = self._read_schema if moved else None
         if latest is None:
-            latest = self._load(self.checked)
+            latest = self._held.at(self.checked)
         ready = self._ready(latest)
-        made = build(latest, ready, runtime=self._runtime, load=self._load, read_schema=read_schema, managed=managed)
+        made = build(latest, ready, runtime=self._runtime, load=self._held.at, read_schema=read_schema, managed=managed)
         return ready, made
 
     def _ready(self, latest: Manifest) -> Transaction:
@@ -130,7 +130,7 @@ class Pending:
         return settled(latest, self._rebase.finish(latest, deletions))
 
     def _committed(self, version: int, message: pb.Transaction) -> Committed:
-        return Committed(version, Transaction.from_proto(message), partial(self._load, version))
+        return Committed(version, Transaction.from_proto(message), partial(self._held.at, version))
 
     def _newer(self, newest: int, built_upon: int) -> Iterator[tuple[int, pb.Transaction]]:
         versions, read = range(self.checked + 1, newest + 1), partial(self._message, built_upon=built_upon)
@@ -142,7 +142,9 @@ class Pending:
         if self._last_read is not None and self._last_read[0] == version:
             return self._last_read[1]
         try:
-            return self._read_whole(version) if version == built_upon else self._versions.message(version)
+            if version == built_upon:
+                return self._held.message_of_latest(version)
+            return self._versions.message(version)
         except NotFound as error:
             raise Corrupt(
                 f"{self._table}: version {version} is missing although a later one exists.",
@@ -151,27 +153,8 @@ class Pending:
                 version=version,
             ) from error
 
-    def _read_whole(self, version: int) -> pb.Transaction:
-        """What made the version that is built upon: all of it is needed, so all of it is read at once."""
-        if version in self._manifests:
-            return self._versions.message(version)
-        read = self._versions.read(version)
-        # Those that were the newest in earlier attempts are not needed any more, and may be large.
-        self._manifests = {one: self._manifests[one] for one in self._kept if one in self._manifests}
-        self._manifests[version] = read.manifest
-        return self._versions.message(version) if read.transaction is None else read.transaction
-
-    def _read_manifest(self) -> Manifest:
-        return self._load(self.transaction.read_version)
-
     def _read_schema(self) -> Sequence[Field]:
-        return self._read_manifest().header.fields
-
-    def _load(self, version: int) -> Manifest:
-        held = self._manifests.get(version)
-        if held is None:
-            held = self._manifests[version] = self._versions.read(version).manifest
-        return held
+        return self._held.at_read_version().header.fields
 
     def _from_the_future(self, newest: int) -> InvalidInput:
         return InvalidInput(

@@ -11,11 +11,14 @@ from seiche.errors import Corrupt
 from seiche.store.base import Buffer
 from seiche.table.format.manifest_pb2 import DataFragment, EncodedFragments, FragmentList
 from seiche.table.format.splitting import StoredFragments
+from seiche.table.format.varint import varint
 
 __all__ = ["Fragments"]
 
 # A rope of more pieces than this is joined, so that the number of buffers in one write stays small.
 _MOST_PIECES = 16
+# How the field begins that a manifest has a fragment in.
+_FIELD = b"\x12"
 _REMEDY = "The manifest is damaged. Restore the file from a copy, or open an older version."
 
 
@@ -71,7 +74,7 @@ class Fragments:
         if first <= self.last_id:
             raise Corrupt(f"fragment id {first} is not above the last one, {self.last_id}", fragments=[first])
         made = Fragments.__new__(Fragments)
-        pieces = (*self.pieces, FragmentList(fragments=added).SerializeToString())
+        pieces = (*self.pieces, b"".join(map(_as_stored, added)))
         made.pieces = pieces if len(pieces) <= _MOST_PIECES else (b"".join(pieces),)
         made._count = self._count + len(added)
         made.last_id = added[-1].id
@@ -166,6 +169,12 @@ class Fragments:
 
     def __repr__(self) -> str:
         return f"Fragments({self._count}, last id {self.last_id})"
+
+
+def _as_stored(fragment: DataFragment) -> bytes:
+    """The fragment as it stands in a manifest; the same as a list of one, without the copy that such a list makes."""
+    encoded = fragment.SerializeToString()
+    return _FIELD + varint(len(encoded)) + encoded
 
 
 def _decode_id(encoded: bytes, source: str) -> int:

@@ -6,6 +6,7 @@ from seiche.errors import InvalidInput, RetryableConflict
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.operations.context import Build, Schema
+from seiche.table.operations.files import check_files
 
 __all__ = ["check_fit", "check_same_meaning", "check_schema", "missing_fields", "related"]
 
@@ -38,13 +39,14 @@ def related(schema: Schema, ids: Iterable[int]) -> set[int]:
 
 
 def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Build) -> None:
-    """New data must mean today what it meant when it was written.
+    """New data must be readable, and mean today what it meant when it was written.
 
     A field id that stands for another name or type by now is a `RetryableConflict`: ids are reused after a rewrite, so
     the values would appear in a column they were not written for. So is a column that became mandatory and that the
     data lacks. A column that was merely dropped does no harm. Data that never fitted is `InvalidInput`.
     """
-    now = then = manifest.header.fields
+    header = manifest.header
+    now = then = header.fields
     known, mandatory = manifest.field_ids
     changed = False
     if build.read_schema is not None:
@@ -53,7 +55,7 @@ def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Buil
     if changed:
         known = frozenset(field.id for field in then)
     for fragment in fragments:
-        present = {one for file in fragment.files for one in file.fields if one >= 0}
+        present = check_files(fragment, header)
         if not present <= known:
             raise InvalidInput(
                 f"new data has the fields {sorted(present - known)}, which the schema it was written for does not have",

