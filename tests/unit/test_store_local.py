@@ -611,7 +611,7 @@ def test_copies_without_help_from_the_kernel(tmp_path: Path, monkeypatch: pytest
 
         monkeypatch.setattr(os, "copy_file_range", refuse)
         with (tmp_path / "old").open("rb") as source, (tmp_path / "new").open("wb") as target:
-            copy_all(source.fileno(), target.fileno())
+            copy_all(target.fileno(), source.fileno())
         assert (tmp_path / "new").read_bytes() == content
 
 
@@ -710,9 +710,9 @@ def test_it_does_not_remember_every_directory_that_it_ever_wrote_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lake spreads its nodes over a million of them."""
-    monkeypatch.setattr("seiche.store.local._MOST_SETTLED", 5)
+    monkeypatch.setattr("seiche.store.directories._MOST_SETTLED", 5)
     store = LocalStore(tmp_path)
     for number in range(30):
         store.put_if_absent(f"d{number}/f", b"x")
-        assert len(store._settled) <= 5 + 3
+        assert len(store._directories._settled) <= 5 + 3
     assert [store.get(f"d{number}/f") for number in range(30)] == [b"x"] * 30

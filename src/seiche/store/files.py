@@ -7,6 +7,8 @@ from seiche.store.base import Buffer, Data
 
 __all__ = ["buffers", "copy_all", "fsync_directory", "joined", "read_all", "write_all"]
 
+_ONE_BUFFER = (bytes, bytearray, memoryview)
+
 # How many buffers one writev(2) takes (IOV_MAX of Linux and macOS).
 _MOST_BUFFERS = 1024
 
@@ -16,7 +18,7 @@ _COPY_STEP = 256 * 1024 * 1024
 
 def buffers(data: Data) -> Sequence[Buffer]:
     """The buffers of `data`, whichever form it came in."""
-    return (data,) if isinstance(data, bytes | bytearray | memoryview) else data
+    return (data,) if isinstance(data, _ONE_BUFFER) else data
 
 
 def joined(data: Data) -> bytes:
@@ -72,7 +74,7 @@ def read_all(fd: int, start: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def copy_all(source: int, target: int) -> None:
+def copy_all(target: int, source: int) -> None:
     """Append the whole of `source` to `target` without taking it through this process; shared blocks where possible."""
     offset, size = 0, os.fstat(source).st_size
     try:

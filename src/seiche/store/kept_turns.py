@@ -9,7 +9,7 @@ import atexit
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from types import TracebackType
 from typing import Final
 from weakref import WeakSet
@@ -42,7 +42,8 @@ class KeptTurns:
 
     def _begin(self) -> None:
         self._process = os.getpid()
-        self._changed = Condition()
+        self._lock = Lock()
+        self._changed = Condition(self._lock)
         # Whether there is a thread that ends kept turns, and whether it has to be told that there is one.
         self._watched = self._asleep = False
         # The turn that is kept and used by nobody now, when it was taken, and how often that has happened.
@@ -61,19 +62,21 @@ class KeptTurns:
     def take(self, meanwhile: Callable[[], object] | None) -> tuple[AbstractContextManager[bool], bool, float, bool]:
         """The turn, whether one waited for it, since when one has it, and whether it is worth keeping."""
         now = self._clock.monotonic()
-        with self._changed:
+        with self._lock:
             quick = now - self._left <= _MOMENT
             if self._kept is not None:
                 turn, self._kept = self._kept, None
                 return turn, False, self._since, now - self._since < _LONGEST
         turn = self._store.turn(meanwhile)
-        waited = turn.__enter__()
-        return turn, waited, self._clock.monotonic(), waited and quick
+        if turn.__enter__():
+            return turn, True, self._clock.monotonic(), quick
+        return turn, False, now, False
 
     def leave(self, turn: AbstractContextManager[bool], since: float, worth: bool) -> None:
         """Let the next one in, now or in a moment."""
-        with self._changed:
-            self._left = self._clock.monotonic()
+        left = self._clock.monotonic()
+        with self._lock:
+            self._left = left
             if worth and self._kept is None:
                 self._kept, self._since, self._times = turn, since, self._times + 1
                 self._watch()
@@ -83,7 +86,7 @@ class KeptTurns:
     def end(self) -> None:
         """Let the next one in now, if a turn is kept here."""
         if self._process == os.getpid():  # a forked child would give back what its parent has
-            with self._changed:
+            with self._lock:
                 turn, self._kept = self._kept, None
             if turn is not None:
                 turn.__exit__(None, None, None)

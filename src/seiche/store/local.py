@@ -5,27 +5,28 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError, Unavailable
+from seiche.store import listing
 from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
-from seiche.store.files import copy_all, fsync_directory, read_all, write_all
+from seiche.store.directories import Directories
+from seiche.store.files import copy_all, read_all, write_all
 from seiche.store.os_errors import translate
 from seiche.store.page_cache import LargeFiles, is_large
-from seiche.store.paths import TEMPORARY, as_uri_path, check, check_directory, check_start_after, join, parent, valid
+from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, parent
 from seiche.store.staging import Fill, Staging, Undecided
-from seiche.store.turns import Turns
+from seiche.store.turns import Turn, Turns
 
 __all__ = ["Durability", "LocalStore"]
 
 # "fsync": what a returned write wrote survives a power failure. "os": it survives the death of the process.
 Durability: TypeAlias = Literal["fsync", "os"]
 
-# Of files and of directories. (Inside the class `list` is a verb.)
-_Names: TypeAlias = tuple[list[str], list[str]]
+Source = TypeVar("Source")
 
 # Notes are padded to this size: a shorter one then covers a longer one.
 _NOTE_SIZE = 64
@@ -33,10 +34,8 @@ _NOTE_SIZE = 64
 _READING = os.O_RDONLY | os.O_CLOEXEC
 _NOTING = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-# Of how many directories it is remembered that they last: a lake spreads its nodes over a million.
-_MOST_SETTLED = 10_000
+# So many bytes are read without asking first how long the file is.
+_SHORT = 4096
 
 # Requests to flush that are under way at once. More of them wait for each other, and for the interpreter: 20 files and
 # their directories took 3.0 ms with 8, 3.5 with 32, 3.9 with 4.
@@ -67,7 +66,7 @@ class LocalStore(Store):
         self._clock = runtime.clock
         self._staging = Staging(runtime)
         self._large = LargeFiles()
-        self._settled: set[str] = set()
+        self._directories = Directories(self._root, flush=self._fsync)
         self._turns = Turns(self._root, runtime)
 
     def __repr__(self) -> str:
@@ -82,12 +81,10 @@ class LocalStore(Store):
         """What a returned write survives."""
         return "fsync" if self._fsync else "os"
 
-    @property
-    def lists_in_one_request(self) -> bool:
-        return True
+    lists_in_one_request = True
 
     def turn(self, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[bool]:
-        return self._turns.one(meanwhile)
+        return Turn(self._turns, meanwhile)
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
         # Side by side, waits for the disk overlap; without any, threads only get into each other's way.
@@ -109,7 +106,7 @@ class LocalStore(Store):
             status = os.stat(self._base + check(path))
         except OSError as error:
             raise _unreadable(error, path) from error
-        return _info(path, _file(status, path))
+        return listing.described(path, _file(status, path))
 
     def exists(self, path: str) -> bool:
         # The same as asking for the head, without making an error first: every commit looks for a name that is free.
@@ -121,7 +118,7 @@ class LocalStore(Store):
             raise translate(error, path) from error
 
     def put(self, path: str, data: Data, *, durable: bool = True) -> None:
-        self._replace(path, lambda fd: write_all(fd, data), self._fsync and durable)
+        self._replace(path, write_all, data, self._fsync and durable)
 
     def note(self, path: str, data: bytes) -> None:
         # In place: on ext4 every replaced file leaves a freed inode behind that creations have to step over for
@@ -134,10 +131,10 @@ class LocalStore(Store):
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         sync = self._fsync and durable
         if is_large(data):
-            self._create(path, lambda fd: self._large.fill(fd, data), sync)
+            self._create(path, self._large.fill, data, sync)
             self._large.written(self._base + path)
-        elif not self._create_quickly(path, data, sync):
-            self._create(path, lambda fd: write_all(fd, data), sync)
+        else:
+            self._create(path, write_all, data, sync)
 
     def put_many(self, files: Mapping[str, Data], *, durable: bool = True) -> None:
         if self._fsync and durable:
@@ -148,14 +145,10 @@ class LocalStore(Store):
 
     def copy(self, source: str, target: str) -> None:
         with self._opened(source) as (old, _):
-            self._replace(target, lambda fd: copy_all(old, fd), self._fsync)
+            self._replace(target, copy_all, old, self._fsync)
 
     def put_stream(self, path: str, chunks: Chunks) -> None:
-        def fill(fd: int) -> None:
-            for chunk in chunks():
-                write_all(fd, chunk)
-
-        self._replace(path, fill, self._fsync)
+        self._replace(path, _write_chunks, chunks, self._fsync)
 
     def copy_from(self, source: Store, path: str, target: str) -> None:
         origin, inside = source.origin(path)
@@ -163,13 +156,13 @@ class LocalStore(Store):
             super().copy_from(origin, inside, target)
             return
         with origin._opened(inside) as (old, _):
-            self._replace(target, lambda fd: copy_all(old, fd), self._fsync)
+            self._replace(target, copy_all, old, self._fsync)
 
     def copy_if_absent(self, source: str, target: str) -> None:
         # A second link to the same file would be quicker. But then the copy had the storage time of its source, and a
         # foreign program that writes in place would change both.
         with self._opened(source) as (old, _):
-            self._create(target, lambda fd: copy_all(old, fd), self._fsync)
+            self._create(target, copy_all, old, self._fsync)
 
     def rename_if_absent(self, source: str, target: str) -> None:
         with self._opened(source) as (fd, _):
@@ -199,17 +192,10 @@ class LocalStore(Store):
 
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
         after = check_start_after(check_directory(prefix), start_after)
-        return self._files(prefix, after, recursive)
+        return listing.files(self._base, prefix, after, recursive=recursive)
 
     def folders(self, prefix: str = "") -> Sequence[str]:
-        try:
-            with os.scandir(self._base + check_directory(prefix)) as entries:
-                names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise translate(error, prefix) from error
-        return sorted(join(prefix, name) for name in names)
+        return listing.folders(self._base, check_directory(prefix))
 
     def flush(self, paths: Iterable[str]) -> int:
         if not self._fsync:
@@ -228,42 +214,34 @@ class LocalStore(Store):
     def _flush_names(self, path: str) -> None:
         """Flush the names in the directory of `path`."""
         try:
-            self._settle(os.path.dirname(self._base + path))
+            self._directories.settle(os.path.dirname(self._base + path))
         except OSError as error:
             raise translate(error, path) from error
 
     def sweep(self, older_than: timedelta) -> int:
         removed = 0
         oldest = (self._clock.now() - older_than).timestamp()
-        for directory, _, names in os.walk(self._root):
-            for name in names:
-                if not name.startswith(TEMPORARY):
-                    continue
-                try:
-                    if os.stat(f"{directory}/{name}").st_mtime < oldest:
-                        os.unlink(f"{directory}/{name}")
-                        removed += 1
-                except FileNotFoundError:
-                    continue  # its writer is done
-                except OSError as error:
-                    raise translate(error, f"{directory}/{name}") from error
+        for temporary in listing.leftovers(self._root):
+            try:
+                if os.stat(temporary).st_mtime < oldest:
+                    os.unlink(temporary)
+                    removed += 1
+            except FileNotFoundError:
+                continue  # its writer is done
+            except OSError as error:
+                raise translate(error, temporary) from error
         return removed
 
     def prune(self, prefix: str = "") -> int:
-        removed = 0
-        for directory, _, _ in os.walk(self._base + check_directory(prefix), topdown=False):
-            if len(directory) > len(self._base):
-                with suppress(OSError):  # there are files in it
-                    os.rmdir(directory)
-                    removed += 1
-                    self._settled.discard(directory)
-        return removed
+        return self._directories.prune(self._base + check_directory(prefix))
 
     def _read(self, path: str, start: int, length: int | None) -> bytes:
         """A part of a file, or all of it. Without `_opened`, which takes as long as the reading."""
         try:
             fd = os.open(self._base + check(path), _READING)
             try:
+                if length is not None and length <= _SHORT and start >= 0:
+                    return read_all(fd, start, length)
                 size = _file(os.fstat(fd), path).st_size
                 begin = start if start >= 0 else max(0, size + start)
                 left = max(0, size - begin)
@@ -284,32 +262,14 @@ class LocalStore(Store):
         except OSError as error:
             raise _unreadable(error, path) from error
 
-    def _replace(self, path: str, fill: Fill, sync: bool) -> None:
-        self._write(path, lambda target, _: self._staging.replace(target, fill, sync=sync), sync)
+    def _replace(self, path: str, fill: Fill[Source], source: Source, sync: bool) -> None:
+        replace = self._staging.replace
+        self._write(path, lambda target, _: replace(target, fill, source, sync=sync), sync)
 
-    def _create(self, path: str, fill: Fill, sync: bool) -> None:
+    def _create(self, path: str, fill: Fill[Source], source: Source, sync: bool) -> None:
+        create = self._staging.create
         # In the second attempt the file gets a temporary name, because a directory with a file in it is not removed.
-        self._write(path, lambda target, again: self._staging.create(target, fill, sync=sync, named=again), sync)
-
-    def _create_quickly(self, path: str, data: Data, sync: bool) -> bool:
-        """`_create` for a small file in a directory that exists, in a third of the calls: every commit comes by here.
-
-        False, and nothing done, whenever something is not as usual.
-        """
-        target = self._base + check(path)
-        directory = target[: target.rindex("/")]
-        try:
-            if not self._staging.create_quickly(directory, target, data, sync=sync):
-                return False
-        except FileExistsError as error:
-            raise _taken(target, path) from error
-        except Undecided as error:
-            raise translate(error.cause, path, took_effect=True) from error
-        except OSError:
-            return False  # the long way meets it again, if it lasts
-        if sync:
-            self._settle_for(directory, path)
-        return True
+        self._write(path, lambda target, again: create(target, fill, source, sync=sync, named=again), sync)
 
     def _write(self, path: str, give: Callable[[str, bool], None], sync: bool) -> None:
         """Let `give` give the name `path` to a file, in a new directory if need be, and settle that name if `sync`.
@@ -327,7 +287,7 @@ class LocalStore(Store):
                     # Rarely the case, so it is cheaper to fail first than to look first. What lies above the directory
                     # may vanish too while it is made.
                     with suppress(FileNotFoundError):
-                        self._make_directory(directory)
+                        self._directories.make(directory)
             else:
                 raise Unavailable(f"{path}: its directory vanishes as often as it is made", path=path)
         except FileExistsError as error:
@@ -337,85 +297,20 @@ class LocalStore(Store):
         except OSError as error:
             raise translate(error, path) from error
         if sync:
-            self._settle_for(directory, path)
-
-    def _settle_for(self, directory: str, path: str) -> None:
-        """`_settle` after `path` has got its name."""
-        try:
-            self._settle(directory)
-        except OSError as error:
-            raise translate(error, path, took_effect=True) from error
-
-    def _make_directory(self, directory: str) -> None:
-        with suppress(FileExistsError):
             try:
-                os.mkdir(directory)
-            except FileNotFoundError:
-                self._make_directory(os.path.dirname(directory))
-                os.mkdir(directory)
-            self._settled.discard(directory)
-            if self._fsync and not directory.startswith(self._base):
-                fsync_directory(os.path.dirname(directory))
-
-    def _settle(self, directory: str) -> None:
-        """Flush the names in `directory`, and once per store those of the directories above it.
-
-        They are flushed even if somebody else made them, who may not have come to it yet.
-        """
-        fsync_directory(directory)
-        if len(self._settled) > _MOST_SETTLED:
-            self._settled.clear()
-        while directory not in self._settled and len(directory) >= len(self._root):
-            above = os.path.dirname(directory)
-            with suppress(PermissionError):  # what lies above the root may not be ours to open
-                fsync_directory(above)
-            self._settled.add(directory)  # not before it is so: other threads rely on it
-            directory = above
-
-    def _files(self, prefix: str, after: str, recursive: bool) -> Iterator[ObjectInfo]:
-        pending = [prefix]
-        while pending:
-            prefix = pending.pop()
-            names, directories = self._scan(prefix)
-            for name in names:
-                if name > after:
-                    info = self._listed(join(prefix, name))
-                    if info is not None:
-                        yield info
-            after = ""
-            if recursive:
-                pending.extend(join(prefix, name) for name in reversed(directories))
-
-    def _scan(self, prefix: str) -> _Names:
-        """The names in a directory of files and of directories, in order, without those that no verb takes."""
-        names: list[str] = []
-        directories: list[str] = []
-        try:
-            with os.scandir(self._base + prefix) as entries:
-                for entry in entries:
-                    if valid(entry.name):
-                        (directories if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
-        except (FileNotFoundError, NotADirectoryError):
-            return [], []
-        except OSError as error:
-            raise translate(error, prefix or self._root) from error
-        names.sort()
-        directories.sort()
-        return names, directories
-
-    def _listed(self, path: str) -> ObjectInfo | None:
-        try:
-            status = os.stat(self._base + path)
-        except FileNotFoundError:
-            return None  # deleted since the directory was read
-        except OSError as error:
-            raise translate(error, path) from error
-        return _info(path, status) if stat.S_ISREG(status.st_mode) else None
+                self._directories.settle(directory)
+            except OSError as error:
+                raise translate(error, path, took_effect=True) from error
 
 
 def _in_turn(requests: Iterable[Callable[[], None]]) -> None:
     for request in requests:
         request()
+
+
+def _write_chunks(fd: int, chunks: Chunks) -> None:
+    for chunk in chunks():
+        write_all(fd, chunk)
 
 
 def _note(target: str, data: bytes) -> None:
@@ -426,21 +321,22 @@ def _note(target: str, data: bytes) -> None:
         os.close(fd)
 
 
-def _info(path: str, status: os.stat_result) -> ObjectInfo:
-    modified = _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)  # exact, which floats are not
-    return ObjectInfo(path, status.st_size, modified, f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}")
-
-
 def _file(status: os.stat_result, path: str) -> os.stat_result:
     if not stat.S_ISREG(status.st_mode):
-        raise NotFound(f"{path}: is a directory or a device, not a file", path=path)
+        raise _no_file(path)
     return status
+
+
+def _no_file(path: str) -> NotFound:
+    return NotFound(f"{path}: is a directory or a device, not a file", path=path)
 
 
 def _unreadable(error: OSError, path: str) -> SeicheError:
     """What a failed read means: where a file stands in the way, the file below it does not exist."""
     if error.errno == errno.ENOTDIR:
         return NotFound(f"{path}: no such file", path=path)
+    if error.errno == errno.EISDIR:
+        return _no_file(path)
     return translate(error, path)
 
 

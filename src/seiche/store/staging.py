@@ -14,18 +14,18 @@ import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
-from seiche.store.base import Data
-from seiche.store.files import write_all
 from seiche.store.paths import TEMPORARY
 
 __all__ = ["Fill", "Staging", "Undecided"]
 
-# Writes the content of a new file to the descriptor that it is given.
-Fill: TypeAlias = Callable[[int], None]
+Source = TypeVar("Source")
+
+# Writes the content of a new file, made of what it is given, to the descriptor.
+Fill: TypeAlias = Callable[[int, Source], None]
 
 _TEMPORARY_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _ANONYMOUS_FLAGS = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
@@ -69,30 +69,14 @@ class Staging:
         self._anonymous = anonymous and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
         self._links = links
 
-    def create(self, target: str, fill: Fill, *, sync: bool, named: bool = False) -> None:
+    def create(self, target: str, fill: Fill[Source], source: Source, *, sync: bool, named: bool = False) -> None:
         """Give `target` to a new file, or raise `FileExistsError`. With `named` it has a temporary name until then."""
-        if named or not (self._anonymous and self._create_anonymous(target, fill, sync)):
-            self._create_named(target, fill, sync)
+        if named or not (self._anonymous and self._create_anonymous(target, fill, source, sync)):
+            self._create_named(target, fill, source, sync)
 
-    def create_quickly(self, directory: str, target: str, data: Data, *, sync: bool) -> bool:
-        """`create` in the first of the ways; False if that is not to be had. Errors are those of `create`."""
-        if not self._anonymous:
-            return False
-        fd = os.open(directory, _ANONYMOUS_FLAGS, 0o666)
-        try:
-            write_all(fd, data)
-            if sync:
-                os.fsync(fd)
-            return self._link_open_file(fd, target)
-        finally:
-            try:  # noqa: SIM105 - as in `_create_anonymous`
-                os.close(fd)
-            except OSError:
-                pass
-
-    def replace(self, target: str, fill: Fill, *, sync: bool) -> None:
+    def replace(self, target: str, fill: Fill[Source], source: Source, *, sync: bool) -> None:
         """Give `target` to a new file, in place of what had the name before."""
-        temporary = self._temporary(target, fill, sync)
+        temporary = self._temporary(target, fill, source, sync)
         try:
             os.rename(temporary, target)
         except OSError as error:
@@ -118,10 +102,10 @@ class Staging:
             else:
                 raise
 
-    def _create_anonymous(self, target: str, fill: Fill, sync: bool) -> bool:
+    def _create_anonymous(self, target: str, fill: Fill[Source], source: Source, sync: bool) -> bool:
         """Create by linking a file that never had another name; False if it has to be done in another way."""
         try:
-            fd = os.open(os.path.dirname(target), _ANONYMOUS_FLAGS, 0o666)
+            fd = os.open(target[: target.rindex("/")] or "/", _ANONYMOUS_FLAGS, 0o666)
         except OSError as error:
             if error.errno in _NO_ANONYMOUS_FILES:
                 self._anonymous = False
@@ -130,7 +114,7 @@ class Staging:
                 return False  # also what ext4 says of a directory that is just being removed
             raise
         try:
-            fill(fd)
+            fill(fd, source)
             if sync:
                 os.fsync(fd)
             return self._link_open_file(fd, target)
@@ -156,8 +140,8 @@ class Staging:
             self._anonymous = error.errno not in _NO_LINKS
             return False
 
-    def _create_named(self, target: str, fill: Fill, sync: bool) -> None:
-        temporary = self._temporary(target, fill, sync)
+    def _create_named(self, target: str, fill: Fill[Source], source: Source, sync: bool) -> None:
+        temporary = self._temporary(target, fill, source, sync)
         try:
             self.rename(temporary, target)
         except FileExistsError:
@@ -168,7 +152,7 @@ class Staging:
             with suppress(OSError):
                 os.unlink(temporary)
 
-    def _temporary(self, target: str, fill: Fill, sync: bool) -> str:
+    def _temporary(self, target: str, fill: Fill[Source], source: Source, sync: bool) -> str:
         """A new file with the content next to `target`, closed, so that a late error of the disk is known by now."""
         directory = os.path.dirname(target)
         while True:
@@ -180,7 +164,7 @@ class Staging:
                 continue
         try:
             try:
-                fill(fd)
+                fill(fd, source)
                 if sync:
                     os.fsync(fd)
             finally:

@@ -27,6 +27,7 @@ _OLD: Final = 0.15
 # How long nothing may move. A commit takes some milliseconds.
 _PATIENCE: Final = 0.5
 
+_AT_ONCE: Final = fcntl.LOCK_EX | fcntl.LOCK_NB
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -49,22 +50,15 @@ class Turns:
         """
         return Turn(self, meanwhile)
 
-    def take(self, meanwhile: Callable[[], object] | None) -> tuple[int | None, bool]:
-        """The descriptor that holds the turn, if there is one to be had, and whether somebody else was there first."""
+    def open(self) -> int | None:
+        """A descriptor to take a turn with; `None` if there is no directory yet, or it is not ours to open."""
         try:
-            fd = os.open(self._directory, _DIRECTORY)
+            return os.open(self._directory, _DIRECTORY)
         except OSError:
-            return None, False  # no directory yet, or not ours to open
-        if _free(fd):
-            return fd, False
-        try:
-            self._wait(fd, meanwhile)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd, True
+            return None
 
-    def _wait(self, fd: int, meanwhile: Callable[[], object] | None) -> None:
+    def wait(self, fd: int, meanwhile: Callable[[], object] | None) -> None:
+        """Return when the turn is had with `fd`, or when nothing moves any more."""
         clock = self._runtime.clock
         seen, until = _changed(fd), clock.monotonic() + self._patience
         for pause in self._pauses():
@@ -100,14 +94,28 @@ class Turn:
         self._fd: int | None = None
 
     def __enter__(self) -> bool:
-        self._fd, waited = self._turns.take(self._meanwhile)
+        fd = self._turns.open()
+        waited = fd is not None and not _free(fd)
+        if fd is not None and waited:
+            try:
+                self._turns.wait(fd, self._meanwhile)
+            except BaseException:
+                os.close(fd)
+                raise
+        self._fd = fd
         return waited
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._fd is not None:
-            _leave(self._fd)
+        fd = self._fd
+        if fd is not None:
+            try:  # noqa: SIM105 - every commit comes by here, and the other way takes three more calls
+                # Closing is not enough: a process that was forked meanwhile has the descriptor too, and would keep it.
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            except OSError:
+                pass
+            os.close(fd)
 
 
 def _changed(fd: int) -> int:
@@ -120,16 +128,9 @@ def _mark(fd: int) -> None:
         os.utime(fd)
 
 
-def _leave(fd: int) -> None:
-    with suppress(OSError):
-        # Closing is not enough: a process that was forked meanwhile has the descriptor too, and would keep the turn.
-        fcntl.flock(fd, fcntl.LOCK_UN)
-    os.close(fd)
-
-
 def _free(fd: int) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, _AT_ONCE)
     except BlockingIOError:
         return False
     except OSError:

@@ -96,8 +96,7 @@ class Manifest:
     def max_fragment_id(self) -> int:
         """The largest fragment id ever given out, -1 if none."""
         if self.header.HasField("max_fragment_id"):
-            recorded, last = self.header.max_fragment_id, self.fragments.last_id
-            return recorded if recorded > last else last
+            return max(self.header.max_fragment_id, self.fragments.last_id)
         # Writers may leave the counter out, and pylance then takes the largest id in use. Those who did also left
         # fragments in any order, and only decoding them puts the largest last.
         self.fragments.decoded()

@@ -46,7 +46,8 @@ def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Buil
     data lacks. A column that was merely dropped does no harm. Data that never fitted is `InvalidInput`.
     """
     header = manifest.header
-    now = then = header.fields
+    now: Schema = header.fields
+    then = now
     known, mandatory = manifest.field_ids
     changed = False
     if build.read_schema is not None:

@@ -38,7 +38,7 @@ class StoredVersions(Versions):
         return self._naming or self._list()[0]
 
     def path(self, version: int) -> str:
-        return self.naming.path(version)
+        return (self._naming or self.naming).path(version)
 
     def all(self) -> list[int]:
         return self._list()[1]
@@ -144,7 +144,7 @@ class StoredVersions(Versions):
 
     def claim(self, version: int, data: Data) -> None:
         self._made = 0  # until it is ours
-        if self.naming is Naming.V2 or version == 1:
+        if (self._naming or self.naming) is Naming.V2 or version == 1:
             self._create(self.path(version), data)
         else:
             self._claim_v1(version, data)

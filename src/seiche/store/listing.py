@@ -1,0 +1,87 @@
+"""What is in a directory of this machine, as a store shows it."""
+
+import os
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from seiche.store.base import ObjectInfo
+from seiche.store.os_errors import translate
+from seiche.store.paths import TEMPORARY, join, valid
+
+__all__ = ["described", "files", "folders", "leftovers"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def files(base: str, prefix: str, after: str, *, recursive: bool) -> Iterator[ObjectInfo]:
+    """The files below the directory `prefix` of `base`, as `Store.list` promises them; `after` is a name in it.
+
+    Symbolic links to directories are not followed.
+    """
+    pending = [prefix]
+    while pending:
+        prefix = pending.pop()
+        names, directories = _scan(base, prefix)
+        for name in names:
+            if name > after:
+                info = _listed(base, join(prefix, name))
+                if info is not None:
+                    yield info
+        after = ""
+        if recursive:
+            pending.extend(join(prefix, name) for name in reversed(directories))
+
+
+def folders(base: str, prefix: str) -> list[str]:
+    """The directories directly in `prefix`, in order."""
+    try:
+        with os.scandir(base + prefix) as entries:
+            names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise translate(error, prefix) from error
+    return sorted(join(prefix, name) for name in names)
+
+
+def leftovers(root: str) -> Iterator[str]:
+    """The full paths of all temporary files: those of writers at work, and of those that died."""
+    for directory, _, names in os.walk(root):
+        for name in names:
+            if name.startswith(TEMPORARY):
+                yield f"{directory}/{name}"
+
+
+def described(path: str, status: os.stat_result) -> ObjectInfo:
+    """What the operating system says about the file at `path`."""
+    modified = _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)  # exact, which floats are not
+    return ObjectInfo(path, status.st_size, modified, f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}")
+
+
+def _scan(base: str, prefix: str) -> tuple[list[str], list[str]]:
+    """The names in a directory of files and of directories, in order, without those that no verb takes."""
+    names: list[str] = []
+    directories: list[str] = []
+    try:
+        with os.scandir(base + prefix) as entries:
+            for entry in entries:
+                if valid(entry.name):
+                    (directories if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return [], []
+    except OSError as error:
+        raise translate(error, prefix or base) from error
+    names.sort()
+    directories.sort()
+    return names, directories
+
+
+def _listed(base: str, path: str) -> ObjectInfo | None:
+    try:
+        status = os.stat(base + path)
+    except FileNotFoundError:
+        return None  # deleted since the directory was read
+    except OSError as error:
+        raise translate(error, path) from error
+    return described(path, status) if stat.S_ISREG(status.st_mode) else None
