@@ -20,7 +20,6 @@ import sys
 import threading
 import time
 import urllib.request
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from bench._echo import asking, calling, echo
 from bench._folders import folder
 from bench.lake import Report, prepared
 from bench.report import Table
+from seiche.core.runtime import SYSTEM
 from seiche.lake.transaction import Transaction
 from seiche.store.prefix import below
 from seiche.table.change import Change
@@ -277,7 +277,7 @@ class Appender:
 
     def __call__(self) -> None:
         pb = self._pb
-        request = pb.ExecuteTransactionRequest(tx_id=str(uuid.uuid4()), base_version=self._base)
+        request = pb.ExecuteTransactionRequest(tx_id=str(SYSTEM.ordered_uuid()), base_version=self._base)
         request.properties["seiche.flushed"] = "true"
         request.changes.add(payload=self.operation.SerializeToString()).table_id.id = self._table
         if self._stays_open:

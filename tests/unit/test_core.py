@@ -55,6 +55,19 @@ def test_u64_uses_all_64_bits() -> None:
     assert seen == (1 << 64) - 1
 
 
+def test_ordered_uuids_sort_by_the_time_they_were_made() -> None:
+    runtime = Runtime.seeded(1)
+    made = []
+    for _ in range(300):
+        made.append(runtime.ordered_uuid())
+        runtime.clock.sleep(0.001)
+    assert made == sorted(made, key=str)
+    assert {(uuid.version, uuid.variant) for uuid in made} == {(7, RFC_4122)}
+    assert made[0].int >> 80 == 1_893_456_000_000, "milliseconds since 1970"
+    together = {SYSTEM.ordered_uuid() for _ in range(1000)}
+    assert len(together) == 1000, "those of one moment differ as well"
+
+
 def test_derived_uuid_is_the_same_for_everybody() -> None:
     first = Runtime.seeded(1).derived_uuid(NAMESPACE_URL, "key")
     assert first == SYSTEM.derived_uuid(NAMESPACE_URL, "key")

@@ -2,11 +2,15 @@
 
 import random
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID, uuid5
 
 from seiche.core.clock import Clock, SimulatedClock, SystemClock
 
 __all__ = ["SYSTEM", "Runtime"]
+
+_MILLIS: Final = (1 << 48) - 1
+_LOW: Final = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,16 @@ class Runtime:
     def uuid(self) -> UUID:
         """A fresh random id."""
         return UUID(int=self.random.getrandbits(128), version=4)
+
+    def ordered_uuid(self) -> UUID:
+        """A fresh id (version 7) that sorts behind those of earlier milliseconds.
+
+        For what is kept in the order of its ids: what is made together stands together, so that writing it touches one
+        place of the tree and not as many as there are ids, and looking whether it is there touches what is in memory.
+        """
+        millis = int(self.clock.now().timestamp() * 1000) & _MILLIS
+        drawn = self.random.getrandbits(74)
+        return UUID(int=millis << 80 | 7 << 76 | (drawn >> 62) << 64 | 2 << 62 | drawn & _LOW)
 
     def u64(self) -> int:
         """A random 64-bit number, for names that only need to differ."""

@@ -137,7 +137,9 @@ class Lake(HistoryVerbs, CareVerbs):
             raise InvalidInput("the key of a transaction is empty", remedy="Give a key that means this work only.")
         claim = None if stream is None or epoch is None else StreamClaim(stream, epoch, owner)
         state = at or self.state()
-        identity = self._runtime.uuid() if key is None else self._runtime.derived_uuid(UUID(state.definition.id), key)
+        identity = (
+            self._runtime.ordered_uuid() if key is None else self._runtime.derived_uuid(UUID(state.definition.id), key)
+        )
         kind = Transaction if spark is None else engine("spark").transaction_class(spark)
         begun: Transaction = kind(
             state,

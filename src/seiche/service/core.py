@@ -293,7 +293,7 @@ class Service:
     def _id(self, operation: str, key: str) -> str:
         key = key.strip()
         if not key:
-            return str(self._runtime.uuid())
+            return str(self._runtime.ordered_uuid())
         return str(self._runtime.derived_uuid(self._space, f"{operation}:{key}"))
 
 
