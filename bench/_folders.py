@@ -42,7 +42,8 @@ def quick_folder() -> Iterator[Path]:
     others have left there makes a new file take from 20 to 400 microseconds.
     """
     with folder() as path:
-        found = [path / str(number) for number in range(_PARTS)]
+        # Names that were used before lead to the same parts as before.
+        found = [path / f"{path.name}-{number}" for number in range(_PARTS)]
         yield min(found, key=_time_to_create)
 
 

@@ -13,7 +13,7 @@ DuckLake and delta-rs do not flush data files to the disk; "Seiche" does not eit
 import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import seiche
 from bench import _peers as peers
-from bench._folders import folder
+from bench._folders import folder, quick_folder
 from bench._peers import ROWS, SCHEMA, Transact
 from bench.report import Table
 from seiche import Lake
@@ -112,8 +112,8 @@ def ten_tables() -> Iterable[Table]:
 
 def _ten_tables(postgres: str) -> Table:
     taken: dict[str, dict[int, list[float]]] = {name: {1: [], TABLES: []} for name in (*OURS, *peers.DUCKLAKES)}
-    with folder() as path:
-        writers = {name: _one_writer(name, path, postgres, number) for number, name in enumerate(taken)}
+    with ExitStack() as kept:
+        writers = {name: _one_writer(name, kept.enter_context(quick_folder()), postgres) for name in taken}
         for transact in writers.values():
             transact(1)
             transact(TABLES)
@@ -137,14 +137,12 @@ def _ten_tables(postgres: str) -> Table:
     )
 
 
-def _one_writer(name: str, path: Path, postgres: str, number: int) -> Transact:
-    own = path / f"ten_{path.name[-8:]}_{number}"
-    own.mkdir()
+def _one_writer(name: str, path: Path, postgres: str) -> Transact:
     if name in OURS:
-        prepared(own / "lake", TABLES)
-        return opened(own / "lake", OURS[name])
-    peers.prepare(name, own, postgres, TABLES)
-    return peers.opened(name, own, postgres)
+        prepared(path / "lake", TABLES)
+        return opened(path / "lake", OURS[name])
+    peers.prepare(name, path, postgres, TABLES)
+    return peers.opened(name, path, postgres)
 
 
 def _seconds(act: Callable[[], object]) -> float:
