@@ -23,7 +23,9 @@ except ImportError as missing:
 
 from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
-from seiche.service.client.lines import Ended, Failed, Line
+from seiche.service.client.calls import Call, Ended, Failed, Garbled
+from seiche.service.client.direct import DirectCall, is_direct
+from seiche.service.client.lines import Line
 from seiche.service.client.opened import OpenCall, available
 from seiche.service.statuses import error_in, error_of
 
@@ -106,6 +108,7 @@ class Channel:
         self._open: Any = None
         self._calls: dict[str, Any] = {}
         self._line: Line | None = None
+        self._direct = is_direct(tls=address.tls)
         self._metadata = (("authorization", f"Bearer {address.token}"),) if address.token else None
 
     def call(self, method: str, request: Message, answer: type[Answer]) -> Answer:
@@ -156,6 +159,8 @@ class Channel:
                 failure, said = error, _said(error_of(error.trailing_metadata()))
                 code = error.code()
             except Failed as error:
+                # The next one is gRPC's, which can be read.
+                self._direct = self._direct and not isinstance(error, Garbled)
                 failure, said, code = error, _said(error_of(error.trailers)), error.code
             except Ended as ended:
                 failure, said, code = ended, None, grpc.StatusCode.UNAVAILABLE
@@ -201,10 +206,19 @@ class Channel:
         """The call that stays open; none where gRPC does not let us drive it."""
         with self._lock:
             channel = self._opened()
-            if self._line is None and available(channel):
-                make = partial(OpenCall, channel, f"/{SERVICE}/ExecuteTransactions", self._metadata)
-                self._line = Line(make, self._runtime.clock, _CALL_SECONDS)
+            if self._line is None and (self._direct or available(channel)):
+                self._line = Line(partial(self._new_call, channel), self._runtime.clock, _CALL_SECONDS)
             return self._line
+
+    def _new_call(self, channel: Any) -> Call:
+        method = f"/{SERVICE}/ExecuteTransactions"
+        if self._direct:
+            try:
+                return DirectCall(self._address.host, method, self._metadata)
+            except OSError as error:
+                if not available(channel):
+                    raise Failed(grpc.StatusCode.UNAVAILABLE, str(error), ()) from error
+        return OpenCall(channel, method, self._metadata)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_address": self._address, "_patience": self._patience}

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Callable
+from itertools import count
 from threading import Event, Lock, Thread
-from typing import Final, Protocol
+from typing import Final
 
 from seiche.core.clock import Clock
 from seiche.service import transactions_pb2 as pb
-from seiche.service.client.opened import Ended, Failed
+from seiche.service.client.calls import Call, Ended, Failed
 from seiche.service.parts import part
 
 __all__ = ["Call", "Ended", "Failed", "Line"]
@@ -17,22 +18,6 @@ _LOOK_SECONDS: Final = 2.0
 _ALONE: Final = 8
 # Larger than this nothing is put together: a server takes no message that is too large, whatever it is made of.
 _MOST_TOGETHER: Final = 1 << 20
-
-
-class Call(Protocol):
-    """What `seiche.service.client.opened.OpenCall` does."""
-
-    listening: bool
-
-    def send(self, message: bytes, *, alone: bool = False) -> bool: ...
-
-    def listen(self) -> None: ...
-
-    def next(self) -> bytes | None: ...
-
-    def finish(self) -> None: ...
-
-    def cancel(self) -> None: ...
 
 
 class _Question:
@@ -66,10 +51,12 @@ class Line:
         self._make = make
         self._clock = clock
         self._seconds = seconds
+        self._numbers = count(1)
+        # Of whoever sends. Taken before the other one.
+        self._pen = Lock()
         # For all that follows.
         self._lock = Lock()
         self._call: Call | None = None
-        self._number = 0
         self._unsent: list[bytes] = []
         self._sending = False
         # Whether what is being sent is known to have been sent only when it is answered.
@@ -84,16 +71,16 @@ class Line:
     def ask(self, request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
         """The answer; `Failed` or `Ended` if there is none."""
         question = _Question(self._clock.monotonic() + self._seconds)
-        number = 0
+        request.number = number = next(self._numbers)
+        data = part(request.SerializeToString())
         try:
             with self._lock:
-                self._number = request.number = number = self._number + 1
                 self._open()
                 self._alone = 0 if self._waiting else self._alone + 1
                 self._waiting[number] = question
                 self._looker = self._looker or question
-                self._unsent.append(request.SerializeToString())
-                self._send()
+                self._unsent.append(data)
+            self._send()
             if self._looker is not question:
                 question.turn.acquire()
             while not question.done:
@@ -108,7 +95,7 @@ class Line:
     def close(self) -> None:
         """End the call. Those who wait are told so."""
         self._closed.set()
-        with self._lock:
+        with self._pen, self._lock:
             if self._call is not None:
                 self._call.cancel()
                 if self._looker is None:
@@ -122,9 +109,26 @@ class Line:
             self._call = self._make()
 
     def _send(self) -> None:
-        """Send what has gathered, unless something is on its way. If the call is over, whoever looks is told."""
-        if self._sending or not self._unsent or self._call is None:
-            return
+        """See to it that what has gathered is sent, unless something is on its way. If the call is over, whoever looks
+        is told.
+
+        Whoever finds somebody else sending leaves it to him, who looks again when he is done.
+        """
+        while self._unsent and not self._sending and self._pen.acquire(blocking=False):
+            try:
+                with self._lock:
+                    call, together = self._call, self._gathered()
+                if call is None or not together:
+                    return
+                if not call.send(b"".join(together), alone=self._joint):
+                    self._sending = False
+            finally:
+                self._pen.release()
+
+    def _gathered(self) -> list[bytes]:
+        """What is to be sent next, in one message."""
+        if self._sending or self._call is None:
+            return []
         count = size = 0
         for data in self._unsent:
             size += len(data)
@@ -133,7 +137,9 @@ class Line:
             count += 1
         together, self._unsent = self._unsent[:count], self._unsent[count:]
         self._joint = self._alone > _ALONE and not self._call.listening
-        self._sending = self._call.send(b"".join(map(part, together)), alone=self._joint)
+        # Before it is sent: whoever looks may hear that it was before the one who sends does.
+        self._sending = True
+        return together
 
     def _look(self) -> None:
         """Wait for what happens next, and tell those whom it is about."""
@@ -143,7 +149,7 @@ class Line:
         try:
             message = call.next()
         except (Ended, Failed) as failure:
-            with self._lock:
+            with self._pen, self._lock:
                 self._end(failure)
             return
         answers = () if message is None else pb.ExecuteTransactionsResponse.FromString(message).responses
@@ -157,7 +163,7 @@ class Line:
                 call.listen()
             if message is None or self._joint:
                 self._sending = self._joint = False
-                self._send()
+        self._send()
 
     def _end(self, failure: Ended | Failed) -> None:
         """The call is over: nobody who waits is answered any more."""

@@ -16,7 +16,9 @@ try:
 except ImportError:  # grpc without it would be another library
     cygrpc = None
 
-__all__ = ["Ended", "Failed", "OpenCall", "available"]
+from seiche.service.client.calls import Ended, Failed
+
+__all__ = ["OpenCall", "available"]
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]] | None
 
@@ -34,20 +36,6 @@ _SENT: Final = "sent"
 _MESSAGE: Final = "message"
 _NO_FLAGS: Final = 0
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
-
-
-class Ended(Exception):
-    """The server has ended the call in order, because it stops: nothing is known about what was not answered."""
-
-
-class Failed(Exception):
-    """The call has failed."""
-
-    def __init__(self, code: Any, details: str, trailers: Any) -> None:
-        super().__init__(code, details, trailers)
-        self.code = code
-        self.details = details
-        self.trailers = trailers
 
 
 def available(channel: Any) -> bool:
