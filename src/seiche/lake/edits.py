@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from seiche.core.runtime import Runtime
+from seiche.core.values import replaced
 from seiche.errors import RetryableConflict
 from seiche.lake.care.restorable import check_restorable
 from seiche.lake.made import Made
@@ -87,7 +88,7 @@ class TableEdit:
         if self.key is None:
             return self._dropped(state, now, standing, runtime)
         target = self.key if self.renamed else standing
-        changed = replace(self._with_properties(now), pointer_version=now.pointer_version + 1)
+        changed = replaced(self._with_properties(now), pointer_version=now.pointer_version + 1)
         made = self._made(state, changed, uuid, runtime, durable=state.is_durable(standing))
         row = made.row
         written: dict[bytes, bytes | None] = {target: rows.encode_table(row)}
@@ -131,7 +132,8 @@ class TableEdit:
         progress = self.work.progress
         if durable and progress.made is not None and progress.row == now:
             return progress.made
-        folded = self.work.folded(deletion_files(self.work.base, below(state.store, now.location), runtime))
+        base = self.work.base
+        folded = self.work.folded(lambda: deletion_files(base, below(state.store, now.location), runtime))
         self._check_content(state, now, folded)
         if isinstance(folded.content, Restore):
             check_restorable(state, now, folded.content.version, table=self.name)

@@ -75,7 +75,7 @@ class FederatedEdit(TableEdit):
         work = self.work
         assert work is not None  # noqa: S101 - looked at by who calls
         store = place_of(state.store, now, runtime)
-        folded = work.folded(deletion_files(work.base, store, runtime))
+        folded = work.folded(lambda: deletion_files(work.base, store, runtime))
         self._check_content(state, now, folded)
         versions = open_versions(store, runtime=runtime, options={})
         committer = Committer(versions, runtime, _COMMITTING)

@@ -8,7 +8,7 @@ from seiche.errors import InvalidInput
 from seiche.lake.edits import TableEdit
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.versions import LakeVersions
+from seiche.lake.versions import LakeVersions, newest_manifest
 from seiche.lake.work import Work
 from seiche.store.prefix import LateFlush, below
 from seiche.table.build import build
@@ -122,9 +122,8 @@ class TransactionTable(TableVerbs):
                 remedy="Use its own engine.",
                 table=edit.name,
             )
-        work = Work.begin(self._load(edit.row.table_version))
-        self._transaction.put_edit(replace(edit, work=work))
-        return work
+        state = self._transaction.state
+        return self._transaction.begun(self.id, lambda: newest_manifest(state.store, edit.row, state.manifests))
 
     def _load(self, version: int) -> Manifest:
         state = self._transaction.state

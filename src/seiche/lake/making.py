@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from uuid import UUID
 
 from seiche.core.runtime import Runtime
+from seiche.core.values import replaced
 from seiche.errors import AlreadyExists
 from seiche.lake.made import Made, Progress
 from seiche.lake.manifest_cache import Built
@@ -116,7 +116,7 @@ def _staged(
             ManifestRef(path=path, transaction=transaction.uuid, sha256=hashlib.sha256(data).digest(), size=len(data))
         )
     before = () if durable or now.manifest is None else (*now.earlier, now.manifest)
-    row = replace(
+    row = replaced(
         now,
         table_version=made[-1][1].version,
         logical_version=now.logical_version + content,

@@ -16,6 +16,8 @@ CACHE_BYTES: Final = 32 << 20
 
 # A version that was built here, and the transaction that makes it as it is stored.
 Built: TypeAlias = tuple[Manifest, bytes]
+# A manifest as it was read, made or is stored.
+Held: TypeAlias = ManifestFile | Built | bytes
 
 
 class ManifestCache:
@@ -27,7 +29,7 @@ class ManifestCache:
     def __init__(self, capacity: int = CACHE_BYTES) -> None:
         self._capacity = capacity
         self._size = 0
-        self._held: OrderedDict[bytes, ManifestFile | Built | bytes] = OrderedDict()
+        self._held: OrderedDict[bytes, Held] = OrderedDict()
         self._sizes: dict[bytes, int] = {}
         self._lock = Lock()
 
@@ -36,13 +38,19 @@ class ManifestCache:
         """The size of the files of the manifests that are held."""
         return self._size
 
+    def manifest(self, ref: ManifestRef) -> Manifest | None:
+        """The manifest that a row names, if it is held; without its transaction, which not everybody needs."""
+        held = self._find(ref)
+        if isinstance(held, tuple):
+            return file.as_stored(held[0])
+        read = self.recall(ref) if isinstance(held, bytes) else held
+        return None if read is None else read.manifest
+
     def recall(self, ref: ManifestRef) -> ManifestFile | None:
-        """The manifest that a row names, if it is held."""
-        with self._lock:
-            held = self._held.get(ref.sha256)
-            if held is None:
-                return None
-            self._held.move_to_end(ref.sha256)
+        """The file of the manifest that a row names, if it is held."""
+        held = self._find(ref)
+        if held is None:
+            return None
         if not isinstance(held, ManifestFile):
             # Most of what is made here is never asked for again, so it is decoded only now.
             held = file.decode(held, path=ref.path) if isinstance(held, bytes) else _decoded(*held)
@@ -51,7 +59,7 @@ class ManifestCache:
                     self._held[ref.sha256] = held
         return held
 
-    def keep(self, ref: ManifestRef, manifest: ManifestFile | Built | bytes) -> None:
+    def keep(self, ref: ManifestRef, manifest: Held) -> None:
         """Remember a manifest that was just read or written."""
         with self._lock:
             if ref.sha256 in self._held:
@@ -62,6 +70,13 @@ class ManifestCache:
             while self._size > self._capacity:
                 oldest, _ = self._held.popitem(last=False)
                 self._size -= self._sizes.pop(oldest)
+
+    def _find(self, ref: ManifestRef) -> Held | None:
+        with self._lock:
+            held = self._held.get(ref.sha256)
+            if held is not None:
+                self._held.move_to_end(ref.sha256)
+            return held
 
 
 def _decoded(manifest: Manifest, transaction: bytes) -> ManifestFile:

@@ -66,6 +66,10 @@ class ReadSet:
         if (key, aspect) not in noted:
             noted[key, aspect] = aspect.of(state.get(key))
 
+    def found(self, key: bytes, aspect: Aspect, seen: object) -> None:
+        """`key` for a row that was looked up already; `seen` is the part of it that is compared, or `None` for none."""
+        self.keys.setdefault((key, aspect), seen)
+
     def range(self, state: State, keys: KeyRange, *, structural: bool = False) -> None:
         """Note that it was looked at which objects there are in a range."""
         noted = self.structural_ranges if structural else self.ranges

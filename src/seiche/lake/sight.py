@@ -1,7 +1,7 @@
 """The lake as one transaction sees it: the version where it began, under its own changes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from seiche.core.runtime import Runtime
@@ -16,6 +16,7 @@ from seiche.lake.reads import Aspect, ReadSet
 from seiche.lake.state import State
 from seiche.lake.tree.root import millis
 from seiche.lake.work import Work
+from seiche.table.format.manifest import Manifest
 
 __all__ = ["Sight"]
 
@@ -36,6 +37,8 @@ class Sight(ABC):
         self.rows: dict[bytes, RowEdit] = {}
         # Names as this transaction sees them, where it changed them: a table's id, or None where it is gone.
         self.names: dict[bytes, str | None] = {}
+        # Tables as the transaction found them, as far as their manifests were needed.
+        self._begun: dict[str, Work] = {}
         # Data files that the statements wrote and that are not safely on disk yet.
         self.unflushed: list[str] = []
         # The oldest version of the lake that anything in it was built on, if files were written before it began.
@@ -91,11 +94,13 @@ class Sight(ABC):
             if table_id is not None:
                 return self.edits[table_id]
             raise NotFound(f"{text(name)} was dropped or renamed by this transaction", table=text(name))
-        self.reads.key(self.state, key, Aspect.IDENTITY)
-        row = self.state.table(name)
-        if row.id not in self.edits:
-            self.edits[row.id] = TableEdit(row=row, key=key, found=row, found_key=key)
-        return self.edits[row.id]
+        found = self.state.behind(key)
+        self.reads.found(key, Aspect.IDENTITY, None if found is None else found.id)
+        row = self.state.as_table(found, name)
+        edit = self.edits.get(row.id)
+        if edit is None:
+            edit = self.edits[row.id] = TableEdit(row=row, key=key, found=row, found_key=key)
+        return edit
 
     def edit(self, table_id: str) -> TableEdit:
         """What the transaction does to a table so far."""
@@ -104,6 +109,13 @@ class Sight(ABC):
     def put_edit(self, edit: TableEdit) -> None:
         """One statement more on a table."""
         self.edits[edit.row.id] = edit
+
+    def begun(self, table_id: str, load: Callable[[], Manifest]) -> Work:
+        """A table that the transaction has not changed yet; it is loaded once."""
+        work = self._begun.get(table_id)
+        if work is None:
+            work = self._begun[table_id] = Work.begin(load())
+        return work
 
     def enter(self, name: Name, row: TableRow, work: Work | None = None) -> None:
         """Give a name that is free to a table: one that is being made, or that stands elsewhere."""

@@ -65,12 +65,19 @@ class State:
 
     def relation(self, name: Name) -> TableRow | ViewRow | None:
         """The table or view of this name."""
-        value = self.get(table_key(name))
+        return self.behind(table_key(name))
+
+    def behind(self, key: bytes) -> TableRow | ViewRow | None:
+        """The table or view that has this key."""
+        value = self.get(key)
         return None if value is None else as_relation(value)
 
     def table(self, name: Name) -> TableRow:
         """The table of this name; `NotFound` if there is none, or it is a view."""
-        row = self.relation(name)
+        return self.as_table(self.relation(name), name)
+
+    def as_table(self, row: TableRow | ViewRow | None, name: Name) -> TableRow:
+        """What was found under a name, if it is a table; else `NotFound`."""
         if not isinstance(row, TableRow):
             what = "is a view, not a table" if row else "does not exist"
             raise NotFound(

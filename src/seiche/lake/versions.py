@@ -7,11 +7,12 @@ from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Data, Store
 from seiche.store.prefix import below
 from seiche.table.format.file import ManifestFile
+from seiche.table.format.manifest import Manifest
 from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.versions.base import Versions
 from seiche.table.versions.naming import Naming
 
-__all__ = ["LakeVersions", "staged_path"]
+__all__ = ["LakeVersions", "manifests", "newest_manifest", "staged_path"]
 
 
 def staged_path(version: int, unique: str) -> str:
@@ -74,6 +75,12 @@ class LakeVersions(Versions):
 
     def announce(self, version: int) -> None:
         """The lake's own hint does it."""
+
+
+def newest_manifest(lake: Store, row: TableRow, cache: ManifestCache) -> Manifest:
+    """The newest version that a row of the lake names."""
+    held = None if row.manifest is None else cache.manifest(row.manifest)
+    return LakeVersions(lake, row, cache).read(row.table_version).manifest if held is None else held
 
 
 def manifests(row: TableRow) -> list[tuple[int, ManifestRef]]:

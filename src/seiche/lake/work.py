@@ -1,9 +1,10 @@
 """What one transaction does to one table: its statements, and the single change of content that they add up to."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from seiche.core.values import replaced
 from seiche.errors import InvalidInput
 from seiche.lake.made import Progress
 from seiche.table.affected import AffectedRows, newly_deleted
@@ -55,7 +56,7 @@ class Folded:
     exclusive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Work:
     """The statements of one transaction on one table so far.
 
@@ -86,8 +87,12 @@ class Work:
         if isinstance(operation, Clone | Opaque):
             raise InvalidInput(f"{operation.name} cannot be part of a transaction", remedy="Run it by itself.")
         if not isinstance(operation, CONTENT):
-            return replace(
-                self, running=running, followers=(*self.followers, operation), statements=(*self.statements, change)
+            return replaced(
+                self,
+                running=running,
+                followers=(*self.followers, operation),
+                statements=(*self.statements, change),
+                progress=Progress(),
             )
         if self.content and (isinstance(operation, Restore) or isinstance(self.content[0].operation, Restore)):
             raise InvalidInput(
@@ -96,7 +101,7 @@ class Work:
             )
         kept = tuple(one for one in self.followers if not isinstance(one, Rewrite | ReserveFragments))
         compacted = self.compacted or len(kept) < len(self.followers)
-        return replace(
+        return replaced(
             self,
             running=running,
             settled=running,
@@ -104,12 +109,13 @@ class Work:
             followers=kept,
             statements=(*self.statements, change),
             compacted=compacted,
+            progress=Progress(),
         )
 
-    def folded(self, deletions: DeletionFiles) -> Folded:
+    def folded(self, deletions: Callable[[], DeletionFiles]) -> Folded:
         """The statements as one change. Reads deletion vectors if several statements removed rows."""
         operations = [change.operation for change in self.content]
-        followers = tuple(self._followers())
+        followers = tuple(self._followers()) if self.followers else ()
         if not operations:
             return Folded(None, None, followers)
         # Whose numbers may change matters to what follows; looking for them means looking at every fragment.
@@ -140,7 +146,7 @@ class Work:
                 yield one
 
     def _one_change(
-        self, operations: Sequence[Operation], bare: tuple[DataFragment, ...], deletions: DeletionFiles
+        self, operations: Sequence[Operation], bare: tuple[DataFragment, ...], deletions: Callable[[], DeletionFiles]
     ) -> tuple[Operation, AffectedRows | None, bool]:
         """The operation that does what all of them did, the rows that it removes, and whether it is exclusive."""
         if any(isinstance(one, Overwrite) for one in operations):
@@ -148,7 +154,8 @@ class Work:
         if any(isinstance(one, Merge | Project) for one in operations):
             return self._schema_change(operations, bare), None, False
         updated, removed = self._changed()
-        rows = {new.id: newly_deleted(old, new, deletions) for old, new in updated}
+        vectors = deletions() if updated else None
+        rows = {} if vectors is None else {new.id: newly_deleted(old, new, vectors) for old, new in updated}
         kept = tuple(new for _, new in updated)
         if all(isinstance(one, Delete) for one in operations) and not self.compacted:
             return Delete(kept, removed, _any_of(operations)), rows, False

@@ -53,7 +53,7 @@ def test_fields_of_a_newer_release_survive_a_rewrite() -> None:
 
 
 def test_fields_inside_a_part_survive_too_while_the_part_does() -> None:
-    nested = replace(MANIFEST, origin=bytes([0xF8, 0x3F, 7]))
+    nested = replace(MANIFEST, unknown=bytes([0xF8, 0x3F, 7]))
     data = rows.encode(rows.TableRow(id="t", location="tables/t", manifest=nested))
     row = rows.decode(data, rows.TableRow)
     assert rows.encode(replace(row, table_version=9)).count(bytes([0xF8, 0x3F, 7])) == 1

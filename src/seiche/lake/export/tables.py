@@ -122,7 +122,7 @@ class LanceCopy(TableCopy):
             yield made(name, data)
             if ref is not None:
                 digest = hashlib.sha256(data).digest()
-                self._rewritten[ref.path] = replace(ref, sha256=digest, size=len(data), origin=b"")
+                self._rewritten[ref.path] = replace(ref, sha256=digest, size=len(data), unknown=b"")
                 yield made(join(self.location, ref.path), data)
         elif ref is not None:
             # What was staged is what is published, but for the flag that keeps plain writers out.

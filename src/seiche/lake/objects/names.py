@@ -6,6 +6,7 @@ build a path, a line or a key from it, can be led astray.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from seiche.errors import InvalidInput
@@ -45,12 +46,22 @@ def parts(
     name: str | Sequence[str], *, most_bytes: int = MOST_BYTES, most_depth: int = MOST_DEPTH, what: str = "name"
 ) -> Name:
     """The checked parts of `"ns1.ns2.table"` or of a sequence of parts; only the latter may have dots inside a part."""
-    split = tuple(name.split(".")) if isinstance(name, str) else _given(name, what)
+    if isinstance(name, str):
+        return _split(name, most_bytes, most_depth, what)
+    return _checked(_given(name, what), most_bytes, most_depth, what)
+
+
+@lru_cache(maxsize=1024)
+def _split(name: str, most_bytes: int, most_depth: int, what: str) -> Name:
+    return _checked(tuple(name.split(".")), most_bytes, most_depth, what)
+
+
+def _checked(split: Name, most_bytes: int, most_depth: int, what: str) -> Name:
     if not split:
         raise InvalidInput(f"a {what} needs at least one part", remedy="Name it, for instance 'shop.orders'.")
     if len(split) > most_depth + 1:
         raise InvalidInput(
-            f"{what} {name!r} has {len(split)} parts; at most {most_depth} namespaces may be nested",
+            f"{what} {text(split)!r} has {len(split)} parts; at most {most_depth} namespaces may be nested",
             remedy="Use fewer levels.",
         )
     return tuple(check_name(part, most_bytes=most_bytes, what=what) for part in split)

@@ -1,19 +1,18 @@
 """Rows of the tree: what stands behind its keys, as frozen values.
 
-A row's bytes are one byte for its kind, one for the version of that kind's format, and a protobuf message. Fields
-that a newer release has added survive when an older one rewrites the row: it changes the message that it read
-(`origin`).
+A row's bytes are one byte for its kind, one for the version of that kind's format, and a protobuf message.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar, cast
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
-from seiche.errors import Corrupt, InvalidInput
+from seiche.errors import Corrupt
 from seiche.lake import format_pb2 as pb
+from seiche.lake.objects.part import Part
 
 __all__ = [
     "FORMAT",
@@ -42,34 +41,21 @@ TableType: TypeAlias = Literal["managed", "external", "federated"]
 
 FORMAT: Final = 1
 REFERENCE: Final = b"@"
-
-_ENUMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "type": ("managed", "external", "federated"),
-    "outcome": ("committed", "aborted"),
-}
+_FORMAT: Final = bytes([FORMAT])
 
 
 def _no_text() -> Mapping[str, str]:
     return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Anything that is written as a protobuf message with fields of the same names."""
-
-    MESSAGE: ClassVar[type[Message]]
-
-    origin: bytes = field(default=b"", repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Row(Part):
     """Anything that stands behind a key."""
 
     KIND: ClassVar[bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NamespaceRow(Row):
     """A namespace. `pointer_version` is raised by each change of the row, here and in tables and views."""
 
@@ -82,7 +68,7 @@ class NamespaceRow(Row):
     created_at_millis: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest(Part):
     """A Lance manifest that the lake decided on, by everything that tells it from a foreign one."""
 
@@ -95,7 +81,7 @@ class Manifest(Part):
     naming: str = "V2"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class IcebergMetadata(Part):
     """The Iceberg metadata file that is current."""
 
@@ -106,7 +92,7 @@ class IcebergMetadata(Part):
     uuid: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TableRow(Row):
     """A table. Its id is for life, its name is the key it stands under.
 
@@ -116,6 +102,8 @@ class TableRow(Row):
 
     KIND = b"T"
     MESSAGE = pb.Table
+    NESTED: ClassVar = {"manifest": Manifest, "iceberg": IcebergMetadata, "earlier": Manifest}
+    CHOICES: ClassVar = {"type": ("managed", "external", "federated")}
 
     id: str
     type: TableType = "managed"
@@ -133,7 +121,7 @@ class TableRow(Row):
     earlier: tuple[Manifest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ViewRow(Row):
     """A view: Iceberg view metadata, or plain SQL with its dialect."""
 
@@ -150,7 +138,7 @@ class ViewRow(Row):
     default_namespace: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ObjectNameRow(Row):
     """Behind an object's id: the key that it stands under now."""
 
@@ -160,12 +148,13 @@ class ObjectNameRow(Row):
     key: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TransactionRow(Row):
     """Behind a transaction's id: the version that decided it, and how."""
 
     KIND = b"E"
     MESSAGE = pb.TransactionOutcome
+    CHOICES: ClassVar = {"outcome": ("committed", "aborted")}
 
     version: int
     outcome: Literal["committed", "aborted"] = "committed"
@@ -173,7 +162,7 @@ class TransactionRow(Row):
     properties: Mapping[str, str] = field(default_factory=_no_text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StreamRow(Row):
     """Behind a stream's name: the last epoch that was committed, by which run, where."""
 
@@ -188,7 +177,7 @@ class StreamRow(Row):
     retired: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TagRow(Row):
     """Behind a tag's name: the version it stands for, which is kept as long as the tag is."""
 
@@ -200,7 +189,7 @@ class TagRow(Row):
     properties: Mapping[str, str] = field(default_factory=_no_text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportRow(Row):
     """Behind an export's name: what was exported, where to, how completely."""
 
@@ -214,7 +203,7 @@ class ExportRow(Row):
     properties: Mapping[str, str] = field(default_factory=_no_text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TrashRow(Row):
     """Something dropped: where its files are, and its last row, so that it can be brought back while they exist."""
 
@@ -228,7 +217,7 @@ class TrashRow(Row):
     row: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RetentionRow(Row):
     """A rule about what is kept."""
 
@@ -246,8 +235,7 @@ R = TypeVar("R", bound=Row)
 
 def encode(row: Row) -> bytes:
     """The bytes of a row."""
-    body: bytes = _message(row).SerializeToString(deterministic=True)
-    return row.KIND + bytes([FORMAT]) + body
+    return row.KIND + _FORMAT + row.to_message().SerializeToString(deterministic=True)
 
 
 def encode_table(row: "TableRow") -> bytes:
@@ -285,64 +273,9 @@ def _decoded(value: bytes, expected: type[Row]) -> Row:
     if len(value) < 2 or value[1] > FORMAT:
         raise _unreadable(value, f"its format {value[1:2].hex()} is newer than {FORMAT}")
     try:
-        return cast(Row, _part(row, row.MESSAGE.FromString(value[2:]), value[2:]))
+        return row.from_message(row.MESSAGE.FromString(value[2:]))
     except (DecodeError, LookupError) as error:
         raise _unreadable(value, str(error)) from error
-
-
-def _message(part: Part) -> Any:
-    message: Any = part.MESSAGE.FromString(part.origin)
-    for name in _field_names(type(part)):
-        value = getattr(part, name)
-        if name in _ENUMS:
-            setattr(message, name, _enum(name, value))
-        elif type(value) in _PLAIN:
-            setattr(message, name, value)
-        elif isinstance(value, Part):
-            getattr(message, name).CopyFrom(_message(value))
-        elif value is None or isinstance(value, tuple | Mapping):
-            message.ClearField(name)
-            if isinstance(value, tuple):
-                getattr(message, name).extend(_message(one) if isinstance(one, Part) else one for one in value)
-            elif value:
-                getattr(message, name).update(value)
-        else:
-            setattr(message, name, value)
-    return message
-
-
-def _part(kind: type[Part], message: Any, origin: bytes) -> Part:
-    values: dict[str, Any] = {}
-    for name in _field_names(kind):
-        value = getattr(message, name)
-        nested = _NESTED.get(name)
-        if nested is not None:
-            values[name] = _part(nested, value, value.SerializeToString()) if message.HasField(name) else None
-        elif name in _ENUMS:
-            values[name] = _ENUMS[name][value]
-        elif hasattr(value, "items"):
-            values[name] = dict(value)
-        elif name == "earlier":
-            values[name] = tuple(_part(Manifest, one, one.SerializeToString()) for one in value)
-        elif hasattr(value, "extend"):
-            values[name] = tuple(value)
-        else:
-            values[name] = value
-    return kind(**values, origin=origin)
-
-
-def _enum(name: str, value: str) -> int:
-    choices = _ENUMS[name]
-    if value not in choices:
-        raise InvalidInput(f"{value!r} is not a {name}", remedy=f"Use one of {', '.join(choices)}.")
-    return choices.index(value)
-
-
-def _field_names(kind: type[Part]) -> tuple[str, ...]:
-    names = _FIELDS.get(kind)
-    if names is None:
-        names = _FIELDS[kind] = tuple(one.name for one in fields(kind) if one.name != "origin")
-    return names
 
 
 def _unreadable(value: bytes, why: str) -> Corrupt:
@@ -352,8 +285,5 @@ def _unreadable(value: bytes, why: str) -> Corrupt:
     )
 
 
-_FIELDS: Final[dict[type[Part], tuple[str, ...]]] = {}
-_PLAIN: Final = frozenset({bool, bytes, int, str})
 _MOST_ENCODED: Final = 1024
 _encoded: Final[dict[bytes, Row]] = {}
-_NESTED: Final[Mapping[str, type[Part]]] = {"manifest": Manifest, "iceberg": IcebergMetadata}
