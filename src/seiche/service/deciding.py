@@ -12,6 +12,7 @@ from seiche.lake.intent import Intent
 from seiche.lake.lake import Lake
 from seiche.lake.state import State as LakeState
 from seiche.lake.tree.root import millis
+from seiche.lake.written import written_since
 from seiche.service.blobs import Blobs
 from seiche.service.changes import Wanted, table_of
 from seiche.service.merging import Lineage, merged
@@ -24,7 +25,6 @@ from seiche.service.state.records import IntentRecord, Record
 from seiche.service.state.transactions import TransactionStore
 from seiche.service.states import State
 from seiche.service.tickets import Decided, Ticket
-from seiche.service.writing import written_since
 
 __all__ = ["Decided", "Decider", "Ticket"]
 
@@ -182,7 +182,7 @@ class Decider:
                 for path in plan.operation(one).files(table_in(state, one.table).row.location)
             ]
             self.lake.store.flush(files)
-            return replace(plan, base=written_since(files, plan.base, self.lake.states))
+            return replace(plan, base=written_since(files, plan.base, state, self.runtime))
         except SeicheError as error:
             answers[plan.id] = Answer(error=error)
             return None

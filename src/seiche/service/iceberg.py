@@ -4,12 +4,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from seiche.errors import Corrupt, InvalidInput
-from seiche.lake.states import States
 from seiche.lake.transaction import Transaction
 from seiche.service.refusals import refused
 from seiche.service.targets import Found
-from seiche.service.writing import written_since
-from seiche.store.base import Store
 
 if TYPE_CHECKING:
     from seiche.lake.iceberg.metadata import Metadata
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["apply"]
 
 
-def apply(data: bytes, transaction: Transaction, found: Found, states: States) -> None:
+def apply(data: bytes, transaction: Transaction, found: Found) -> None:
     """Make the metadata in `data` that of the table, as part of the transaction, which is then as old as the oldest
     file that it brings; all of these are there.
 
@@ -29,14 +26,10 @@ def apply(data: bytes, transaction: Transaction, found: Found, states: States) -
         raise refused("the payload for an Iceberg table is not JSON", "payload.invalid") from error
     if not isinstance(given, dict):
         raise refused("the payload for an Iceberg table is not an object", "payload.invalid")
-    before = transaction.iceberg(found.name).metadata
     if "updates" in given:
         _commit(given, transaction, found)
     else:
-        _replace(data, before, transaction, found)
-    files = _brought(before, transaction.iceberg(found.name).metadata, transaction.state.store)
-    transaction.unflushed += [path for path in files if path not in transaction.unflushed]
-    transaction.oldest = written_since(files, min(transaction.base, transaction.oldest), states)
+        _replace(data, transaction, found)
 
 
 def _commit(given: dict[str, Any], transaction: Transaction, found: Found) -> None:
@@ -57,37 +50,45 @@ def _commit(given: dict[str, Any], transaction: Transaction, found: Found) -> No
     transaction.commit_iceberg(found.name, request.requirements, request.updates)
 
 
-def _replace(data: bytes, before: "Metadata", transaction: Transaction, found: Found) -> None:
+def _replace(data: bytes, transaction: Transaction, found: Found) -> None:
     from seiche.lake.iceberg.edit import IcebergEdit
     from seiche.lake.iceberg.metadata import decode
     from seiche.lake.iceberg.work import IcebergWork, Step
 
+    before = transaction.iceberg(found.name).metadata
     try:
         after = decode(data, "the payload")
     except (Corrupt, InvalidInput) as error:
         raise refused(error.message, "payload.invalid") from error
     _check_follows(before, after)
+    _take_files(before, after, transaction)
     edit = transaction.edit(found.row.id)
     work = IcebergWork(before, after, steps=(Step((), (), exclusive=True),))
     transaction.put_edit(IcebergEdit.of(edit, work))
 
 
-def _brought(before: "Metadata", after: "Metadata", store: Store) -> list[str]:
-    """The files in the lake that the metadata names and the one before it does not; refused if one is not there."""
-    from seiche.lake.iceberg.new_files import brought_by, check_there
+def _take_files(before: "Metadata", after: "Metadata", transaction: Transaction) -> None:
+    """The transaction is as old as the oldest file in the lake that the metadata names and the one before it does not,
+    and flushes them; refused if one is not there.
+    """
+    from seiche.lake.iceberg.new_files import age_of, brought_by
     from seiche.lake.iceberg.places import path_of
     from seiche.lake.iceberg.reach import named_beside
 
+    state, runtime = transaction.state, transaction.runtime
     known = {(one.snapshot_id, one.manifest_list) for one in before.snapshots}
-    files: list[str] = []
-    for snapshot in after.snapshots:
-        if (snapshot.snapshot_id, snapshot.manifest_list) not in known:
-            brought = brought_by(snapshot, store)
-            check_there(brought, snapshot, store)
-            files += brought
     # Statistics, and metadata that it says it came from.
-    beside = {*named_beside(after)}.difference(named_beside(before))
-    return files + [path for one in sorted(beside) if (path := path_of(store, one)) is not None and store.exists(path)]
+    beside = (path_of(state.store, one) for one in {*named_beside(after)}.difference(named_beside(before)))
+    brought: list[tuple[object, list[str]]] = [
+        (one, brought_by(one, state.store))
+        for one in after.snapshots
+        if (one.snapshot_id, one.manifest_list) not in known
+    ]
+    brought.append((after, [path for path in beside if path is not None and state.store.exists(path)]))
+    for what, files in brought:
+        begun = min(transaction.base, transaction.oldest)
+        transaction.oldest = age_of(files, what, begun, state, runtime)
+        transaction.unflushed += [path for path in files if path not in transaction.unflushed]
 
 
 def _check_follows(before: "Metadata", after: "Metadata") -> None:

@@ -93,7 +93,7 @@ def intent_of(plan: Plan, lake: Lake) -> Intent:
         elif found is not None:
             from seiche.service import iceberg  # needs PyIceberg
 
-            iceberg.apply(one.data, transaction, found, lake.states)
+            iceberg.apply(one.data, transaction, found)
     intent = transaction.intent()
     if intent is None:
         # Nothing changes by it, and still it is decided: its id is found in the tree.

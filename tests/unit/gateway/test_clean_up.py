@@ -13,7 +13,7 @@ from seiche.gateway.credentials import NoCredentials
 from seiche.gateway.iceberg_rest.catalog import Catalog
 from seiche.gateway.iceberg_rest.requests import TableChange
 from seiche.gateway.sessions import Sessions
-from seiche.service import writing
+from seiche.lake import written
 from tests.service_lake import make_lake, reopened
 from tests.unit.service.test_fences import GRACE, clean_up, clean_up_before_the_root
 
@@ -30,7 +30,7 @@ def appended(lake: Lake, value: int) -> TableChange:
 
 
 def test_files_from_before_a_clean_up_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_BLUR", GRACE / 2)
+    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
     lake = make_lake(tmp_path)
     lake.create_table("shop.facts", pa.schema([("a", pa.int64())]), format="iceberg")
     commits = Catalog(lake, "lake", Sessions(lake, SYSTEM), NoCredentials(lake.store), SYSTEM).commits

@@ -10,15 +10,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table.update import AddSnapshotUpdate, SetPartitionStatisticsUpdate, SetSnapshotRefUpdate
 
 import seiche
 from seiche import Corrupt, Lake, RetryableConflict
+from seiche.lake import written
 from seiche.lake.care import health
 from seiche.lake.iceberg.parquet import check_parquet
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import IcebergReach
+from tests.service_lake import make_lake, reopened
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 from tests.unit.lake.iceberg_deletes import delete_by_position
+from tests.unit.service.test_fences import GRACE, clean_up, clean_up_before_the_root
 
 
 @pytest.fixture
@@ -241,3 +245,43 @@ def test_figures_of_iceberg_tables(ice: Lake, monkeypatch: pytest.MonkeyPatch) -
     assert (one.snapshots, one.files, one.small_files, one.rows) == (1, 1, 1, 5)
     ice.store.put(path_of(ice.store, ice.table("shop.i").metadata.current_snapshot().manifest_list) or "", b"x")  # type: ignore[attr-defined]
     assert ice.health().iceberg == (), "what is damaged is for fsck to say"
+
+
+@pytest.mark.parametrize("kind", ["snapshot", "statistics"])
+def test_a_commit_is_as_old_as_the_files_that_it_brings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
+    lake = make_lake(tmp_path)
+    lake.create_table("shop.i", SCHEMA, format="iceberg")
+    lake.table("shop.i").append(rows(0))
+
+    def brought(number: int) -> list[Any]:
+        """What an engine asks for that has written its files without the lake, before it does."""
+        tx = lake.transaction()
+        tx.append("shop.i", rows(number))
+        made = tx.iceberg("shop.i").metadata
+        (snapshot,) = (one for one in made.snapshots if one.snapshot_id == made.current_snapshot_id)
+        ref: Any = {"ref-name": "main", "type": "branch", "snapshot-id": snapshot.snapshot_id}
+        if kind == "snapshot":
+            return [AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(ref)]
+        path = f"{tx.iceberg('shop.i').row.location}/metadata/{number}.stats"
+        lake.store.put(path, b"statistics")
+        current = lake.transaction().iceberg("shop.i").metadata.current_snapshot_id
+        file = {"snapshot-id": current, "statistics-path": lake.store.native_uri(path), "file-size-in-bytes": 10}
+        return [SetPartitionStatisticsUpdate.model_validate({"partition-statistics": file})]
+
+    early = brought(1)
+    assert clean_up(lake) == 0, "it only notes them"
+    lake.table("shop.stock").append({"writer": [1], "number": [1]})
+    tx = lake.transaction()
+    tx.commit_iceberg("shop.i", [], early)
+    taken = clean_up_before_the_root(lake, monkeypatch)
+    with pytest.raises(RetryableConflict, match="given up by an expiry or clean-up"):
+        tx.commit()
+    assert taken[0] >= 1
+    assert reopened(lake).fsck(deep=True).ok
+    # Written anew, they are taken.
+    with lake.transaction() as tx:
+        tx.commit_iceberg("shop.i", [], brought(2))
+    assert reopened(lake).fsck(deep=True).ok

@@ -1,5 +1,6 @@
 """Updates of Iceberg metadata: what is made of them without a look back is what a look back would have found."""
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableUpdate
+from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import LongType, NestedField
 
 from seiche import InvalidInput
@@ -100,6 +102,18 @@ def test_what_is_not_read_back_is_what_reading_it_would_give(version: int) -> No
 
     check()
     assert applied[0] > 100
+
+
+@pytest.mark.parametrize("length", [0, 7, 8, 30])
+def test_a_log_of_earlier_files_is_written_as_pyiceberg_does(length: int) -> None:
+    log = [{"metadata-file": f'file:///a/"{number}]é.json', "timestamp-ms": number} for number in range(length)]
+    tricky = {'"metadata-log":[]': "x", "metadata-log": "[]", "é": '"metadata-log":[]'}
+    for version in (1, 2, 3):
+        plain = begun(version).model_copy(update={"properties": tricky})
+        given = json.loads(json_of(plain)) | {"metadata-log": log}
+        metadata = decode(json.dumps(given).encode(), "metadata")
+        assert len(metadata.metadata_log) == length
+        assert json_of(metadata).decode() == IcebergBaseModel.model_dump_json(metadata, exclude_none=True)
 
 
 def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:

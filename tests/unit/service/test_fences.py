@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from seiche import Lake
+from seiche.lake import written
 from seiche.lake.commit import Committer
-from seiche.service import writing
 from seiche.service.changes import Change
 from seiche.service.states import State
 from tests.service_lake import appending, make_service, numbers_in, reopened
@@ -43,7 +43,7 @@ def clean_up_before_the_root(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> lis
 def test_files_from_before_a_clean_up_are_refused(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: str
 ) -> None:
-    monkeypatch.setattr(writing, "_BLUR", GRACE / 2)
+    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
     early = appending(lake, "shop.orders", numbers=[1])
     assert clean_up(lake) == 0, "it only notes them"
     lake.table("shop.stock").append({"writer": [1], "number": [1]})
@@ -78,7 +78,7 @@ def snapshot_of(lake: Lake, value: int) -> dict[str, Any]:
 def test_iceberg_files_from_before_a_clean_up_are_refused(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
 ) -> None:
-    monkeypatch.setattr(writing, "_BLUR", GRACE / 2)
+    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
     with lake.transaction() as tx:
         tx.create_table("shop.facts", pa.schema([("a", pa.int64())]), format="iceberg")
 

@@ -26,7 +26,6 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.reads import Aspect
 from seiche.lake.state import State
 from seiche.lake.tree.latest import read_root
-from seiche.service.writing import written_since
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
@@ -143,16 +142,12 @@ class Commits:
     def _plan_one(self, transaction: "Transaction", change: TableChange) -> None:
         # Who says which snapshot a branch must have wants to be told if it has another, not to be put behind it.
         exact = any(isinstance(one, AssertRefSnapshotId) for one in change.requirements)
-        known = len(transaction.unflushed)
         try:
             transaction.commit_iceberg(change.name, change.requirements, change.updates, exclusive=exact)
         except AlreadyExists as error:
             raise RetryableConflict(
                 f"Requirement failed: {text(change.name)} exists already", table=text(change.name)
             ) from error
-        # The client wrote its files before it asked: no clean-up since then must have taken them, or be about to.
-        begun = min(transaction.base, transaction.oldest)
-        transaction.oldest = written_since(transaction.unflushed[known:], begun, self._lake.states)
 
     @staticmethod
     def _only_require(transaction: "Transaction", change: TableChange) -> None:

@@ -5,6 +5,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -12,6 +13,7 @@ from weakref import WeakKeyDictionary
 from pydantic import ValidationError
 from pyiceberg.exceptions import ValidationError as IcebergValidationError
 from pyiceberg.table.metadata import TableMetadataUtil, TableMetadataV1, TableMetadataV2, TableMetadataV3
+from pyiceberg.table.snapshots import MetadataLogEntry
 from pyiceberg.typedef import IcebergBaseModel
 
 from seiche.core.runtime import Runtime
@@ -37,6 +39,8 @@ __all__ = [
 Metadata: TypeAlias = TableMetadataV1 | TableMetadataV2 | TableMetadataV3
 
 _HELD: Final = 64
+_LONG_LOG: Final = 8
+_NO_LOG: Final = b'"metadata-log":[]'
 _NUMBER: Final = re.compile(r"(\d+)-")
 
 # By the cache of manifests that belongs to a lake's handle: files never change, but two lakes may have files of the
@@ -107,9 +111,24 @@ def decode(data: bytes, path: str) -> Metadata:
 
 def json_of(metadata: Metadata) -> bytes:
     """The metadata as JSON."""
+    log = metadata.metadata_log
+    if len(log) < _LONG_LOG:
+        return _dumped(metadata)
+    # The log of earlier files is most of a small table's metadata, and all of it but its end has been written before.
+    before, mark, after = _dumped(metadata.model_copy(update={"metadata_log": []})).partition(_NO_LOG)
+    entries = b",".join([_entry(one.metadata_file, one.timestamp_ms) for one in log])
+    return b'%s"metadata-log":[%s]%s' % (before, entries, after) if mark else _dumped(metadata)
+
+
+def _dumped(model: IcebergBaseModel) -> bytes:
     # PyIceberg refuses to write version 3 in its own method; its models hold all that there is to write.
-    text: str = IcebergBaseModel.model_dump_json(metadata, exclude_none=True)
+    text: str = IcebergBaseModel.model_dump_json(model, exclude_none=True)
     return text.encode()
+
+
+@lru_cache(maxsize=8192)
+def _entry(metadata_file: str, timestamp_ms: int) -> bytes:
+    return _dumped(MetadataLogEntry.model_validate({"metadata-file": metadata_file, "timestamp-ms": timestamp_ms}))
 
 
 def encode(metadata: Metadata, *, checked: bool = False) -> bytes:

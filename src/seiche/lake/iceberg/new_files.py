@@ -4,14 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyiceberg.manifest import ManifestEntryStatus, read_manifest_list
+from pyiceberg.table.update import AddSnapshotUpdate, SetPartitionStatisticsUpdate, SetStatisticsUpdate
 
-from seiche.errors import InvalidInput
+from seiche.core.runtime import Runtime
+from seiche.errors import InvalidInput, NotFound
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import BROKEN
+from seiche.lake.state import State
+from seiche.lake.written import written_since
 from seiche.store.base import Store
 
-__all__ = ["brought_by", "check_there"]
+__all__ = ["age_of", "brought_by", "named_by"]
 
 
 def brought_by(snapshot: Any, store: Store) -> list[str]:
@@ -33,16 +37,37 @@ def brought_by(snapshot: Any, store: Store) -> list[str]:
     return [path for path in inside if path is not None]
 
 
-def check_there(paths: Sequence[str], snapshot: Any, store: Store) -> None:
-    """`InvalidInput` if a file that somebody else is to have written is not there, or not any more."""
-    for path, there in zip(paths, store.in_parallel(store.exists, paths), strict=True):
-        if not there:
-            raise _unreadable(snapshot, f"{path} does not exist")
+def named_by(update: Any, store: Store) -> list[str]:
+    """The paths in the lake of the files that an update brings: those of a snapshot, or of statistics that are there.
+
+    Statistics that are not there serve nobody, and harm nobody either.
+    """
+    if isinstance(update, AddSnapshotUpdate):
+        return brought_by(update.snapshot, store)
+    if isinstance(update, SetStatisticsUpdate):
+        path = path_of(store, update.statistics.statistics_path)
+    elif isinstance(update, SetPartitionStatisticsUpdate):
+        path = path_of(store, update.partition_statistics.statistics_path)
+    else:
+        return []
+    return [path] if path is not None and store.exists(path) else []
 
 
-def _unreadable(snapshot: Any, why: object) -> InvalidInput:
+def age_of(paths: Sequence[str], what: Any, base: int, state: State, runtime: Runtime) -> int:
+    """The version of the lake after which files were written that somebody else has: `base`, or an older one.
+
+    `InvalidInput` if one of them is not there, or not any more; `what` brings them, a snapshot or an update.
+    """
+    try:
+        return written_since(paths, base, state, runtime)
+    except NotFound as error:
+        raise _unreadable(what, error.message) from error
+
+
+def _unreadable(what: Any, why: object) -> InvalidInput:
+    number = getattr(getattr(what, "snapshot", what), "snapshot_id", None)
     return InvalidInput(
-        f"snapshot {snapshot.snapshot_id} names files that cannot be read: {why}",
+        f"snapshot {number} names files that cannot be read: {why}",
         remedy="Nothing was written. Write all files of a snapshot before it is committed.",
-        snapshot=snapshot.snapshot_id,
+        snapshot=number,
     )

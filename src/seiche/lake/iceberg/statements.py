@@ -15,7 +15,7 @@ from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
 from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.foreign_edit import ForeignAppends, ForeignEdit
 from seiche.lake.iceberg.metadata import load
-from seiche.lake.iceberg.new_files import brought_by, check_there
+from seiche.lake.iceberg.new_files import age_of, named_by
 from seiche.lake.iceberg.places import address, path_of
 from seiche.lake.iceberg.rebase import Rebase, conflict
 from seiche.lake.iceberg.registering import registered
@@ -240,21 +240,26 @@ def _put_back(transaction: "Sight", name: Name, table_id: str, before: TableEdit
 def _take_files(transaction: "Sight", step: Step, written: Mapping[str, int] | None) -> None:
     """See to it that what the step names is flushed before it is committed, and not after a clean-up took it.
 
-    Files that were written through the transaction are known to it. Others are found in the manifests.
+    Files that were written through the transaction are known to it. Others are found in the manifests; the transaction
+    is as old as the oldest of them, by what `written` says or else the storage: a clean-up that has come in between, or
+    comes until the commit, makes it fail.
     """
     store, known, written = transaction.state.store, set(transaction.unflushed), written or {}
     for update in step.updates:
-        if not isinstance(update, AddSnapshotUpdate) or path_of(store, update.snapshot.manifest_list) in known:
-            continue
-        since = written.get(path_of(store, update.snapshot.manifest_list) or "")
-        if since is not None and since < transaction.state.root.min_base:
-            # A clean-up came in between, and may have taken the files. The commit will be refused for that.
-            transaction.oldest = min(transaction.oldest, since)
-            continue
-        found = brought_by(update.snapshot, store)
-        check_there([path for path in found if path not in written], update.snapshot, store)
-        transaction.unflushed += [path for path in found if path not in known]
-        transaction.oldest = min([transaction.oldest, *(written[path] for path in found if path in written)])
+        if isinstance(update, AddSnapshotUpdate):
+            first = path_of(store, update.snapshot.manifest_list) or ""
+            since = written.get(first)
+            if since is not None and since < transaction.state.root.min_base:
+                # A clean-up came in between, and may have taken the files. The commit will be refused for that.
+                transaction.oldest = min(transaction.oldest, since)
+                continue
+            if first in known:
+                continue
+        found = [path for path in named_by(update, store) if path not in known]
+        others = [path for path in found if path not in written]
+        begun = min([transaction.base, transaction.oldest, *(written[path] for path in found if path in written)])
+        transaction.oldest = age_of(others, update, begun, transaction.state, transaction.runtime)
+        transaction.unflushed += found
 
 
 def _appends(update: AddSnapshotUpdate) -> bool:

@@ -58,7 +58,10 @@ def changes_content(before: Metadata | None, after: Metadata) -> bool:
     """
     if before is None:
         return True
-    if before.current_schema_id != after.current_schema_id or before.schema() != after.schema():
+    # Most changes leave the very same list: schemas are compared column by column.
+    if before.current_schema_id != after.current_schema_id:
+        return True
+    if before.schemas is not after.schemas and before.schema() != after.schema():
         return True
     return _heads(before) != _heads(after)
 

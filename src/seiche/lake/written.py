@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from seiche.core.runtime import Runtime
 from seiche.errors import NotFound
-from seiche.lake.states import States
+from seiche.lake.state import State
 from seiche.lake.tree.names import root_name
 from seiche.lake.tree.timeline import version_at
 
@@ -21,18 +22,19 @@ __all__ = ["written_since"]
 _BLUR: Final = timedelta(seconds=1)
 
 
-def written_since(files: Sequence[str], base: int, states: States) -> int:
+def written_since(files: Sequence[str], base: int, state: State, runtime: Runtime) -> int:
     """The version of the lake after which all of these files were written: `base`, or an older one.
 
-    `NotFound` if one of them is not there.
+    `state` is where to begin to look; with one that is older than `base`, the answer may be older than need be.
+    `NotFound` if one of the files is not there.
     """
     if not files:
         return base
-    store = states.store
+    store = state.store
     oldest = min(store.in_parallel(lambda path: store.head(path).modified, files)) - _BLUR
     if store.head(root_name(base)).modified <= oldest:
         return base
     try:
-        return min(base, version_at(store, states.latest().root, oldest, runtime=states.runtime))
+        return min(base, version_at(store, state.root, oldest, runtime=runtime))
     except NotFound:
         return 0  # they are older than the lake
