@@ -234,9 +234,9 @@ def test_the_sweep_finds_what_is_overdue_and_what_is_in_doubt(store: Transaction
     doubt = record(account, state=State.PREPARED, attempts=1)
     store.start(account, [final, doubt], [], NOW)
     store.finish(account, [Ending(final.id, State.APPLIED, 1)], NOW)
-    assert late.id in [one.id for one in store.overdue(NOW, 1000)]
-    assert {one.id for one in store.overdue(NOW, 1000)}.isdisjoint({final.id, doubt.id})
-    assert doubt.id in [one.id for one in store.doubtful(1000)]
+    assert [one.id for one in store.overdue(account, NOW, 1000)] == [late.id]
+    assert [one.id for one in store.doubtful(account, 1000)] == [doubt.id]
+    assert store.overdue("another", NOW, 1000) == store.doubtful("another", 1000) == [], "each account by itself"
     store.collect(NOW)
     assert store.get(account, final.id) is None
     assert store.get(account, late.id) is not None, "not decided yet: only the sweep may"

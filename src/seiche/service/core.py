@@ -10,7 +10,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import SeicheError
+from seiche.errors import SeicheError, Unavailable
 from seiche.lake.lake import Lake
 from seiche.lake.objects.names import Name, text
 from seiche.lake.state import State as LakeState
@@ -36,7 +36,9 @@ from seiche.service.requests import (
     RESERVED,
     begin_hash,
     check_properties,
+    check_reserved,
     checked_id,
+    checked_key,
     execute_hash,
     prepare_hash,
     reserved_names,
@@ -49,6 +51,7 @@ from seiche.service.state.transactions import Held, TransactionStore
 from seiche.service.states import Action, Call, State, action
 from seiche.service.targets import Found, Resolver, split_name
 from seiche.service.tickets import Decided, Ticket
+from seiche.service.undecided import Undecided
 
 __all__ = ["DEFAULT_TTL", "LONGEST_TTL", "RESERVED", "Service", "Settings"]
 
@@ -74,6 +77,7 @@ class Service:
         self.store = TransactionStore(database)
         self._blobs = Blobs(lake.store)
         self._ledger = Ledger(account, lake, self.store, settings, runtime)
+        self._undecided = Undecided(account, self.store, settings.max_undecided, runtime.clock)
         self._keys = Idempotency(account, KeyStore(database), self._ledger, runtime)
         self._space = runtime.derived_uuid(UUID(lake.state().definition.id), f"account:{account}")
         self._decider = Decider(account, lake, self.store, self._blobs, runtime)
@@ -96,6 +100,12 @@ class Service:
             status = self.lake.status(record.id)
             if status.outcome != "undecided":
                 return self.store.get(self.account, record.id) or from_tree(record, status)
+        try:
+            self._undecided.admit()
+        except Unavailable:
+            # That there is no room for more is nothing to whoever asks again for one that there is.
+            if not key.strip() or self.store.get(self.account, record.id) is None:
+                raise
         made = self.store.insert(record)
         if made.request_hash != record.request_hash:
             raise key_mismatch("BeginTransaction", key)
@@ -155,9 +165,10 @@ class Service:
         known = record.properties.get(RESERVED + full)
         match self._action(record, Call.RESERVE):
             case Action.RESERVE:
-                return known or self.store.reserve(
-                    record, RESERVED + full, str(self._runtime.uuid()), self._ledger.now()
-                )
+                if known is not None:
+                    return known
+                check_reserved(record.properties)
+                return self.store.reserve(record, RESERVED + full, str(self._runtime.uuid()), self._ledger.now())
             case _ if known is not None:
                 return known
         raise not_open(tx, record.state)
@@ -291,7 +302,7 @@ class Service:
         return found
 
     def _id(self, operation: str, key: str) -> str:
-        key = key.strip()
+        key = checked_key(key)
         if not key:
             return str(self._runtime.ordered_uuid())
         return str(self._runtime.derived_uuid(self._space, f"{operation}:{key}"))

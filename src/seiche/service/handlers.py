@@ -1,51 +1,39 @@
 """The calls of the protocol as gRPC sees them."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import SeicheError
 from seiche.service import common_pb2, wire
 from seiche.service import transactions_pb2 as pb
-from seiche.service.answers import Answer, Answers
+from seiche.service.answers import Answers
+from seiche.service.arrivals import Context, decoded, metadata, submitting
 from seiche.service.auth import READ, WRITE
-from seiche.service.changes import digest
+from seiche.service.bounds import DEFAULT, Bounds, Intake, Watches
 from seiche.service.core import Service
+from seiche.service.executing import OpenCalls
 from seiche.service.host import Host
-from seiche.service.metrics import Call, Metrics
-from seiche.service.parts import part
-from seiche.service.refusals import refused
+from seiche.service.metrics import Metrics
 from seiche.service.state.records import Record
-from seiche.service.statuses import DETAILS, status_message, status_of
-from seiche.service.streams import Stream, Streams
+from seiche.service.telling import as_told, refuse
 
 __all__ = ["NAMES", "Handlers"]
 
-log = logging.getLogger("seiche.service")
-
 T = TypeVar("T")
-Request = TypeVar("Request", bound=Message)
-# grpc has no types.
-Context: TypeAlias = Any
 
 # Ours, and that of the catalog protocol whose messages these are.
 NAMES: Final = ("seiche.transaction.v1.Transactions", "ai.floedb.floecat.transaction.Transactions")
 _LOOK_SECONDS: Final = 0.1
 _LONGEST_ID: Final = 200
-# What whoever runs the server should know of; of all else only the one who calls.
-_LEVELS: Final = {
-    grpc.StatusCode.INTERNAL: logging.WARNING,
-    grpc.StatusCode.UNAUTHENTICATED: logging.INFO,
-    grpc.StatusCode.PERMISSION_DENIED: logging.INFO,
-}
+_LONGEST_REASON: Final = 1000
 
 
 class Handlers:
@@ -59,16 +47,23 @@ class Handlers:
         *,
         threads: int = 64,
         runtime: Runtime = SYSTEM,
+        bounds: Bounds = DEFAULT,
     ) -> None:
         self._host = host
         self._metrics = metrics
         self._loop = loop
         self._runtime = runtime
+        self._bounds = bounds
+        self._intake = Intake(bounds.taken_bytes)
+        self._watches = Watches(bounds.watches)
         self._answers = Answers(loop)
-        self.streams = Streams()
         self._threads = ThreadPoolExecutor(threads, "seiche-call")
+        self._open_calls = OpenCalls(metrics, self._answers, self._run, bounds, self._intake)
         self._closing = asyncio.Event()
-        self._looking: set[asyncio.Task[None]] = set()
+
+    def stop_reading(self) -> None:
+        """End calls that stay open; those who wait in them are answered first."""
+        self._open_calls.close()
 
     def close(self) -> None:
         self._closing.set()
@@ -105,7 +100,7 @@ class Handlers:
         return pb.CommitTransactionResponse(transaction=wire.transaction(await self._run(act)))
 
     async def abort(self, service: Service, request: pb.AbortTransactionRequest) -> Message:
-        act = partial(service.abort, request.tx_id, request.reason)
+        act = partial(service.abort, request.tx_id, request.reason[:_LONGEST_REASON])
         return pb.AbortTransactionResponse(transaction=wire.transaction(await self._run(act)))
 
     async def get(self, service: Service, request: pb.GetTransactionRequest) -> Message:
@@ -119,7 +114,7 @@ class Handlers:
 
     async def execute(self, service: Service, request: pb.ExecuteTransactionRequest) -> Message:
         future, done = self._answers.expect()
-        submit = _submitting(service, request, done)
+        submit = submitting(service, request, done)
         try:
             submit(look=False)
         except SeicheError:
@@ -128,58 +123,8 @@ class Handlers:
         return wire.executed(await future)
 
     async def _execute_many(self, _: object, context: Context) -> None:
-        header = _metadata(context, "authorization")
-        id_ = self._request_id(context)
-
-        def take(data: bytes, stream: Stream) -> None:
-            # Who was let in when the call began may not be any more.
-            service = self._host.service(header, WRITE)
-            requests = _decoded(data, pb.ExecuteTransactionsRequest).requests
-            if not requests:
-                raise refused("the message has no requests", "request.empty")
-            for request in requests:
-                self._take(service, request, stream, id_)
-
-        try:
-            await self.streams.serve(context, take)
-        except SeicheError as error:
-            with self._metrics.call("execute") as call:
-                call.id = id_
-                await self._refuse(error, context, call)
-
-    def _take(self, service: Service, request: pb.ExecuteTransactionRequest, stream: Stream, id_: str) -> None:
-        """See to it that one request of an open call is answered, whatever is wrong with it."""
-        call = self._metrics.call("execute").begin()
-        number = request.number
-        call.id = f"{id_}/{number}"
-
-        def answered(answer: Answer) -> None:
-            if isinstance(answer, SeicheError):
-                response = pb.ExecuteTransactionResponse(status=_refused(answer, call))
-            else:
-                response = wire.executed(answer)
-            response.number = number
-            call.finish()
-            stream.answer(part(response.SerializeToString()))
-
-        async def look(submit: Callable[[], None]) -> None:
-            try:
-                await self._run(submit)
-            except Exception as error:  # noqa: BLE001 - logged, and told as a failure of the server
-                answered(_as_told(error, call))
-
-        stream.expect()
-        try:
-            submit = _submitting(service, request, self._answers.then(answered))
-            try:
-                submit(look=False)
-            except SeicheError:
-                # As in `execute`.
-                task = self._loop.create_task(look(submit))
-                self._looking.add(task)
-                task.add_done_callback(self._looking.discard)
-        except Exception as error:  # noqa: BLE001 - as above
-            answered(_as_told(error, call))
+        header = metadata(context, "authorization")
+        await self._open_calls.serve(context, self._request_id(context), lambda: self._host.service(header, WRITE))
 
     async def describe(self, service: Service, _: pb.DescribeLakeRequest) -> Message:
         state = await self._run(service.lake.state)
@@ -207,12 +152,13 @@ class Handlers:
         with self._metrics.call("watch") as call:
             try:
                 call.id = self._request_id(context)
-                service = self._host.service(_metadata(context, "authorization"), READ)
-                request = _decoded(data, pb.WatchTransactionRequest)
-                async for record in self.watch(service, request.tx_id):
-                    yield pb.WatchTransactionResponse(transaction=wire.transaction(record))
+                service = self._host.service(metadata(context, "authorization"), READ)
+                request = decoded(data, pb.WatchTransactionRequest, self._bounds.message_parts)
+                with self._watches:
+                    async for record in self.watch(service, request.tx_id):
+                        yield pb.WatchTransactionResponse(transaction=wire.transaction(record))
             except SeicheError as error:
-                await self._refuse(error, context, call)
+                await refuse(error, context, call)
 
     def _unary(
         self, act: Callable[[Service, Any], Awaitable[Message]], request: type[Message], permission: str = WRITE
@@ -224,82 +170,25 @@ class Handlers:
                 call.id = self._request_id(context)
                 try:
                     # Who may not call learns nothing about the request, not even whether it can be read.
-                    service = self._host.service(_metadata(context, "authorization"), permission)
-                    return await act(service, _decoded(data, request))
+                    service = self._host.service(metadata(context, "authorization"), permission)
+                    with self._intake.of(len(data)):
+                        return await act(service, decoded(data, request, self._bounds.message_parts))
                 except SeicheError as error:
-                    await self._refuse(error, context, call)
+                    await refuse(error, context, call)
                     raise
                 except Exception as error:
-                    await self._refuse(_as_told(error, call), context, call)
+                    await refuse(as_told(error, call), context, call)
                     raise
 
         return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encoded)
 
-    async def _refuse(self, error: SeicheError, context: Context, call: Call) -> None:
-        told = _refused(error, call)
-        await context.abort(status_of(error)[0], error.message, ((DETAILS, told.SerializeToString()),))
-
     def _request_id(self, context: Context) -> str:
         """What the one who calls has called the request; else it gets a name here."""
-        given = _metadata(context, "x-request-id")
+        given = metadata(context, "x-request-id")
         return given[:_LONGEST_ID] if given else str(self._runtime.uuid())
 
     async def _run(self, act: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._threads, act)
-
-
-def _submitting(
-    service: Service, request: pb.ExecuteTransactionRequest, done: Callable[[Answer], None]
-) -> Callable[..., None]:
-    return partial(
-        service.submit,
-        [wire.change(one) for one in request.changes],
-        done,
-        base_version=request.base_version if request.HasField("base_version") else None,
-        key=request.idempotency.key,
-        tx=request.tx_id,
-        ttl=wire.seconds(request.ttl) if request.HasField("ttl") else None,
-        properties=dict(request.properties),
-        work=request.work,
-        request_hash="" if request.tx_id else _request_hash(request),
-    )
-
-
-def _request_hash(request: pb.ExecuteTransactionRequest) -> str:
-    """What tells one request from another; where in an open call it was is no part of that."""
-    request.number = 0
-    return digest(request.SerializeToString(deterministic=True))
-
-
-def _as_told(error: Exception, call: Call) -> SeicheError:
-    """What a client is told about a failure. What nobody thought of is written to the log, and not told."""
-    if isinstance(error, SeicheError):
-        return error
-    log.error("a call failed", extra={"method": call.method, "request_id": call.id}, exc_info=error)
-    return SeicheError(f"the server failed: {type(error).__name__}", remedy="Report it.")
-
-
-def _refused(error: SeicheError, call: Call) -> common_pb2.Status:
-    """Note that a call was refused; returns what the client is told."""
-    status, _ = status_of(error)
-    call.ended(status.name)
-    facts = {"method": call.method, "kind": error.kind, "status": status.name, "request_id": call.id}
-    log.log(_LEVELS.get(status, logging.DEBUG), "refused: %s", error.message, extra=facts)
-    return status_message(error, call.id)
-
-
-def _metadata(context: Context, wanted: str) -> str | None:
-    for name, value in context.invocation_metadata() or ():
-        if name == wanted:
-            return value if isinstance(value, str) else value.decode()
-    return None
-
-
-def _decoded(data: bytes, kind: type[Request]) -> Request:
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise refused("the request cannot be read", "request.invalid") from error
 
 
 def _encoded(message: Message) -> bytes:

@@ -28,6 +28,7 @@ log = logging.getLogger("seiche.service")
 
 DEFAULT_ACCOUNT: Final = "default"
 _SWEEP_SECONDS: Final = 5.0
+_SWEPT_AT_ONCE: Final = 100
 # How long a decided transaction is remembered in SQL beyond its time; the tree remembers it longer.
 _GRACE_MILLIS: Final = 60_000
 
@@ -127,7 +128,9 @@ class Host:
         while not self._stop.wait(seconds):
             for service in self.services.values():
                 with suppress(SeicheError):
-                    service.sweep()
+                    # Until nothing is left that can be decided now: very many may have been begun and forgotten.
+                    while service.sweep(_SWEPT_AT_ONCE) >= _SWEPT_AT_ONCE and not self._stop.is_set():
+                        pass
             try:
                 store.collect(millis(self._runtime.clock.now()) - _GRACE_MILLIS)
             except SeicheError as error:

@@ -6,6 +6,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import SeicheError
 from seiche.service.ledger import Ledger
 from seiche.service.refusals import key_mismatch, key_pending, refused
+from seiche.service.requests import checked_key
 from seiche.service.state.keys import Claim, KeyStore, Verdict
 from seiche.service.state.records import Record
 from seiche.service.states import State
@@ -26,7 +27,7 @@ class Idempotency:
         """Do it once for each key: again with the same request it is answered, with another one refused."""
         if not tx:
             raise refused("missing tx_id", "tx-id.missing")
-        key = key.strip()
+        key = checked_key(key)
         if not key:
             return act()
         claim = Claim(self._account, operation, key, request, str(self._runtime.uuid()))

@@ -1,12 +1,12 @@
 """What is known about transactions: from the database while they live, from the tree for as long as it remembers."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
 from seiche.core.runtime import Runtime
-from seiche.errors import Unavailable
+from seiche.errors import SeicheError, Unavailable
 from seiche.lake.lake import Lake, Status
 from seiche.lake.tree.root import millis
 from seiche.service.refusals import not_found
@@ -74,16 +74,21 @@ class Ledger:
         return self._note(ended, self._lake.settle(record.id))
 
     def sweep(self, limit: int) -> int:
-        """Decide transactions whose time is up, and note how commits ended that nobody noted; returns how many."""
-        ended = 0
-        for record in self._store.overdue(self.now(), limit):
-            if record.account == self._account:
-                self.end(record, "expired")
-                ended += 1
-        for record in self._store.doubtful(limit):
-            if record.account == self._account and self.healed(record).final:
-                ended += 1
-        return ended
+        """Decide transactions whose time is up, and note how commits ended that nobody noted; returns how many.
+
+        One that cannot be decided now is in nobody's way.
+        """
+        overdue = self._store.overdue(self._account, self.now(), limit)
+        ended = sum(self._swept(record, lambda one: self.end(one, "expired")) for record in overdue)
+        doubtful = self._store.doubtful(self._account, limit)
+        return ended + sum(self._swept(record, self.healed) for record in doubtful)
+
+    def _swept(self, record: Record, act: Callable[[Record], Record]) -> bool:
+        try:
+            return act(record).final
+        except SeicheError as error:
+            log.warning("a transaction is undecided: %s", error.message, extra={"transaction": record.id})
+            return False
 
     def _note(self, record: Record, status: Status) -> Record:
         state = State.APPLIED if status.outcome == "committed" else State.ABORTED

@@ -15,7 +15,9 @@ __all__ = [
     "RESERVED",
     "begin_hash",
     "check_properties",
+    "check_reserved",
     "checked_id",
+    "checked_key",
     "execute_hash",
     "prepare_hash",
     "reserved_names",
@@ -28,6 +30,8 @@ FLUSHED: Final = "seiche.flushed"
 _AS_WRITTEN: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST_PROPERTIES: Final = 256
 _LONGEST_PROPERTY: Final = 16 << 10
+_MOST_RESERVED: Final = 1000
+_LONGEST_KEY: Final = 1024
 
 
 def begin_hash(ttl: float | None, properties: Mapping[str, str]) -> str:
@@ -69,6 +73,20 @@ def checked_id(tx: str) -> str:
 def check_properties(properties: Mapping[str, str]) -> None:
     if len(properties) > _MOST_PROPERTIES or sum(map(len, (*properties, *properties.values()))) > _LONGEST_PROPERTY:
         raise refused("the properties are too many or too long", "properties.too-large")
+
+
+def checked_key(key: str) -> str:
+    """The idempotency key as it counts; nothing if there is none."""
+    key = key.strip()
+    if len(key) > _LONGEST_KEY:
+        raise refused(f"an idempotency key has at most {_LONGEST_KEY} characters", "idempotency.key-too-long")
+    return key
+
+
+def check_reserved(properties: Mapping[str, str]) -> None:
+    """Whether one more id may be reserved: each is a property, written again with every other."""
+    if sum(name.startswith(RESERVED) for name in properties) >= _MOST_RESERVED:
+        raise refused(f"a transaction reserves at most {_MOST_RESERVED} ids", "reserve.too-many")
 
 
 def reserved_names(properties: Mapping[str, str]) -> dict[str, Name]:

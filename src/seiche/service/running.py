@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from seiche.errors import SeicheError, Unavailable
+from seiche.service.bounds import DEFAULT, Bounds
 from seiche.service.host import Host
 from seiche.service.server import Ports, Server
 
@@ -17,8 +18,8 @@ _STARTING = 30.0
 class Running:
     """A server that takes calls until `stop`. `port` is the one it got, if 0 was asked for."""
 
-    def __init__(self, host: Host, ports: Ports | None = None) -> None:
-        self.server = Server(host, ports or Ports())
+    def __init__(self, host: Host, ports: Ports | None = None, bounds: Bounds = DEFAULT) -> None:
+        self.server = Server(host, ports or Ports(), bounds=bounds)
         self._up = Event()
         self._failure: SeicheError | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -64,9 +65,9 @@ class Running:
 
 
 @contextmanager
-def running(host: Host, ports: Ports | None = None) -> Iterator[Running]:
+def running(host: Host, ports: Ports | None = None, bounds: Bounds = DEFAULT) -> Iterator[Running]:
     """A server that takes calls inside the block."""
-    server = Running(host, ports)
+    server = Running(host, ports, bounds)
     try:
         yield server
     finally:

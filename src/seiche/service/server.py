@@ -11,6 +11,7 @@ import grpc
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, NotFound, Unavailable
+from seiche.service.bounds import DEFAULT, Bounds
 from seiche.service.handlers import NAMES, Handlers
 from seiche.service.host import Host
 from seiche.service.metrics import Metrics
@@ -22,8 +23,9 @@ __all__ = ["Ports", "Server"]
 
 log = logging.getLogger("seiche.service")
 
-_MOST_BYTES: Final = 64 << 20
 _GRACE_SECONDS: Final = 10.0
+# A page is asked for in one line. Whoever does not send it is not waited for.
+_PAGE_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,11 @@ class Ports:
 class Server:
     """A running server. All its work is in the event loop that started it, and in threads of its own."""
 
-    def __init__(self, host: Host, ports: Ports, *, runtime: Runtime = SYSTEM) -> None:
+    def __init__(self, host: Host, ports: Ports, *, runtime: Runtime = SYSTEM, bounds: Bounds = DEFAULT) -> None:
         self.host = host
         self.ports = ports
         self._runtime = runtime
+        self._bounds = bounds
         self.port = 0
         self.metrics_port = 0
         self.metrics = Metrics(host, runtime.clock)
@@ -85,14 +88,11 @@ class Server:
         from grpc_health.v1 import health, health_pb2, health_pb2_grpc
         from grpc_reflection.v1alpha import reflection
 
-        self._handlers = Handlers(self.host, self.metrics, asyncio.get_running_loop(), runtime=self._runtime)
-        server = self._grpc = grpc.aio.server(
-            options=[
-                ("grpc.max_receive_message_length", _MOST_BYTES),
-                ("grpc.max_send_message_length", _MOST_BYTES),
-                ("grpc.so_reuseport", 0),
-            ]
+        bounds = self._bounds
+        self._handlers = Handlers(
+            self.host, self.metrics, asyncio.get_running_loop(), runtime=self._runtime, bounds=bounds
         )
+        server = self._grpc = grpc.aio.server(options=_options(bounds), maximum_concurrent_rpcs=bounds.calls)
         server.add_generic_rpc_handlers(self._handlers.generic())
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -121,7 +121,7 @@ class Server:
         if self._pages is not None:
             self._pages.close()
         if self._handlers is not None:
-            self._handlers.streams.close()
+            self._handlers.stop_reading()
         if self._grpc is not None:
             await self._grpc.stop(grace)
         await asyncio.get_running_loop().run_in_executor(None, self.host.close)
@@ -141,12 +141,27 @@ class Server:
     async def _page(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """`GET /metrics`, and nothing else."""
         try:
-            request = await reader.readline()
+            request = await asyncio.wait_for(reader.readline(), _PAGE_SECONDS)
             found = request.split(b" ")[1:2] == [b"/metrics"]
             body = self.metrics.exposition() if found else b"only /metrics is here\n"
             status = b"200 OK" if found else b"404 Not Found"
             head = b"HTTP/1.0 %s\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %d\r\n\r\n"
             writer.write(head % (status, len(body)) + body)
-            await writer.drain()
+            await asyncio.wait_for(writer.drain(), _PAGE_SECONDS)
+        except (TimeoutError, ValueError, OSError) as error:
+            log.debug("a page was not asked for: %s", error)
         finally:
             writer.close()
+
+
+def _options(bounds: Bounds) -> list[tuple[str, int]]:
+    """How gRPC keeps to these bounds by itself."""
+    return [
+        ("grpc.max_receive_message_length", bounds.message_bytes),
+        ("grpc.max_send_message_length", bounds.message_bytes),
+        ("grpc.max_concurrent_streams", bounds.calls_each),
+        ("grpc.server_handshake_timeout_ms", int(bounds.handshake_seconds * 1000)),
+        ("grpc.keepalive_time_ms", int(bounds.silent_seconds * 1000)),
+        ("grpc.keepalive_timeout_ms", int(bounds.handshake_seconds * 1000)),
+        ("grpc.so_reuseport", 0),
+    ]

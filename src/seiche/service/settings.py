@@ -15,11 +15,15 @@ SHORTEST_TTL: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What can be set. `max_operations` limits the changes of one transaction; by default nothing does."""
+    """What can be set. `max_operations` limits the changes of one transaction; by default nothing does.
+
+    `max_undecided` is how many transactions may be begun and not decided.
+    """
 
     catalog: str = "lake"
     max_operations: int | None = None
     default_ttl: float = DEFAULT_TTL
+    max_undecided: int = 100_000
     limits: Limits = field(default_factory=Limits)
 
     def lifetime(self, ttl: float | None) -> int:

@@ -26,7 +26,10 @@ TYPES: Final = ("seiche.transaction.v1.Error", "ai.floedb.floecat.common.Error")
 _BY_REASON: Final = {
     "idempotency.mismatch": (grpc.StatusCode.ABORTED, pb.MC_CONFLICT),
     "idempotency.pending": (grpc.StatusCode.ABORTED, pb.MC_ABORT_RETRYABLE),
-    "queue.full": (grpc.StatusCode.RESOURCE_EXHAUSTED, pb.MC_RATE_LIMITED),
+    **dict.fromkeys(
+        ("queue.full", "answers.unread", "watch.too-many", "transactions.too-many"),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, pb.MC_RATE_LIMITED),
+    ),
     "target.locked": (grpc.StatusCode.FAILED_PRECONDITION, pb.MC_PRECONDITION_FAILED),
     "precondition.version": (grpc.StatusCode.FAILED_PRECONDITION, pb.MC_PRECONDITION_FAILED),
     "unauthenticated": (grpc.StatusCode.UNAUTHENTICATED, pb.MC_UNAUTHENTICATED),
@@ -43,6 +46,8 @@ _BY_KIND: Final[dict[type, tuple[grpc.StatusCode, pb.ErrorCode]]] = {
     CommitUnknown: (grpc.StatusCode.ABORTED, pb.MC_ABORT_RETRYABLE),
     Unavailable: (grpc.StatusCode.UNAVAILABLE, pb.MC_UNAVAILABLE),
 }
+# All of it travels in headers, of which clients take 8 kB.
+_LONGEST: Final = 500
 _NEVER_SENT: Final = frozenset({"reason", "path", "uri"})
 
 
@@ -57,16 +62,16 @@ def status_of(error: SeicheError) -> tuple[grpc.StatusCode, "pb.ErrorCode"]:
 def status_message(error: SeicheError, request_id: str = "") -> pb.Status:
     """What a refused request is told: the status with its details, under both names."""
     status, code = status_of(error)
-    params = {name: str(value)[:1000] for name, value in error.details.items() if name not in _NEVER_SENT}
+    params = {name: str(value)[:_LONGEST] for name, value in error.details.items() if name not in _NEVER_SENT}
     detail = pb.Error(
         code=code,
-        message=error.message,
+        message=error.message[:_LONGEST],
         params=params,
         context={"kind": error.kind, "remedy": error.remedy},
         message_key=str(error.details.get("reason") or error.kind),
         correlation_id=request_id,
     ).SerializeToString()
-    message = pb.Status(code=status.value[0], message=error.message[:1000])
+    message = pb.Status(code=status.value[0], message=error.message[:_LONGEST])
     for name in TYPES:
         message.details.add(type_url=f"type.googleapis.com/{name}", value=detail)
     return message

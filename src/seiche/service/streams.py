@@ -6,33 +6,59 @@ A call costs gRPC several times as much as a message in a call that is open alre
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 
-__all__ = ["Stream", "Streams"]
+from seiche.service.arrivals import Context
+from seiche.service.bounds import DEFAULT, Bounds, Intake, exhausted
 
-# grpc has no types.
-Context: TypeAlias = Any
+__all__ = ["Stream", "Streams"]
 
 
 class Stream:
-    """One open call. Answers go out as they come, all that are there in one message. In the event loop only."""
+    """One open call. Answers go out as they come, all that are there in one message. In the event loop only.
 
-    def __init__(self, context: Context) -> None:
+    Answers that a client does not read are kept for it, so there is an end to how many it may ask for: then nothing
+    more is read from it until it has read, and gRPC lets it feel that. One that reads none at all is let go.
+    """
+
+    def __init__(self, context: Context, bounds: Bounds = DEFAULT, intake: Intake | None = None) -> None:
         self._context = context
+        self._bounds = bounds
+        self._intake = intake or Intake(bounds.taken_bytes)
         self._expected = 0
+        # Those that are expected, and those that are not sent.
+        self._unread = 0
+        self._bytes = 0
         self._ready: list[bytes] = []
         self._changed = asyncio.Event()
+        # One that somebody waits for who wants to take in more.
+        self._moved: asyncio.Event | None = None
+        self._sent = 0
+        self._sending = False
         self._ending = False
 
-    def expect(self) -> None:
-        """One more will be answered."""
+    def expect(self, size: int = 0) -> None:
+        """One more will be answered, of a request of so many bytes. `Unavailable` if those of all are too many."""
+        self._intake.take(size)
+        self._bytes += size
         self._expected += 1
+        self._unread += 1
 
-    def answer(self, part: bytes) -> None:
+    def answer(self, part: bytes, size: int = 0) -> None:
         """The answer to one of those, as it stands in a message."""
+        self._intake.done(size)
+        self._bytes -= size
         self._expected -= 1
+        self._ready.append(part)
+        self._changed.set()
+        if self._moved is not None:
+            self._moved.set()
+
+    def refuse(self, part: bytes) -> None:
+        """The answer to one that was not expected."""
+        self._unread += 1
         self._ready.append(part)
         self._changed.set()
 
@@ -48,22 +74,74 @@ class Stream:
             self._changed.clear()
             if self._ready:
                 ready, self._ready = self._ready, []
+                if not self._sent:
+                    # By itself: while it is on its way with the first answers, gRPC cannot end the call.
+                    await self._context.send_initial_metadata(())
+                self._sending = True
                 await self._context.write(b"".join(ready))
+                self._sending = False
+                self._sent += 1
+                self._unread -= len(ready)
+                if self._moved is not None:
+                    self._moved.set()
+
+    @property
+    def full(self) -> bool:
+        """Whether enough was taken in for now."""
+        return self._unread >= self._bounds.unread or self._bytes >= self._bounds.message_bytes
+
+    async def room(self) -> None:
+        """Wait while it is full."""
+        await self._while(lambda: self.full)
+
+    async def drained(self, writing: "asyncio.Task[None]") -> None:
+        """Wait until all are sent and no more are expected, or `writing` has failed."""
+        await self._while(lambda: not writing.done(), writing)
+        await writing
+
+    async def _while(self, holds: Callable[[], bool], *others: "asyncio.Task[None]") -> None:
+        """Wait as long as that holds. `Unavailable` if the client reads nothing meanwhile, though there is something.
+
+        That nothing is decided for long is not its fault.
+        """
+        while holds():
+            moved = self._moved = asyncio.Event()
+            sent = self._sent
+            waking = asyncio.ensure_future(moved.wait())
+            done, _ = await asyncio.wait(
+                {waking, *others}, timeout=self._bounds.unread_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            waking.cancel()
+            self._moved = None
+            if not done and self._sending and self._sent == sent:
+                raise exhausted(
+                    f"{self._unread} answers are not read, and none was for {self._bounds.unread_seconds:g} s",
+                    "answers.unread",
+                    "Read answers while sending requests. What was taken in is decided: ask for the outcomes.",
+                )
 
 
 class Streams:
     """The open calls. When the server stops, those in which somebody waits are answered before they end."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds = DEFAULT, intake: Intake | None = None) -> None:
+        self._bounds = bounds
+        self._intake = intake
         self._reading: set[asyncio.Task[Any]] = set()
         self._closing = False
 
     async def serve(self, context: Context, take: Callable[[bytes, Stream], None]) -> None:
-        """Give each message to `take`, which must not wait, until the client or the server has had enough."""
-        stream = Stream(context)
+        """Give each message to `take`, which must not wait, until the client or the server has had enough.
+
+        `Unavailable` if the client does not read its answers.
+        """
+        stream = Stream(context, self._bounds, self._intake)
         writing = asyncio.create_task(stream.write())
         try:
             while not self._closing and not writing.done():
+                if stream.full:
+                    await stream.room()
+                    continue
                 data = await self._next(context)
                 if data is None:
                     break
@@ -85,7 +163,7 @@ class Streams:
     async def _end(stream: Stream, writing: "asyncio.Task[None]") -> None:
         """Answer those who are still to be answered."""
         stream.end()
-        await writing
+        await stream.drained(writing)
 
     def close(self) -> None:
         """End them. Whoever has just sent something gets no answer, and asks again elsewhere."""

@@ -1,55 +1,40 @@
-"""Transactions and their intents in SQL: every method is one SQL transaction."""
+"""Transactions in SQL: every method is one SQL transaction."""
 
 # ruff: noqa: S608 - statements are put together from names, numbers and question marks only
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from seiche.service.state import intents as wants
 from seiche.service.state.database import Database, Session
-from seiche.service.state.records import ApplyError, IntentRecord, Record
+from seiche.service.state.intents import Ending, Held, Taken
+from seiche.service.state.records import IntentRecord, Record
+from seiche.service.state.rows import (
+    COLUMNS,
+    INSERT,
+    ROW,
+    SELECT,
+    lookup,
+    marks,
+    numbers,
+    record_of,
+    values_of,
+)
 from seiche.service.states import FINAL, State
 
 __all__ = ["Ending", "Held", "TransactionStore"]
 
-_COLUMNS: Final = tuple(field.name for field in fields(Record))
-_SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM seiche_transactions"
-_INSERT: Final = f"INSERT INTO seiche_transactions ({', '.join(_COLUMNS)}) VALUES "
-_ROW: Final = f"({', '.join('?' * len(_COLUMNS))})"
 _ENDING: Final = ("state", "updated", "lake_version", "attempts", "error_code", "error_message")
-_INTENT_COLUMNS: Final = (
-    "account, tx, target, kind, blob, exclusive, expected_version, created, position, "
-    "error_code, error_message, error_at, error_expected, error_actual, error_owner"
-)
 _LIVE: Final = (State.OPEN, State.PREPARED, State.APPLY_FAILED_RETRYABLE)
 _COMMITTING: Final = (State.PREPARED, State.APPLY_FAILED_RETRYABLE)
 # For a transaction that was decided before it was written down.
 _NOTE: Final = (
-    f"{_INSERT}{_ROW} ON CONFLICT (account, id) DO UPDATE SET "
+    f"{INSERT}{ROW} ON CONFLICT (account, id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in _ENDING)
     + f" WHERE seiche_transactions.state NOT IN ({', '.join(str(int(state)) for state in sorted(FINAL))})"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Why intents could not be written: another transaction, alive, has the target."""
-
-    target: str
-    owner: str
-    since: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How one transaction's commit ended. Errors are by target; `""` stands for all of them."""
-
-    id: str
-    state: State
-    lake_version: int = 0
-    errors: Mapping[str, ApplyError] | None = None
 
 
 class TransactionStore:
@@ -62,14 +47,14 @@ class TransactionStore:
         """Remember a new transaction; if there is one of this id already, that one is returned, unchanged."""
 
         def act(session: Session) -> Record:
-            session.run(f"{_INSERT}{_ROW} ON CONFLICT (account, id) DO NOTHING", _values(record))
-            (row,) = session.run(f"{_SELECT} WHERE account = ? AND id = ?", (record.account, record.id))
-            return _record(row)
+            session.run(f"{INSERT}{ROW} ON CONFLICT (account, id) DO NOTHING", values_of(record))
+            (row,) = session.run(f"{SELECT} WHERE account = ? AND id = ?", (record.account, record.id))
+            return record_of(row)
 
         return self.database.transact(act)
 
     def get(self, account: str, tx: str) -> Record | None:
-        rows = self.database.read(lambda session: _found(session, account, tx))
+        rows = self.database.read(lambda session: lookup(session, account, tx))
         return rows[0] if rows else None
 
     def prepare(self, record: Record, intents: Sequence[IntentRecord], now: int) -> Record | Held:
@@ -80,15 +65,12 @@ class TransactionStore:
         """
 
         def act(session: Session) -> Record | Held:
-            found = _found(session, record.account, record.id, lock=True)
+            found = lookup(session, record.account, record.id, lock=True)
             if not found or found[0].state is not State.OPEN:
                 return found[0] if found else record
             # What an earlier prepare of the same transaction left.
             session.run("DELETE FROM seiche_intents WHERE account = ? AND tx = ?", (record.account, record.id))
-            for intent in sorted(intents, key=lambda one: one.target):
-                held = _written(session, intent, now)
-                if held is not None:
-                    raise _Refused(held)
+            wants.write_all(session, intents, now)
             session.run(
                 "UPDATE seiche_transactions SET state = ?, updated = ?, changes_hash = ?, properties = ?"
                 " WHERE account = ? AND id = ?",
@@ -105,14 +87,14 @@ class TransactionStore:
 
         try:
             return self.database.transact(act)
-        except _Refused as refused:
+        except Taken as refused:
             return refused.held
 
     def reserve(self, record: Record, name: str, value: str, now: int) -> str:
         """Set a property of an open transaction if it has none of this name; returns the one that it has then."""
 
         def act(session: Session) -> str:
-            (found,) = _found(session, record.account, record.id, lock=True)
+            (found,) = lookup(session, record.account, record.id, lock=True)
             properties = dict(found.properties)
             kept = properties.setdefault(name, value)
             if name not in found.properties and found.state is State.OPEN:
@@ -133,12 +115,12 @@ class TransactionStore:
         def act(session: Session) -> Record | None:
             session.run(
                 "UPDATE seiche_transactions SET state = ?, updated = ?, reason = ?"
-                f" WHERE account = ? AND id = ? AND attempts = 0 AND state IN ({_marks(_LIVE)})",
+                f" WHERE account = ? AND id = ? AND attempts = 0 AND state IN ({marks(_LIVE)})",
                 (int(State.ABORTED), now, reason, account, tx, *map(int, _LIVE)),
             )
-            found = _found(session, account, tx)
+            found = lookup(session, account, tx)
             if found and found[0].state is State.ABORTED:
-                _release(session, account, [tx])
+                wants.release(session, account, [tx])
             return found[0] if found else None
 
         return self.database.transact(act)
@@ -156,24 +138,24 @@ class TransactionStore:
             started: dict[str, Record] = {}
             if executing:
                 rows = session.run(
-                    f"{_INSERT}{', '.join([_ROW] * len(executing))} ON CONFLICT (account, id) DO UPDATE SET"
+                    f"{INSERT}{', '.join([ROW] * len(executing))} ON CONFLICT (account, id) DO UPDATE SET"
                     " attempts = seiche_transactions.attempts"
-                    f" + CASE WHEN seiche_transactions.state IN ({_numbers(_COMMITTING)}) THEN 1 ELSE 0 END"
-                    f" RETURNING {', '.join(_COLUMNS)}",
-                    [value for record in executing for value in _values(record)],
+                    f" + CASE WHEN seiche_transactions.state IN ({numbers(_COMMITTING)}) THEN 1 ELSE 0 END"
+                    f" RETURNING {', '.join(COLUMNS)}",
+                    [value for record in executing for value in values_of(record)],
                 )
-                started |= {row[1]: _record(row) for row in rows}
+                started |= {row[1]: record_of(row) for row in rows}
             if committing:
                 session.run(
                     "UPDATE seiche_transactions SET attempts = attempts + 1, updated = ?"
-                    f" WHERE account = ? AND id IN ({_marks(committing)})"
-                    f" AND state IN ({_numbers(_COMMITTING)})",
+                    f" WHERE account = ? AND id IN ({marks(committing)})"
+                    f" AND state IN ({numbers(_COMMITTING)})",
                     (now, account, *committing),
                 )
                 rows = session.run(
-                    f"{_SELECT} WHERE account = ? AND id IN ({_marks(committing)})", (account, *committing)
+                    f"{SELECT} WHERE account = ? AND id IN ({marks(committing)})", (account, *committing)
                 )
-                started |= {row[1]: _record(row) for row in rows}
+                started |= {row[1]: record_of(row) for row in rows}
             return started
 
         return self.database.transact(act)
@@ -181,33 +163,28 @@ class TransactionStore:
     def known(self, account: str, ids: Sequence[str]) -> dict[str, Record]:
         """Those of the transactions that are remembered."""
         rows = self.database.read(
-            lambda session: session.run(f"{_SELECT} WHERE account = ? AND id IN ({_marks(ids)})", (account, *ids))
+            lambda session: session.run(f"{SELECT} WHERE account = ? AND id IN ({marks(ids)})", (account, *ids))
         )
-        return {row[1]: _record(row) for row in rows}
+        return {row[1]: record_of(row) for row in rows}
 
     def note(self, records: Sequence[Record]) -> None:
         """Remember transactions together with how their commit ended. What is final here already stays as it is."""
-        self.database.transact(lambda session: session.run_many(_NOTE, [_values(record) for record in records]))
+        self.database.transact(lambda session: session.run_many(_NOTE, [values_of(record) for record in records]))
 
     def keep(self, intents: Sequence[IntentRecord], now: int) -> Held | None:
         """Write all intents of a transaction that may be committed still, or none if somebody else has a target."""
 
         def act(session: Session) -> None:
-            found = _found(session, intents[0].account, intents[0].tx, lock=True) if intents else []
+            found = lookup(session, intents[0].account, intents[0].tx, lock=True) if intents else []
             if not found or found[0].state not in _COMMITTING:
                 return
-            for intent in sorted(intents, key=lambda one: one.target):
-                session.run(
-                    "DELETE FROM seiche_intents WHERE account = ? AND tx = ? AND target = ?",
-                    (intent.account, intent.tx, intent.target),
-                )
-                held = _written(session, intent, now)
-                if held is not None:
-                    raise _Refused(held)
+            for intent in intents:
+                wants.release(session, intent.account, [intent.tx], intent.target)
+            wants.write_all(session, intents, now)
 
         try:
             self.database.transact(act)
-        except _Refused as refused:
+        except Taken as refused:
             return refused.held
         return None
 
@@ -221,46 +198,43 @@ class TransactionStore:
             for (state, version), ids in by_fate.items():
                 session.run(
                     "UPDATE seiche_transactions SET state = ?, lake_version = ?, updated = ?"
-                    f" WHERE account = ? AND id IN ({_marks(ids)}) AND state NOT IN ({_numbers(FINAL)})",
+                    f" WHERE account = ? AND id IN ({marks(ids)}) AND state NOT IN ({numbers(FINAL)})",
                     (int(state), version, now, account, *ids),
                 )
                 if state in (State.APPLIED, State.ABORTED):
-                    _release(session, account, ids)
+                    wants.release(session, account, ids)
             for ending in endings:
-                _annotate(session, account, ending)
+                wants.annotate(session, account, ending)
 
         self.database.transact(act)
 
     def intents(self, account: str, ids: Sequence[str]) -> dict[str, list[IntentRecord]]:
         """The intents of transactions, in the order of the changes that they came from."""
-        if not ids:
-            return {}
-        rows = self.database.read(
-            lambda session: session.run(
-                f"SELECT {_INTENT_COLUMNS} FROM seiche_intents WHERE account = ? AND tx IN ({_marks(ids)})"
-                " ORDER BY position",
-                (account, *ids),
-            )
-        )
-        found: dict[str, list[IntentRecord]] = {}
-        for row in rows:
-            found.setdefault(row[1], []).append(_intent(row))
-        return found
+        return self.database.read(lambda session: wants.listed(session, account, ids)) if ids else {}
 
-    def overdue(self, now: int, limit: int) -> list[Record]:
-        """Undecided transactions of all accounts whose time is up, the longest overdue first."""
-        return self._listed(f"expires < ? AND state IN ({_numbers(_LIVE)}) ORDER BY expires LIMIT {limit}", (now,))
+    def overdue(self, account: str, now: int, limit: int) -> list[Record]:
+        """Undecided transactions whose time is up, the longest overdue first."""
+        live = f"account = ? AND expires < ? AND state IN ({numbers(_LIVE)})"
+        return self._listed(f"{live} ORDER BY expires LIMIT {limit}", (account, now))
 
-    def doubtful(self, limit: int) -> list[Record]:
+    def doubtful(self, account: str, limit: int) -> list[Record]:
         """Transactions whose commit was begun, and of which it was not noted how it ended."""
-        return self._listed(f"attempts > 0 AND state IN ({_numbers(_COMMITTING)}) ORDER BY updated LIMIT {limit}", ())
+        doubt = f"account = ? AND attempts > 0 AND state IN ({numbers(_COMMITTING)})"
+        return self._listed(f"{doubt} ORDER BY updated LIMIT {limit}", (account,))
+
+    def undecided(self, account: str, most: int) -> int:
+        """How many transactions are not decided, counted up to `most`."""
+        live = f"account = ? AND state IN ({numbers(_LIVE)})"
+        counted = f"SELECT COUNT(*) FROM (SELECT 1 FROM seiche_transactions WHERE {live} LIMIT {most}) some"
+        rows = self.database.read(lambda session: session.run(counted, (account,)))
+        return int(rows[0][0])
 
     def collect(self, before: int) -> int:
         """Forget decided transactions whose time was up before that, intents without an owner, and old keys."""
 
         def act(session: Session) -> int:
             gone = session.run(
-                f"DELETE FROM seiche_transactions WHERE expires < ? AND state IN ({_numbers(FINAL)}) RETURNING id",
+                f"DELETE FROM seiche_transactions WHERE expires < ? AND state IN ({numbers(FINAL)}) RETURNING id",
                 (before,),
             )
             session.run(
@@ -273,110 +247,5 @@ class TransactionStore:
         return self.database.transact(act)
 
     def _listed(self, condition: str, values: Sequence[Any]) -> list[Record]:
-        rows = self.database.read(lambda session: session.run(f"{_SELECT} WHERE {condition}", values))
-        return [_record(row) for row in rows]
-
-
-class _Refused(Exception):
-    """Leaves the SQL transaction, which undoes the intents written so far."""
-
-    def __init__(self, held: Held) -> None:
-        super().__init__()
-        self.held = held
-
-
-def _found(session: Session, account: str, tx: str, *, lock: bool = False) -> list[Record]:
-    if lock:
-        # Of two that change the same transaction the second waits. SQLite lets only one in anyway.
-        session.run("UPDATE seiche_transactions SET id = id WHERE account = ? AND id = ?", (account, tx))
-    rows = session.run(f"{_SELECT} WHERE account = ? AND id = ?", (account, tx))
-    return [_record(row) for row in rows]
-
-
-def _written(session: Session, intent: IntentRecord, now: int) -> Held | None:
-    """Write one intent, or say who has its target."""
-    values = (
-        intent.account, intent.tx, intent.target, intent.kind, intent.blob, int(intent.exclusive),
-        intent.expected_version, intent.created, intent.position, None, None, None, None, None, None,
-    )  # fmt: skip
-    for _ in range(3):
-        made = session.run(
-            f"INSERT INTO seiche_intents ({_INTENT_COLUMNS}) VALUES ({_marks(values)})"
-            " ON CONFLICT DO NOTHING RETURNING tx",
-            values,
-        )
-        if made:
-            return None
-        owner = session.run(
-            "SELECT tx, created FROM seiche_intents WHERE account = ? AND target = ? AND exclusive = 1",
-            (intent.account, intent.target),
-        )
-        if not owner:
-            continue
-        holding = _found(session, intent.account, owner[0][0])
-        if holding and not holding[0].final and not holding[0].expired(now):
-            return Held(intent.target, owner[0][0], owner[0][1])
-        session.run(
-            "DELETE FROM seiche_intents WHERE account = ? AND target = ? AND tx = ?",
-            (intent.account, intent.target, owner[0][0]),
-        )
-    return Held(intent.target, "", now)
-
-
-def _release(session: Session, account: str, ids: Sequence[str]) -> None:
-    session.run(
-        f"DELETE FROM seiche_intents WHERE account = ? AND tx IN ({_marks(ids)})",
-        (account, *ids),
-    )
-
-
-def _annotate(session: Session, account: str, ending: Ending) -> None:
-    if not ending.errors:
-        return
-    common = ending.errors.get("") or next(iter(ending.errors.values()))
-    session.run(
-        "UPDATE seiche_transactions SET error_code = ?, error_message = ? WHERE account = ? AND id = ?",
-        (common.code, common.message, account, ending.id),
-    )
-    for target, error in sorted(ending.errors.items()):
-        one = " AND target = ?" if target else ""
-        session.run(
-            "UPDATE seiche_intents SET error_code = ?, error_message = ?, error_at = ?, error_expected = ?,"
-            f" error_actual = ?, error_owner = ? WHERE account = ? AND tx = ?{one}",
-            (
-                error.code, error.message, error.at, error.expected_version, error.actual_version,
-                error.conflict_owner, account, ending.id, *([target] if target else []),
-            ),
-        )  # fmt: skip
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
-
-
-def _numbers(states: Iterable[State]) -> str:
-    return ", ".join(str(int(state)) for state in sorted(states))
-
-
-def _values(record: Record) -> tuple[Any, ...]:
-    return (
-        record.account, record.id, int(record.state), record.created, record.updated, record.expires,
-        record.base_version, record.attempts, _encoded(tuple(record.properties.items())), record.request_hash,
-        record.changes_hash, record.reason, record.lake_version, record.error_code, record.error_message,
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=1000)
-def _encoded(properties: tuple[tuple[str, str], ...]) -> str:
-    return json.dumps(dict(properties))
-
-
-def _record(row: Sequence[Any]) -> Record:
-    values = dict(zip(_COLUMNS, row, strict=True))
-    return Record(**values | {"state": State(values["state"]), "properties": json.loads(values["properties"])})
-
-
-def _intent(row: Sequence[Any]) -> IntentRecord:
-    account, tx, target, kind, blob, exclusive, expected, created, position, code, message, at, *rest = row
-    error = None if code is None else ApplyError(code, message, at, *rest)
-    return IntentRecord(account, tx, target, kind, blob, bool(exclusive), expected, created, position, error)
+        rows = self.database.read(lambda session: session.run(f"{SELECT} WHERE {condition}", values))
+        return [record_of(row) for row in rows]

@@ -1,0 +1,116 @@
+"""Requests as they arrive: who sent them, what they say, and that they are what they seem to be."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from seiche.service import transactions_pb2 as pb
+from seiche.service import wire
+from seiche.service.answers import Answer
+from seiche.service.changes import digest
+from seiche.service.core import Service
+from seiche.service.refusals import refused
+
+__all__ = ["Context", "decoded", "metadata", "parts_in", "submitting"]
+
+Request = TypeVar("Request", bound=Message)
+# grpc has no types, and descriptors have two.
+Context: TypeAlias = Any
+Descriptor: TypeAlias = Any
+
+# Smaller messages cannot become large in memory, whatever they are made of.
+_SUSPICIOUS: Final = 256 << 10
+
+
+def metadata(context: Context, wanted: str) -> str | None:
+    """A header of the call."""
+    for name, value in context.invocation_metadata() or ():
+        if name == wanted:
+            return value if isinstance(value, str) else value.decode()
+    return None
+
+
+def decoded(data: bytes, kind: type[Request], most_parts: int) -> Request:
+    """The message in these bytes; refused if there is none, or if it has more parts than anybody needs."""
+    if len(data) > _SUSPICIOUS and parts_in(data, kind.DESCRIPTOR, most_parts) > most_parts:
+        raise refused(f"the request has more than {most_parts} parts", "request.too-many-parts", "Send several.")
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise refused("the request cannot be read", "request.invalid") from error
+
+
+def parts_in(data: bytes, kind: Descriptor, most: int) -> int:
+    """How many messages there are within a message, counted up to `most` and one more, without making any of them.
+
+    What cannot be read is not counted: that is for whoever decodes it.
+    """
+    count = 0
+    waiting = [(0, len(data), kind)]
+    try:
+        while waiting and count <= most:
+            at, end, kind = waiting.pop()
+            inner = _inner(kind)
+            while at < end and count <= most:
+                tag, at = _varint(data, at)
+                match tag & 7:
+                    case 2:
+                        size, at = _varint(data, at)
+                        found = inner.get(tag >> 3)
+                        if found is not None:
+                            count += 1
+                            waiting.append((at, min(at + size, end), found))
+                        at += size
+                    case 0:
+                        _, at = _varint(data, at)
+                    case 1:
+                        at += 8
+                    case 5:
+                        at += 4
+                    case _:
+                        break
+    except IndexError:
+        pass
+    return count
+
+
+@lru_cache(maxsize=100)
+def _inner(kind: Descriptor) -> dict[int, Descriptor]:
+    """Which fields of a message are messages themselves."""
+    return {field.number: field.message_type for field in kind.fields if field.message_type is not None}
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number, and where the next one begins."""
+    value = shift = 0
+    while (byte := data[at]) > 0x7F:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    return value | byte << shift, at + 1
+
+
+def submitting(
+    service: Service, request: pb.ExecuteTransactionRequest, done: Callable[[Answer], None]
+) -> Callable[..., None]:
+    """What to call to have a transaction in one call decided; `done` gets the answer, from another thread."""
+    return partial(
+        service.submit,
+        [wire.change(one) for one in request.changes],
+        done,
+        base_version=request.base_version if request.HasField("base_version") else None,
+        key=request.idempotency.key,
+        tx=request.tx_id,
+        ttl=wire.seconds(request.ttl) if request.HasField("ttl") else None,
+        properties=dict(request.properties),
+        work=request.work,
+        request_hash="" if request.tx_id else _request_hash(request),
+    )
+
+
+def _request_hash(request: pb.ExecuteTransactionRequest) -> str:
+    """What tells one request from another; where in an open call it was is no part of that."""
+    request.number = 0
+    return digest(request.SerializeToString(deterministic=True))

@@ -1,0 +1,118 @@
+"""Transactions over calls that stay open: each is answered, whatever is wrong with it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from seiche.errors import SeicheError
+from seiche.service import transactions_pb2 as pb
+from seiche.service import wire
+from seiche.service.answers import Answer, Answers
+from seiche.service.arrivals import Context, decoded, submitting
+from seiche.service.bounds import Bounds, Intake
+from seiche.service.core import Service
+from seiche.service.metrics import Metrics
+from seiche.service.parts import part
+from seiche.service.refusals import refused
+from seiche.service.streams import Stream, Streams
+from seiche.service.telling import as_told, refusal, refuse
+
+__all__ = ["OpenCalls"]
+
+# Whoever does not read his answers may not read this one either.
+_TELLING_SECONDS: Final = 1.0
+
+
+class OpenCalls:
+    """`ExecuteTransactions`. In the event loop only; `run` gets what may take long, and runs it elsewhere."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        answers: Answers,
+        run: Callable[[Callable[[], None]], Awaitable[None]],
+        bounds: Bounds,
+        intake: Intake,
+    ) -> None:
+        self._metrics = metrics
+        self._answers = answers
+        self._run = run
+        self._bounds = bounds
+        self._streams = Streams(bounds, intake)
+        self._looking: set[asyncio.Task[None]] = set()
+
+    def close(self) -> None:
+        """End those in which nobody waits; the others are answered first."""
+        self._streams.close()
+
+    async def serve(self, context: Context, id_: str, admit: Callable[[], Service]) -> None:
+        """Serve one until it ends. `admit` gives the service of the caller: who was let in may not be any more."""
+
+        def take(data: bytes, stream: Stream) -> None:
+            service = admit()
+            requests = decoded(data, pb.ExecuteTransactionsRequest, self._bounds.message_parts).requests
+            if not requests:
+                raise refused("the message has no requests", "request.empty")
+            if len(requests) > self._bounds.requests:
+                raise refused(
+                    f"the message has {len(requests)} requests; {self._bounds.requests} are the most",
+                    "request.too-many",
+                    "Send several messages.",
+                )
+            size = len(data) // len(requests)
+            for request in requests:
+                self._take(service, request, stream, id_, size)
+
+        try:
+            await self._streams.serve(context, take)
+        except SeicheError as error:
+            with self._metrics.call("execute") as call, suppress(TimeoutError):
+                call.id = id_
+                await asyncio.wait_for(refuse(error, context, call), _TELLING_SECONDS)
+
+    def _take(
+        self, service: Service, request: pb.ExecuteTransactionRequest, stream: Stream, id_: str, size: int
+    ) -> None:
+        """See to it that one request is answered."""
+        call = self._metrics.call("execute").begin()
+        number = request.number
+        call.id = f"{id_}/{number}"
+
+        def as_part(answer: Answer) -> bytes:
+            if isinstance(answer, SeicheError):
+                response = pb.ExecuteTransactionResponse(status=refusal(answer, call))
+            else:
+                response = wire.executed(answer)
+            response.number = number
+            call.finish()
+            return part(response.SerializeToString())
+
+        def answered(answer: Answer) -> None:
+            stream.answer(as_part(answer), size)
+
+        async def look(submit: Callable[[], None]) -> None:
+            try:
+                await self._run(submit)
+            except Exception as error:  # noqa: BLE001 - logged, and told as a failure of the server
+                answered(as_told(error, call))
+
+        try:
+            stream.expect(size)
+        except SeicheError as error:
+            stream.refuse(as_part(error))
+            return
+        try:
+            submit = submitting(service, request, self._answers.then(answered))
+            try:
+                submit(look=False)
+            except SeicheError:
+                # Perhaps only because this server has not looked at the lake for a while. Looking may take long.
+                self._later(look(submit))
+        except Exception as error:  # noqa: BLE001 - as above
+            answered(as_told(error, call))
+
+    def _later(self, looking: Any) -> None:
+        task = asyncio.ensure_future(looking)
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
