@@ -11,6 +11,9 @@ __all__ = ["SYSTEM", "Runtime"]
 
 _MILLIS: Final = (1 << 48) - 1
 _LOW: Final = (1 << 62) - 1
+# The bits of a random id that say that it is one, and all others.
+_VERSION_4: Final = 4 << 76 | 2 << 62
+_NOT_FIXED: Final = ~(0xF << 76 | 3 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,12 @@ class Runtime:
         millis = int(self.clock.now().timestamp() * 1000) & _MILLIS
         drawn = self.random.getrandbits(74)
         return UUID(int=millis << 80 | 7 << 76 | (drawn >> 62) << 64 | 2 << 62 | drawn & _LOW)
+
+    def uuid_text(self) -> str:
+        """The same as `str(uuid())`: the same draw, without the object between."""
+        drawn = self.random.getrandbits(128) & _NOT_FIXED | _VERSION_4
+        digits = f"{drawn:032x}"
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
     def u64(self) -> int:
         """A random 64-bit number, for names that only need to differ."""

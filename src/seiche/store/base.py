@@ -96,6 +96,15 @@ class Store(ABC):
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         """Create the file, or raise `AlreadyExists` and leave what is there untouched."""
 
+    def put_own(self, path: str, data: Data) -> None:
+        """Create a file that may be lost without harm, under a name that nobody but the caller knows before this
+        returns: one that holds an id made for it.
+
+        Nobody can be looking, so a store may show the file before all of it is there. If the writer dies meanwhile,
+        part of it stays, under a name that nobody will ever ask for.
+        """
+        self.put_if_absent(path, data, durable=False)
+
     @abstractmethod
     def copy(self, source: str, target: str) -> None:
         """Copy within the store, overwriting; doing it twice is the same as once."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVarTuple
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError, Unavailable
@@ -18,7 +18,7 @@ from seiche.store.files import copy_all, read_all, write_all
 from seiche.store.os_errors import translate
 from seiche.store.page_cache import LargeFiles, is_large
 from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, parent
-from seiche.store.staging import Fill, Staging, Undecided
+from seiche.store.staging import Staging, Undecided
 from seiche.store.turns import Turn, Turns
 
 __all__ = ["Durability", "LocalStore"]
@@ -26,7 +26,7 @@ __all__ = ["Durability", "LocalStore"]
 # "fsync": what a returned write wrote survives a power failure. "os": it survives the death of the process.
 Durability: TypeAlias = Literal["fsync", "os"]
 
-Source = TypeVar("Source")
+Arguments = TypeVarTuple("Arguments")
 
 # Notes are padded to this size: a shorter one then covers a longer one.
 _NOTE_SIZE = 64
@@ -118,23 +118,24 @@ class LocalStore(Store):
             raise translate(error, path) from error
 
     def put(self, path: str, data: Data, *, durable: bool = True) -> None:
-        self._replace(path, write_all, data, self._fsync and durable)
+        sync = self._fsync and durable
+        self._write(path, sync, self._staging.replace, write_all, data, sync)
 
     def note(self, path: str, data: bytes) -> None:
         # In place: on ext4 every replaced file leaves a freed inode behind that creations have to step over for
         # seconds, and the rename waits for the disk. Measured: a commit took 390 microseconds instead of 56.
-        try:
-            _note(self._base + check(path), data)
-        except OSError:  # most likely there is no directory yet
-            self._write(path, lambda target, _: _note(target, data), False)
+        self._write(path, False, _note, data)
 
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         sync = self._fsync and durable
         if is_large(data):
-            self._create(path, self._large.fill, data, sync)
+            self._write(path, sync, self._staging.create, self._large.fill, data, sync)
             self._large.written(self._base + path)
         else:
-            self._create(path, write_all, data, sync)
+            self._write(path, sync, self._staging.create, write_all, data, sync)
+
+    def put_own(self, path: str, data: Data) -> None:
+        self._write(path, False, self._staging.create_in_sight, write_all, data)
 
     def put_many(self, files: Mapping[str, Data], *, durable: bool = True) -> None:
         if self._fsync and durable:
@@ -145,10 +146,10 @@ class LocalStore(Store):
 
     def copy(self, source: str, target: str) -> None:
         with self._opened(source) as (old, _):
-            self._replace(target, copy_all, old, self._fsync)
+            self._write(target, self._fsync, self._staging.replace, copy_all, old, self._fsync)
 
     def put_stream(self, path: str, chunks: Chunks) -> None:
-        self._replace(path, _write_chunks, chunks, self._fsync)
+        self._write(path, self._fsync, self._staging.replace, _write_chunks, chunks, self._fsync)
 
     def copy_from(self, source: Store, path: str, target: str) -> None:
         origin, inside = source.origin(path)
@@ -156,13 +157,13 @@ class LocalStore(Store):
             super().copy_from(origin, inside, target)
             return
         with origin._opened(inside) as (old, _):
-            self._replace(target, copy_all, old, self._fsync)
+            self._write(target, self._fsync, self._staging.replace, copy_all, old, self._fsync)
 
     def copy_if_absent(self, source: str, target: str) -> None:
         # A second link to the same file would be quicker. But then the copy had the storage time of its source, and a
         # foreign program that writes in place would change both.
         with self._opened(source) as (old, _):
-            self._create(target, copy_all, old, self._fsync)
+            self._write(target, self._fsync, self._staging.create, copy_all, old, self._fsync)
 
     def rename_if_absent(self, source: str, target: str) -> None:
         with self._opened(source) as (fd, _):
@@ -178,7 +179,7 @@ class LocalStore(Store):
                     raise NotFound(f"{source}: no such file", path=source) from error
                 raise
 
-        self._write(target, rename, self._fsync)
+        self._write(target, self._fsync, rename)
         with suppress(OSError):
             os.unlink(old)
 
@@ -262,26 +263,19 @@ class LocalStore(Store):
         except OSError as error:
             raise _unreadable(error, path) from error
 
-    def _replace(self, path: str, fill: Fill[Source], source: Source, sync: bool) -> None:
-        replace = self._staging.replace
-        self._write(path, lambda target, _: replace(target, fill, source, sync=sync), sync)
-
-    def _create(self, path: str, fill: Fill[Source], source: Source, sync: bool) -> None:
-        create = self._staging.create
-        # In the second attempt the file gets a temporary name, because a directory with a file in it is not removed.
-        self._write(path, lambda target, again: create(target, fill, source, sync=sync, named=again), sync)
-
-    def _write(self, path: str, give: Callable[[str, bool], None], sync: bool) -> None:
+    def _write(
+        self, path: str, sync: bool, give: Callable[[str, bool, *Arguments], None], *arguments: *Arguments
+    ) -> None:
         """Let `give` give the name `path` to a file, in a new directory if need be, and settle that name if `sync`.
 
-        `give` gets the full path, and whether its first attempt found no directory.
+        `give` gets the full path, whether its first attempt found no directory, and the `arguments`.
         """
         target = self._base + check(path)
         directory = target[: target.rindex("/")] or "/"
         try:
             for attempt in range(_PATIENCE):
                 try:
-                    give(target, attempt > 0)
+                    give(target, attempt > 0, *arguments)
                     break
                 except FileNotFoundError:
                     # Rarely the case, so it is cheaper to fail first than to look first. What lies above the directory
@@ -313,7 +307,7 @@ def _write_chunks(fd: int, chunks: Chunks) -> None:
         write_all(fd, chunk)
 
 
-def _note(target: str, data: bytes) -> None:
+def _note(target: str, _: bool, data: bytes) -> None:
     fd = os.open(target, _NOTING, 0o666)
     try:
         os.pwrite(fd, data.ljust(_NOTE_SIZE), 0)

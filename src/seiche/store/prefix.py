@@ -56,6 +56,9 @@ class PrefixStore(Store):
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         self.inner.put_if_absent(self._full(path), data, durable=durable)
 
+    def put_own(self, path: str, data: Data) -> None:
+        self.inner.put_own(self._full(path), data)
+
     def put_stream(self, path: str, chunks: Chunks) -> None:
         self.inner.put_stream(self._full(path), chunks)
 

@@ -27,7 +27,7 @@ Source = TypeVar("Source")
 # Writes the content of a new file, made of what it is given, to the descriptor.
 Fill: TypeAlias = Callable[[int, Source], None]
 
-_TEMPORARY_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _ANONYMOUS_FLAGS = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
 _NO_ANONYMOUS_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
@@ -69,12 +69,27 @@ class Staging:
         self._anonymous = anonymous and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
         self._links = links
 
-    def create(self, target: str, fill: Fill[Source], source: Source, *, sync: bool, named: bool = False) -> None:
-        """Give `target` to a new file, or raise `FileExistsError`. With `named` it has a temporary name until then."""
+    def create(self, target: str, named: bool, fill: Fill[Source], source: Source, sync: bool) -> None:
+        """Give `target` to a new file, or raise `FileExistsError`.
+
+        With `named` it has a temporary name until then: a directory with a file in it is not removed.
+        """
         if named or not (self._anonymous and self._create_anonymous(target, fill, source, sync)):
             self._create_named(target, fill, source, sync)
 
-    def replace(self, target: str, fill: Fill[Source], source: Source, *, sync: bool) -> None:
+    def create_in_sight(self, target: str, _: bool, fill: Fill[Source], source: Source) -> None:
+        """The same for a name that nobody looks for yet: the file has it from the beginning, and is filled then."""
+        fd = os.open(target, _NEW_FLAGS, 0o666)
+        try:
+            fill(fd, source)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(target)
+            raise
+        finally:
+            os.close(fd)
+
+    def replace(self, target: str, _: bool, fill: Fill[Source], source: Source, sync: bool) -> None:
         """Give `target` to a new file, in place of what had the name before."""
         temporary = self._temporary(target, fill, source, sync)
         try:
@@ -158,7 +173,7 @@ class Staging:
         while True:
             temporary = f"{directory}/{TEMPORARY}{self._runtime.u64():016x}"
             try:
-                fd = os.open(temporary, _TEMPORARY_FLAGS, 0o666)
+                fd = os.open(temporary, _NEW_FLAGS, 0o666)
                 break
             except FileExistsError:
                 continue

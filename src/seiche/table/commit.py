@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pyroaring import BitMap
 
@@ -25,8 +26,7 @@ __all__ = ["Commit", "Committer"]
 _SETTLING_ATTEMPTS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """A commit that happened: the version it made, and what it took."""
 
     manifest: Manifest
@@ -57,7 +57,8 @@ class Committer:
         """Make `transaction` the next version of the table; nothing is visible before that.
 
         `base` is a manifest the caller holds, preferably of the version that the transaction read. A `fresh`
-        transaction is one that nobody can have committed yet; others are looked for among the newer versions. Raises
+        transaction is one whose id was made just now, so that nobody can have committed it or know of it; others are
+        looked for among the newer versions. Raises
         `RetryableConflict` or `IncompatibleConflict` when somebody else's commit is in the way, and `CommitUnknown`
         when the storage would not say whether the claim succeeded.
         """
@@ -72,12 +73,15 @@ class Committer:
                 if earlier := pending.check_against(newest):
                     return Commit(earlier.load(), earlier.transaction, attempt)
                 ready, manifest = pending.build()
-                encoded, name = ready.encode(), ready.file_name
+                encoded, name = ready.encode(), manifest.header.transaction_file
                 if name != written:
-                    self._write_transaction(name, encoded)
+                    self._write_transaction(name, encoded, fresh=fresh)
                     written = name
-                ready, run = with_run(ready, manifest.version, pending.run)
-                if self._claim(manifest, ready, encoded if run is None else ready.encode()):
+                run = None
+                if pending.run is not None:
+                    ready, run = with_run(ready, manifest.version, pending.run)
+                    encoded = encoded if run is None else ready.encode()
+                if self._claim(manifest, ready, encoded):
                     self.versions.run = run
                     self.versions.announce(manifest.version)
                     return Commit(manifest, ready, attempt)
@@ -92,17 +96,24 @@ class Committer:
             newest = self.versions.newest()
             raise self._taken(newest)
         manifest, encoded = build(empty, transaction, runtime=self.runtime), transaction.encode()
-        self._write_transaction(transaction.file_name, encoded)
+        self._write_transaction(transaction.file_name, encoded, fresh=False)
         if not self._claim(manifest, transaction, encoded):
             raise self._taken(manifest.version)
         self.versions.announce(manifest.version)
         return Commit(manifest, transaction, 1)
 
-    def _write_transaction(self, name: str, encoded: bytes) -> None:
+    def _write_transaction(self, name: str, encoded: bytes, *, fresh: bool) -> None:
         """The copy that stands beside the inline one. Older readers want it; nothing here depends on it."""
-        # The name holds the transaction's uuid: if something is there already, it is ours.
-        with suppress(AlreadyExists, CommitUnknown):
-            self.versions.store.put_if_absent(f"_transactions/{name}", encoded, durable=False)
+        store, path = self.versions.store, f"_transactions/{name}"
+        try:
+            # The name holds the transaction's uuid. One that was made just now nobody looks for before a manifest has
+            # it. Another may have been committed before: what is there then must be whole, or this would leave it so.
+            if fresh:
+                store.put_own(path, encoded)
+            else:
+                store.put_if_absent(path, encoded, durable=False)
+        except (AlreadyExists, CommitUnknown):
+            pass  # if something is there already, it is ours
 
     def _claim(self, manifest: Manifest, transaction: Transaction, encoded: bytes) -> bool:
         """Try to make this manifest its version: `True` if it is, `False` if somebody else has that version.

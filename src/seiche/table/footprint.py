@@ -44,6 +44,8 @@ __all__ = [
 def fragments(operation: Operation) -> frozenset[int]:
     """The ids of existing fragments that the operation changes or takes away."""
     match operation:
+        case Append():
+            return frozenset()
         case Delete() | Update():
             return frozenset(one.id for one in operation.updated_fragments) | removed_fragments(operation)
         case Rewrite():

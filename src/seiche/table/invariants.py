@@ -22,7 +22,7 @@ def check(base: Manifest, made: Manifest, *, first: bool = False) -> None:
     once is not checked again.
     """
     header = made.header
-    if made.version != base.version + (not first):
+    if header.version != base.header.version + (not first):
         raise _broken(f"version {made.version} does not follow {base.version}")
     _check_counters(base, made)
     flags.require_writable(header, managed=True)
@@ -33,14 +33,15 @@ def check(base: Manifest, made: Manifest, *, first: bool = False) -> None:
 
 
 def _check_counters(base: Manifest, made: Manifest) -> None:
+    header, before = made.header, base.header
     given_out = made.max_fragment_id
     if given_out < base.max_fragment_id:
         raise _broken(f"the counter of fragment ids would fall to {given_out}")
-    if given_out >= 0 and made.header.max_fragment_id != given_out:
-        raise _broken(f"there are fragment ids up to {given_out}, recorded is {made.header.max_fragment_id}")
-    if made.header.next_row_id < base.header.next_row_id:
-        raise _broken(f"the counter of row ids would fall to {made.header.next_row_id}")
-    if base.has_stable_row_ids and not made.has_stable_row_ids:
+    if given_out >= 0 and header.max_fragment_id != given_out:
+        raise _broken(f"there are fragment ids up to {given_out}, recorded is {header.max_fragment_id}")
+    if header.next_row_id < before.next_row_id:
+        raise _broken(f"the counter of row ids would fall to {header.next_row_id}")
+    if before.reader_feature_flags & ~header.reader_feature_flags & flags.STABLE_ROW_IDS:
         raise _broken("stable row ids would be turned off")
 
 
@@ -88,8 +89,9 @@ def _length_if_first(old: Fragments, new: Fragments) -> int | None:
 def _check_fragments(fragments: tuple[Sequence[DataFragment], int], made: Manifest) -> None:
     unchecked, last = fragments
     header = made.header
-    stable = made.has_stable_row_ids
-    mixed = header.reader_feature_flags & flags.MIXED_DATA_VERSIONS
+    words = header.reader_feature_flags
+    stable = bool(words & flags.STABLE_ROW_IDS)
+    mixed = words & flags.MIXED_DATA_VERSIONS
     versions = frozenset() if mixed else data_version(header.data_format.version)
     for fragment in unchecked:
         if fragment.id <= last:
@@ -97,12 +99,12 @@ def _check_fragments(fragments: tuple[Sequence[DataFragment], int], made: Manife
         last = fragment.id
         if (fragment.WhichOneof("row_ids") is not None) != stable:
             raise _broken(f"fragment {fragment.id} {'lacks' if stable else 'has'} row ids")
-        for file in fragment.files:
+        for file in fragment.files[:]:
             if versions and (file.file_major_version, file.file_minor_version) not in versions:
                 raise _broken(f"{file.path} has another format version than the table")
             if file.HasField("base_id") and all(base.id != file.base_id for base in header.base_paths):
                 raise _broken(f"{file.path} lies in an unknown base, {file.base_id}")
-            if -1 in file.fields:
+            if -1 in file.fields[:]:
                 raise _broken(f"{file.path} has the field id -1")
 
 

@@ -45,7 +45,8 @@ class Pending:
         """`base` is a manifest the caller holds, preferably of the version that the transaction read: it saves
         reads. A `fresh` transaction is one that nobody can have committed yet.
         """
-        transaction = without_run(transaction)
+        if transaction.properties:
+            transaction = without_run(transaction)
         self.transaction = transaction
         self.checked = transaction.read_version
         # What is known of the versions up to the one that was checked last.

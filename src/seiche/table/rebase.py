@@ -93,18 +93,18 @@ class TransactionRebase:
         """
         operation = transaction.operation
         modified = footprint.fragments(operation)
-        if affected_rows is None:
-            affected_rows = affected.unpack(transaction.properties) or {}
         if transaction.properties:
+            if affected_rows is None:
+                affected_rows = affected.unpack(transaction.properties)
             transaction = affected.without_rows(transaction)
-        if strangers := sorted(affected_rows.keys() - modified):
+        if affected_rows and (strangers := sorted(affected_rows.keys() - modified)):
             raise InvalidInput(
                 f"{table}: rows of {listed('fragment', strangers)} are given as affected by the {operation.name},"
                 " which does not change them",
                 remedy="Give the rows that the operation deletes or moves, by fragment.",
                 fragments=strangers,
             )
-        return cls(transaction, read_manifest, table, {}, modified, affected_rows)
+        return cls(transaction, read_manifest, table, {}, modified, affected_rows or {})
 
     def against(self, other: Committed) -> "TransactionRebase":
         """The transaction after one more commit by others.

@@ -218,13 +218,13 @@ class Table(TableVerbs, CareVerbs):
             transaction = replace(
                 given,
                 read_version=given.read_version if read_version is None else read_version,
-                uuid=given.uuid or str(self._runtime.uuid()),
+                uuid=given.uuid or self._runtime.uuid_text(),
                 tag=tag or given.tag,
                 properties={**given.properties, **extra},
             )
         elif isinstance(operation, Operation):
             known = self._manifest.version if read_version is None else read_version
-            transaction = Transaction(known, str(self._runtime.uuid()), operation, tag, extra)
+            transaction = Transaction(known, self._runtime.uuid_text(), operation, tag, extra)
         else:
             raise InvalidInput(
                 f"{type(operation).__name__} cannot be committed",
@@ -248,7 +248,7 @@ class Table(TableVerbs, CareVerbs):
         Many rows go into a file beside the table; the bytes then name it.
         """
         known = self._manifest.version if read_version is None else read_version
-        transaction = Transaction(known, str(self._runtime.uuid()), operation)
+        transaction = Transaction(known, self._runtime.uuid_text(), operation)
         if affected_rows is not None:
             packed = affected.pack(affected.as_rows(affected_rows), uuid=transaction.uuid)
             self.store.put_many(packed.files)
@@ -399,4 +399,4 @@ def _rows(given: Mapping[int, Iterable[int]]) -> Mapping[int, BitMap]:
 
 
 def _transaction(operation: Operation, read_version: int, runtime: Runtime) -> Transaction:
-    return Transaction(read_version, str(runtime.uuid()), operation)
+    return Transaction(read_version, runtime.uuid_text(), operation)

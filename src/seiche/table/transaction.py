@@ -9,7 +9,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from seiche.errors import Corrupt
 from seiche.table.format import transaction_pb2 as pb
-from seiche.table.format.transactions import UnknownOperation, file_name, set_unknown_operation, unknown_operation
+from seiche.table.format.transactions import UnknownOperation, set_unknown_operation, unknown_operation
 from seiche.table.operations import OPERATIONS, Opaque, Operation
 from seiche.table.operations.base import unknown_fields, with_unknown
 from seiche.table.operations.wire import without_field
@@ -40,7 +40,7 @@ class Transaction:
     @property
     def file_name(self) -> str:
         """The name of the transaction's file in `_transactions/`."""
-        return file_name(self.read_version, self.uuid)
+        return f"{self.read_version}-{self.uuid}.txn"
 
     def to_proto(self) -> pb.Transaction:
         operation = self.operation
@@ -51,7 +51,8 @@ class Transaction:
             message = pb.Transaction(**members)
             set_unknown_operation(message, UnknownOperation(operation.field_number, operation.raw))
         else:
-            message = pb.Transaction(**members, **{operation.field_name: operation.to_proto()})
+            members[operation.field_name] = operation.to_proto()
+            message = pb.Transaction(**members)
         return with_unknown(message, self.unknown)
 
     @classmethod

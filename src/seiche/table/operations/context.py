@@ -1,7 +1,7 @@
 """What an operation is told when it makes the next version."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import NotFound
@@ -19,8 +19,7 @@ def nothing_to_load(version: int) -> Manifest:
     raise NotFound(f"version {version} is not there to be read", version=version)
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Build(NamedTuple):
     """The number of the version being made, and what can be looked up meanwhile."""
 
     version: int

@@ -1,6 +1,6 @@
 """The data files of one fragment, side by side: which of them speaks for which field."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 from seiche.errors import InvalidInput
@@ -45,7 +45,7 @@ def written_version(fragments: Iterable[DataFragment]) -> str:
 
 def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
     """The fields that the fragment has values for; `InvalidInput` if readers of this table could not open its files."""
-    files = fragment.files
+    files = fragment.files[:]  # once, as a list: to go through a container of messages takes longer
     if not files:
         raise InvalidInput("a new fragment has no data file")
     if fragment.physical_rows > _MOST_ROWS:
@@ -55,8 +55,9 @@ def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
     versions = data_version(header.data_format.version)
     present: set[int] = set()
     for file in files:
-        _check_file(file, header)
-        present.update(file.fields)
+        fields = file.fields[:]
+        _check_file(file, fields, header)
+        present.update(fields)
         version = (file.file_major_version, file.file_minor_version)
         if versions and version not in versions and not header.reader_feature_flags & MIXED_DATA_VERSIONS:
             raise InvalidInput(
@@ -68,15 +69,15 @@ def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
     return present
 
 
-def _check_file(file: DataFile, header: Manifest) -> None:
+def _check_file(file: DataFile, fields: Sequence[int], header: Manifest) -> None:
     """Refuse a data file that could not be found or read."""
-    fields, columns = file.fields, file.column_indices
     if not file.path or not fields:
         raise InvalidInput(f"a data file has no path or no fields: {file.path!r}", path=file.path)
-    if columns and len(columns) != len(fields):
-        raise InvalidInput(f"{file.path} has {len(fields)} fields in {len(columns)} columns")
+    columns = len(file.column_indices)
+    if columns and columns != len(fields):
+        raise InvalidInput(f"{file.path} has {len(fields)} fields in {columns} columns")
     if min(fields) < 0 and any(one < 0 and one != TOMBSTONE for one in fields):
-        raise InvalidInput(f"{file.path} has a negative field id", path=file.path, fields=list(fields))
+        raise InvalidInput(f"{file.path} has a negative field id", path=file.path, fields=fields)
     if file.HasField("base_id") and all(base.id != file.base_id for base in header.base_paths):
         raise InvalidInput(f"{file.path} lies in base {file.base_id}, which the table does not have", path=file.path)
 
