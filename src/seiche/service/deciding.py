@@ -265,13 +265,18 @@ class Decider:
         state = self.lake.states.known
         if state.version != answer.version:
             return ()
-        tables = [one.table for one in plan.wanted if one.kind != "delete"]
+        tables = [one.table for one in plan.wanted if one.kind != "delete"] or [*answer.tables]
         for table in tables:
             if table not in known:
                 # Another member of the same group may have dropped it.
                 row = None if state.key_of(table) is None else table_in(state, table).row
                 known[table] = () if row is None else (Touched(row.id, row.table_version, row.pointer_version),)
-        return known[tables[0]] if len(tables) == 1 else tuple(one for table in tables for one in known[table])
+        found = known[tables[0]] if len(tables) == 1 else tuple(one for table in tables for one in known[table])
+        # Others of the group may have changed the same table after this one.
+        made = answer.tables
+        if all(made.get(one.table, one.table_version) == one.table_version for one in found):
+            return found
+        return tuple(replace(one, table_version=made.get(one.table, one.table_version)) for one in found)
 
     def _now(self) -> int:
         return millis(self.runtime.clock.now())

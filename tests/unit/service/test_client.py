@@ -3,14 +3,18 @@
 import multiprocessing
 import os
 import pickle
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pyarrow as pa
 import pytest
 
+import seiche
 from seiche import CommitUnknown, ConflictError, InvalidInput, Lake, NotFound, RetryableConflict, Unavailable
 from seiche.core.retry import Patience
 from seiche.lake.transaction import Transaction
@@ -40,6 +44,12 @@ def client(server: Running) -> Iterator[RemoteLake]:
 
 def data(*numbers: int) -> pa.Table:
     return pa.table({"writer": [1] * len(numbers), "number": list(numbers)}, schema=SCHEMA)
+
+
+def until(holds: Callable[[], object]) -> None:
+    moment = threading.Event()
+    while not holds():
+        moment.wait(0.001)
 
 
 def decided(server: Running) -> int:
@@ -74,6 +84,64 @@ def test_every_verb_goes_through_the_server(client: RemoteLake, server: Running,
     assert decided(server) >= 8
     client.drop_table("shop.other")
     assert ("shop", "other") not in lake.tables("shop")
+
+
+@pytest.mark.parametrize("answered", ["told", "lost", "replayed"])
+@pytest.mark.parametrize("verb", ["append", "update", "delete"])
+def test_a_result_has_the_version_that_it_made(client: RemoteLake, lake: Lake, verb: str, answered: str) -> None:
+    """Not the one that it would have made if nobody else had come."""
+    table = client.table("shop.orders")
+    table.append(data(1, 2))
+    execute = client.channel.execute
+
+    def late(request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        for number in (10, 11):
+            lake.table("shop.orders").append(data(number))
+        answer = execute(request)
+        if answered == "lost":
+            raise CommitUnknown("the answer was lost")
+        if answered == "replayed":
+            lake.table("shop.orders").append(data(12))
+            return execute(request)
+        return answer
+
+    client.channel.execute = late  # type: ignore[method-assign]
+    if verb == "append":
+        result = table.append(data(3))
+    elif verb == "update":
+        result = table.update({"number": "number + 100"}, where="number = 1")
+    else:
+        result = table.delete("number = 1")
+    expected = {"append": [1, 2, 3, 10, 11], "update": [2, 10, 11, 101], "delete": [2, 10, 11]}
+    then = seiche.open(lake.uri, version=str(result.notes["lake_version"]))
+    assert numbers_in(then) == expected[verb]
+    assert then.table("shop.orders").version == result.version
+    assert result.version == lake.table("shop.orders").version - (answered == "replayed")
+
+
+def test_members_of_a_group_know_their_own_versions(client: RemoteLake, server: Running, lake: Lake) -> None:
+    """Two that change one table in one root make a version each."""
+    client.table("shop.orders").append(data(1, 2))
+    (service,) = server.server.host.services.values()
+    decide, both = service.group._decider.decide, threading.Event()
+
+    def wait(group: Any) -> None:
+        both.wait(30)
+        decide(group)
+
+    service.group._decider.decide = wait  # type: ignore[method-assign]
+    with ThreadPoolExecutor(3) as threads:
+        # The first one keeps the server busy, so that the others are decided together.
+        first = threads.submit(client.table("shop.stock").append, data(9))
+        until(lambda: service.group._current)
+        made = [threads.submit(client.table("shop.orders").delete, f"number = {number}") for number in (1, 2)]
+        until(lambda: service.group.waiting == 2)
+        both.set()
+        versions = [one.result(30).version for one in made]
+        first.result(30)
+    assert len(set(versions)) == 2
+    assert max(versions) == lake.table("shop.orders").version
+    assert numbers_in(lake) == []
 
 
 def test_conflicts_are_what_they_are_without_a_server(client: RemoteLake, lake: Lake) -> None:
