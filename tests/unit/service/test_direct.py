@@ -99,6 +99,29 @@ def test_what_the_protocol_asks_for_is_answered(peer: Peer) -> None:
     assert peer.frame() == (frames.PING, frames.ACK, 0, b"12345678")
 
 
+def test_an_idle_call_heeds_what_it_is_told(peer: Peer) -> None:
+    for _ in range(3):
+        peer.frame()
+    peer.call.glance()
+    peer.tell(frames.PING, stream=0, body=b"12345678")
+    peer.tell(frames.DATA, body=message(b"too late"))
+    found = threading.Thread(target=lambda: pings.append(peer.frame()))
+    pings: list[tuple[int, int, int, bytes]] = []
+    found.start()
+    while not pings:
+        peer.call.glance()
+    found.join(30)
+    assert pings == [(frames.PING, frames.ACK, 0, b"12345678")]
+    peer.connection.shutdown(socket.SHUT_WR)
+    with pytest.raises(Failed):
+        _glance_on(peer)
+
+
+def _glance_on(peer: Peer) -> None:
+    while True:
+        peer.call.glance()
+
+
 ENDINGS: dict[str, tuple[list[tuple[str, str | bytes]], type[Exception], str | None]] = {
     "in order": ([("grpc-status", "0")], Ended, None),
     "refused": ([("grpc-status", "7"), ("grpc-message", "no"), ("x-bin", b"\0\1\2")], Failed, "PERMISSION_DENIED"),

@@ -234,6 +234,9 @@ class Silent:
         self.listening = found is None
         return found
 
+    def glance(self) -> None:
+        pass
+
     def finish(self) -> None:
         self.finished = True
 
@@ -379,3 +382,37 @@ def test_one_thread_asks_on_and_others_join_it(server: Running, lake: Lake) -> N
         calls.execute(request(lake, 40))
     alone = [*range(2 * lines._ALONE), *range(20, 20 + 2 * lines._ALONE)]
     assert numbers_in(lake) == [*alone, *(100 * thread + number for thread in range(1, 5) for number in range(5))]
+
+
+def test_who_was_answered_together_asks_together(asked: tuple[Line, list[Silent], LateClock]) -> None:
+    """And who does not come back holds nobody up for long."""
+    given, made, clock = asked
+    slept = threading.Event()
+    come = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        slept.set()
+        come.wait(30)
+
+    clock.sleep = sleep  # type: ignore[method-assign]
+    with ThreadPoolExecutor(3) as threads:
+        answers = [threads.submit(given.ask, pb.ExecuteTransactionRequest())]
+        until(lambda: bool(made and made[0].sent))
+        answers += [threads.submit(given.ask, pb.ExecuteTransactionRequest()) for _ in range(2)]
+        until(lambda: len(given._waiting) == 3)
+        made[0].happened.put(None)
+        until(lambda: len(made[0].sent) == 2)
+        made[0].happened.put(None)
+        made[0].answer(1, 2, 3)
+        assert sorted(one.result(30).version for one in answers) == [1, 2, 3]
+        again = [threads.submit(given.ask, pb.ExecuteTransactionRequest())]
+        assert slept.wait(30), "two others may come"
+        again.append(threads.submit(given.ask, pb.ExecuteTransactionRequest()))
+        until(lambda: len(given._waiting) == 2)
+        assert len(made[0].sent) == 2
+        come.set()
+        until(lambda: len(made[0].sent) == 3)
+        assert made[0].sent[2] == [4, 5], "the third did not come"
+        made[0].happened.put(None)
+        made[0].answer(4, 5)
+        assert sorted(one.result(30).version for one in again) == [4, 5]

@@ -48,6 +48,10 @@ class Call(Protocol):
         """Wait for a message, or `None` when what was sent is sent. Raises `Ended` or `Failed` once the call has."""
         ...
 
+    def glance(self) -> None:
+        """Heed what has come while nobody is in `next`, without waiting. Raises as `next` does."""
+        ...
+
     def finish(self) -> None:
         """Let go of a call that is over."""
         ...

@@ -108,6 +108,16 @@ class DirectCall:
             if self._heed(*found):
                 return None
 
+    def glance(self) -> None:
+        """Heed what has come, without waiting: a server that stops waits for those who do not listen."""
+        with suppress(BlockingIOError):
+            while True:
+                self._receive(socket.MSG_DONTWAIT)
+                while (found := self._next_frame()) is not None:
+                    self._heed(*found)
+                while self._whole_message() is not None:
+                    pass  # an answer that nobody waits for any more
+
     def finish(self) -> None:
         """Let go of a call that is over."""
         with self._writing:
@@ -142,9 +152,11 @@ class DirectCall:
             with suppress(OSError):
                 self._socket.sendall(b"".join(parts))
 
-    def _receive(self) -> None:
+    def _receive(self, flags: int = 0) -> None:
         try:
-            data = self._socket.recv(_RECEIVE)
+            data = self._socket.recv(_RECEIVE, flags)
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise Failed(grpc.StatusCode.UNAVAILABLE, f"the connection was lost: {error.strerror}", ()) from error
         if not data:

@@ -13,9 +13,13 @@ from seiche.service.parts import part
 
 __all__ = ["Call", "Ended", "Failed", "Line"]
 
-_LOOK_SECONDS: Final = 2.0
+# How often it is looked who waits too long, and what the server says while nobody asks; more seldom as nobody does.
+_LOOK_SECONDS: Final = 0.1
+_LONGEST_LOOK: Final = 2.0
 # Who was the only one to ask so many times is taken to be the only one.
 _ALONE: Final = 8
+# How long, at most, those who were answered together are waited for, so that they ask together again.
+_GATHER_SECONDS: Final = 0.0005
 # Larger than this nothing is put together: a server takes no message that is too large, whatever it is made of.
 _MOST_TOGETHER: Final = 1 << 20
 
@@ -40,11 +44,12 @@ class _Question:
 class Line:
     """One open call at a time, opened when it is first needed and after one that failed.
 
-    Nobody waits to be sent together with others: while one message is on its way, whatever else is asked gathers, and
+    Those who were answered together are likely to ask together: the first who does waits half a millisecond, at most,
+    for the others. Nobody else waits to be sent: while one message is on its way, whatever else is asked gathers, and
     is the next. There is no thread for all this. Of those who wait, one looks for answers, also those of the others,
     until he has his own; then another one does. Who has been the only one for a while is woken once for each question:
     should another one come, he is sent after that answer, and they are two from then on. gRPC has no deadline for a
-    message in an open call: a thread looks every few seconds who waits too long, and ends the call.
+    message in an open call: a thread looks now and then who waits too long, and ends the call.
     """
 
     def __init__(self, make: Callable[[], Call], clock: Clock, seconds: float) -> None:
@@ -52,6 +57,7 @@ class Line:
         self._clock = clock
         self._seconds = seconds
         self._numbers = count(1)
+        self._asked = 0
         # Of whoever sends. Taken before the other one.
         self._pen = Lock()
         # For all that follows.
@@ -61,6 +67,8 @@ class Line:
         self._sending = False
         # Whether what is being sent is known to have been sent only when it is answered.
         self._joint = False
+        # How many of those who were answered together have not asked again yet.
+        self._away = 0
         # How many times in a row nobody else was there.
         self._alone = 0
         self._looker: _Question | None = None
@@ -71,7 +79,7 @@ class Line:
     def ask(self, request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
         """The answer; `Failed` or `Ended` if there is none."""
         question = _Question(self._clock.monotonic() + self._seconds)
-        request.number = number = next(self._numbers)
+        request.number = self._asked = number = next(self._numbers)
         data = part(request.SerializeToString())
         try:
             with self._lock:
@@ -80,6 +88,11 @@ class Line:
                 self._waiting[number] = question
                 self._looker = self._looker or question
                 self._unsent.append(data)
+                self._away = max(0, self._away - 1)
+                gathering = self._away > 0 and len(self._unsent) == 1
+            if gathering:
+                self._clock.sleep(_GATHER_SECONDS)
+                self._away = 0
             self._send()
             if self._looker is not question:
                 question.turn.acquire()
@@ -114,7 +127,7 @@ class Line:
 
         Whoever finds somebody else sending leaves it to him, who looks again when he is done.
         """
-        while self._unsent and not self._sending and self._pen.acquire(blocking=False):
+        while self._unsent and not self._sending and not self._away and self._pen.acquire(blocking=False):
             try:
                 with self._lock:
                     call, together = self._call, self._gathered()
@@ -159,6 +172,8 @@ class Line:
                 if question is not None:
                     question.answer = answer
                     self._wake(question)
+            if answers:
+                self._away = len(answers) if len(answers) > 1 else 0
             if message is not None and self._waiting:
                 call.listen()
             if message is None or self._joint:
@@ -167,7 +182,7 @@ class Line:
 
     def _end(self, failure: Ended | Failed) -> None:
         """The call is over: nobody who waits is answered any more."""
-        call, self._call, self._sending = self._call, None, False
+        call, self._call, self._sending, self._away = self._call, None, False, 0
         self._unsent.clear()
         for question in self._waiting.values():
             question.failure = failure
@@ -190,8 +205,23 @@ class Line:
                     self._looker.turn.release()
 
     def _keep_watch(self) -> None:
-        while not self._closed.wait(_LOOK_SECONDS):
+        seconds, seen = _LOOK_SECONDS, 0
+        while not self._closed.wait(seconds):
+            asked = self._asked
+            seconds, seen = (_LOOK_SECONDS if asked != seen else min(2 * seconds, _LONGEST_LOOK)), asked
             now = self._clock.monotonic()
             with self._lock:
                 if self._call is not None and any(now > one.due for one in self._waiting.values()):
                     self._call.cancel()
+            self._glance()
+
+    def _glance(self) -> None:
+        """Heed what the server says if nobody looks. As long as the lock is held, nobody begins to."""
+        with self._pen, self._lock:
+            if self._call is not None and self._looker is None:
+                try:
+                    self._call.glance()
+                except (Ended, Failed) as failure:
+                    self._end(failure)
+        # Whoever asked meanwhile has found the pen taken.
+        self._send()

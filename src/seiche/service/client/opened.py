@@ -106,6 +106,9 @@ class OpenCall:
                     self.listening = False
                     return found
 
+    def glance(self) -> None:
+        """Nothing: gRPC heeds what comes by itself."""
+
     def finish(self) -> None:
         """Let gRPC forget a call that is over."""
         while self._due:
