@@ -394,7 +394,7 @@ def test_who_was_answered_together_asks_together(asked: tuple[Line, list[Silent]
         slept.set()
         come.wait(30)
 
-    clock.sleep = sleep  # type: ignore[method-assign]
+    clock.sleep = sleep  # type: ignore[assignment, method-assign]
     with ThreadPoolExecutor(3) as threads:
         answers = [threads.submit(given.ask, pb.ExecuteTransactionRequest())]
         until(lambda: bool(made and made[0].sent))

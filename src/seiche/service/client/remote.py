@@ -1,7 +1,7 @@
 """A lake whose data is written here, and whose commits are decided by a server."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,7 +70,7 @@ class RemoteCommitter(Committer):
             except SeicheError as error:
                 return Answer(error=self._gone(intent) if error.details.get("reason") == "table.not-found" else error)
             if response.transaction.state != pb.TS_APPLY_FAILED_RETRYABLE:
-                return _answer(intent, response)
+                return self._with_tables(intent, _answer(intent, response))
         return self._looked_up(
             intent, CommitUnknown("the server could not decide the transaction", transaction_id=intent.id)
         )
@@ -90,12 +90,24 @@ class RemoteCommitter(Committer):
         """What became of it, as far as the tree tells. That it is not there says nothing."""
         found = self.states.latest().outcome(intent.id)
         if found is not None and found.outcome == "committed":
-            return Answer(found.version)
+            return self._with_tables(intent, Answer(found.version))
         raise CommitUnknown(
             unknown.message,
             remedy=f"Ask with lake.status({intent.id!r}) before doing it again; lake.settle decides it.",
             transaction_id=intent.id,
         ) from unknown
+
+    def _with_tables(self, intent: Intent, answer: Answer) -> Answer:
+        """The answer with the versions of tables that were made. If the server did not say, the tree does."""
+        missing = {table for table, edit in intent.edits.items() if edit.work is not None} - answer.tables.keys()
+        if answer.version is None or not missing:
+            return answer
+        try:
+            found = {table: self.states.latest().table_at(answer.version, table) for table in missing}
+        except SeicheError:
+            return answer  # it is committed all the same, and has expired meanwhile
+        made = {table: row.table_version for table, row in found.items() if row is not None}
+        return replace(answer, tables={**made, **answer.tables})
 
     def _request(self, intent: Intent) -> pb.ExecuteTransactionRequest | None:
         if type(intent) is not Intent or intent.rollback_to is not None or intent.min_base or intent.members:
@@ -149,7 +161,7 @@ def _appends(intent: Intent) -> dict[str, bytes] | None:
 def _answer(intent: Intent, response: pb.ExecuteTransactionResponse) -> Answer:
     transaction = response.transaction
     if transaction.state == pb.TS_APPLIED:
-        return Answer(response.version)
+        return Answer(response.version, tables={one.table_id: one.table_version for one in response.tables})
     message = transaction.properties.get(_MESSAGE, "the transaction was aborted")
     kind = IncompatibleConflict if transaction.properties.get(_CODE) == "INCOMPATIBLE_CONFLICT" else RetryableConflict
     if transaction.properties.get(_CODE) == "TABLE_INTENT_INVALID_PAYLOAD":
