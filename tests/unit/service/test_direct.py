@@ -1,40 +1,58 @@
-"""A call over a plain connection: it heeds what the protocol says, and gives up on what it cannot read."""
+"""A call over a connection of its own: it heeds what the protocol says, and gives up on what it cannot read."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import grpc
 import pytest
+from hpack import Decoder, Encoder
+from hyperframe.frame import (
+    ContinuationFrame,
+    DataFrame,
+    Frame,
+    GoAwayFrame,
+    HeadersFrame,
+    PingFrame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
 
-from seiche.service.client import frames
-from seiche.service.client.calls import Ended, Failed, Garbled
-from seiche.service.client.direct import DirectCall, is_direct
+from seiche.service.client.calls import Ended, Failed
+from seiche.service.client.direct import DirectCall
+from seiche.service.client.wires import Wire, connected
+from tests.certificates import certificate
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 class Peer:
     """The other side of a connection."""
 
     def __init__(self) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.call = DirectCall(f"127.0.0.1:{self.listener.getsockname()[1]}", "/a/b", (("authorization", "me"),))
-        self.connection, _ = self.listener.accept()
+        ours, self.connection = socket.socketpair()
+        self.call = DirectCall(Wire(ours), "here:1", "/a/b", (("authorization", "me"),))
         self.connection.settimeout(30)
         self.read = self.connection.makefile("rb")
-        assert self.read.read(len(frames.PREFACE)) == frames.PREFACE
+        assert self.read.read(len(PREFACE)) == PREFACE
+        self.hello = [self.frame() for _ in range(3)]
 
-    def frame(self) -> tuple[int, int, int, bytes]:
-        head = self.read.read(9)
-        return head[3], head[4], int.from_bytes(head[5:], "big"), self.read.read(int.from_bytes(head[:3], "big"))
+    def frame(self) -> Frame:
+        frame, size = Frame.parse_frame_header(memoryview(self.read.read(9)))
+        frame.parse_body(memoryview(self.read.read(size)))
+        return frame
 
-    def tell(self, kind: int, flags: int = 0, stream: int = 1, body: bytes = b"") -> None:
-        self.connection.sendall(frames.frame(kind, flags, stream, body))
+    def tell(self, *frames: Frame) -> None:
+        self.connection.sendall(b"".join(frame.serialize() for frame in frames))
 
     def close(self) -> None:
         self.call.finish()
         self.read.close()
         self.connection.close()
-        self.listener.close()
 
 
 @pytest.fixture
@@ -45,73 +63,72 @@ def peer() -> Iterator[Peer]:
 
 
 def message(data: bytes) -> bytes:
-    return b"\0" + frames.number(len(data)) + data
+    return b"\0" + len(data).to_bytes(4, "big") + data
+
+
+def headers(*pairs: tuple[str, str], flags: tuple[str, ...] = ("END_HEADERS",)) -> HeadersFrame:
+    return HeadersFrame(1, Encoder().encode(pairs), flags=flags)
 
 
 def test_a_call_is_opened_with_its_metadata(peer: Peer) -> None:
-    kinds, bodies = zip(*((one[0], one[3]) for one in (peer.frame() for _ in range(3))), strict=True)
-    assert kinds == (frames.SETTINGS, frames.WINDOW_UPDATE, frames.HEADERS)
-    found = dict(frames.headers_in(bodies[2]))
-    assert (found[":path"], found["te"], found["authorization"]) == (b"/a/b", b"trailers", b"me")
+    assert [type(one) for one in peer.hello] == [SettingsFrame, WindowUpdateFrame, HeadersFrame]
+    opening = peer.hello[2]
+    assert isinstance(opening, HeadersFrame)
+    found = {str(name): str(value) for name, value in Decoder().decode(opening.data)}
+    assert (found[":path"], found["te"], found["authorization"]) == ("/a/b", "trailers", "me")
 
 
 def test_messages_come_whole_however_they_were_cut(peer: Peer) -> None:
     sent = message(b"x" * 300) + message(b"") + message(b"last")
     for start in range(0, len(sent), 100):
-        body = sent[start : start + 100]
-        peer.tell(frames.DATA, frames.PADDED, body=b"\2" + body + b"\0\0")
+        peer.tell(DataFrame(1, sent[start : start + 100], pad_length=2, flags=["PADDED"]))
     assert [peer.call.next() for _ in range(3)] == [b"x" * 300, b"", b"last"]
 
 
 def test_no_more_is_sent_than_the_other_side_takes(peer: Peer) -> None:
     data = bytes(range(256)) * 1000
-    for _ in range(3):
-        peer.frame()
     assert peer.call.send(data), "it does not fit the window"
     told = threading.Thread(target=lambda: results.append(peer.call.next()))
     results: list[bytes | None] = []
     told.start()
     got = b""
     while len(got) < 65_535:
-        got += peer.frame()[3]
+        got += peer.frame().data  # type: ignore[attr-defined]
     assert len(got) == 65_535
-    peer.tell(frames.WINDOW_UPDATE, stream=0, body=frames.number(1 << 20))
     # A setting that is larger than the one before widens the window of the call.
-    peer.tell(frames.SETTINGS, stream=0, body=frames.settings([(4, 1 << 19)]))
+    peer.tell(WindowUpdateFrame(0, 1 << 20), SettingsFrame(0, {SettingsFrame.INITIAL_WINDOW_SIZE: 1 << 19}))
     while len(got) < len(message(data)):
-        kind, _, _, body = peer.frame()
-        if kind == frames.DATA:
-            assert len(body) <= 16_384
-            got += body
+        frame = peer.frame()
+        if isinstance(frame, DataFrame):
+            assert len(frame.data) <= 16_384
+            got += frame.data
     assert got == message(data)
     told.join(30)
     assert results == [None], "it is told when all is sent"
 
 
 def test_what_the_protocol_asks_for_is_answered(peer: Peer) -> None:
-    for _ in range(3):
-        peer.frame()
-    peer.tell(frames.PING, stream=0, body=b"12345678")
-    peer.tell(frames.GOAWAY, stream=0, body=frames.number((1 << 31) - 1) + bytes(4))
-    peer.tell(frames.HEADERS, frames.END_HEADERS, body=frames.encoded_headers([("content-type", "application/grpc")]))
-    peer.tell(frames.DATA, body=message(b"still here"))
+    peer.tell(PingFrame(0, b"12345678"), GoAwayFrame(0, last_stream_id=(1 << 31) - 1))
+    # Headers in two parts, of which later ones may repeat what was said.
+    block = Encoder().encode([("content-type", "application/grpc"), ("x", "y")])
+    peer.tell(HeadersFrame(1, block[:5]), ContinuationFrame(1, block[5:], flags=["END_HEADERS"]))
+    peer.tell(DataFrame(1, message(b"still here")))
     assert peer.call.next() == b"still here"
-    assert peer.frame() == (frames.PING, frames.ACK, 0, b"12345678")
+    pinged = peer.frame()
+    assert isinstance(pinged, PingFrame)
+    assert ("ACK" in pinged.flags, pinged.opaque_data) == (True, b"12345678")
 
 
 def test_an_idle_call_heeds_what_it_is_told(peer: Peer) -> None:
-    for _ in range(3):
-        peer.frame()
     peer.call.glance()
-    peer.tell(frames.PING, stream=0, body=b"12345678")
-    peer.tell(frames.DATA, body=message(b"too late"))
+    peer.tell(PingFrame(0, b"12345678"), DataFrame(1, message(b"too late")))
     found = threading.Thread(target=lambda: pings.append(peer.frame()))
-    pings: list[tuple[int, int, int, bytes]] = []
+    pings: list[Frame] = []
     found.start()
     while not pings:
         peer.call.glance()
     found.join(30)
-    assert pings == [(frames.PING, frames.ACK, 0, b"12345678")]
+    assert isinstance(pings[0], PingFrame)
     peer.connection.shutdown(socket.SHUT_WR)
     with pytest.raises(Failed):
         _glance_on(peer)
@@ -122,31 +139,48 @@ def _glance_on(peer: Peer) -> None:
         peer.call.glance()
 
 
-ENDINGS: dict[str, tuple[list[tuple[str, str | bytes]], type[Exception], str | None]] = {
-    "in order": ([("grpc-status", "0")], Ended, None),
-    "refused": ([("grpc-status", "7"), ("grpc-message", "no"), ("x-bin", b"\0\1\2")], Failed, "PERMISSION_DENIED"),
-    "without a status": ([("server", "other")], Garbled, "UNAVAILABLE"),
+ENDINGS: dict[str, tuple[list[tuple[str, str]], type[Exception], str]] = {
+    "in order": ([("grpc-status", "0")], Ended, ""),
+    "refused": ([("grpc-status", "7"), ("grpc-message", "no%20way"), ("x-bin", "AQI")], Failed, "PERMISSION_DENIED"),
+    "in a new way": ([("grpc-status", "99")], Failed, "UNKNOWN"),
+    "by something else": ([(":status", "404"), ("server", "other")], Failed, "UNAVAILABLE"),
 }
 
 
 @pytest.mark.parametrize("name", ENDINGS)
 def test_it_is_told_how_a_call_ended(peer: Peer, name: str) -> None:
-    headers, kind, code = ENDINGS[name]
-    # As gRPC's servers begin: with the size of the table, and a header that everybody knows.
-    body = b"\x20\x88" + frames.encoded_headers(headers)
-    peer.tell(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, body=body)
+    given, kind, code = ENDINGS[name]
+    peer.tell(headers(*given, flags=("END_HEADERS", "END_STREAM")))
     with pytest.raises((Ended, Failed)) as caught:
         peer.call.next()
     assert type(caught.value) is kind
     if isinstance(caught.value, Failed):
-        assert caught.value.code is grpc.StatusCode[str(code)]
-        assert caught.value.trailers == ((("x-bin", b"\1\2"),) if name == "refused" else ())
+        assert caught.value.code is grpc.StatusCode[code]
+    if name == "refused":
+        assert (caught.value.details, caught.value.trailers) == ("no way", (("x-bin", b"\1\2"),))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("block", [b"\x10\x8b" + bytes(11), b"\xff\x01", b"\x10\x05abc", b"\x7f\x10\x01a", b"\x10"])
-def test_headers_that_are_not_written_out_are_not_guessed(block: bytes) -> None:
-    with pytest.raises(frames.Unreadable):
-        dict(frames.headers_in(block))
+@pytest.mark.parametrize(
+    "sent",
+    [
+        HeadersFrame(1, b"\xff\xff\xff\xff\x0f", flags=["END_HEADERS"]).serialize(),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n" + bytes(1 << 20),
+        bytes(3) + b"\0\0" + bytes(4),
+    ],
+    ids=["headers", "another protocol", "data of no call"],
+)
+def test_what_is_not_grpc_is_not_guessed_at(peer: Peer, sent: bytes) -> None:
+    def write() -> None:
+        with suppress(OSError):  # as soon as nobody reads any more
+            peer.connection.sendall(sent)
+            peer.connection.shutdown(socket.SHUT_WR)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    with pytest.raises(Failed):
+        peer.call.next()
+    peer.call.finish()
+    writing.join(30)
 
 
 def test_a_connection_that_is_gone_is_told(peer: Peer) -> None:
@@ -157,19 +191,48 @@ def test_a_connection_that_is_gone_is_told(peer: Peer) -> None:
 
 
 def test_broken_calls_fail(peer: Peer) -> None:
-    for kind, flags, body in ((frames.RST_STREAM, 0, bytes(4)), (frames.GOAWAY, 0, bytes(8)), (frames.DATA, 1, b"")):
-        peer.tell(kind, flags, body=body)
+    for frame in (RstStreamFrame(1), GoAwayFrame(0), DataFrame(1, flags=["END_STREAM"])):
+        peer.tell(frame)
         with pytest.raises(Failed):
             peer.call.next()
-    peer.tell(frames.DATA, body=b"\1" + frames.number(1) + b"x")
+    peer.tell(DataFrame(1, b"\1" + message(b"x")[1:]))
     with pytest.raises(Failed, match="compressed"):
         peer.call.next()
 
 
-def test_proxies_and_tls_are_left_to_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    assert is_direct(tls=False)
-    assert not is_direct(tls=True)
-    monkeypatch.setenv("http_proxy", "http://proxy:1")
-    assert not is_direct(tls=False)
+def test_tls_reads_and_writes_at_once_and_trusts_whom_it_is_told_to(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    data = bytes(range(256)) * 20_000
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def echo() -> None:
+            for _ in range(2):
+                connection, _ = listener.accept()
+                wrapped = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                with wrapped, suppress(OSError):
+                    wrapped.do_handshake()
+                    while got := wrapped.recv(1 << 16):
+                        wrapped.sendall(got)
+
+        serving = threading.Thread(target=echo)
+        serving.start()
+        address = f"localhost:{listener.getsockname()[1]}"
+        with pytest.raises(ssl.SSLError):
+            connected(address, tls=True)
+        wire = connected(address, tls=True, ca=cert)
+        with pytest.raises(BlockingIOError):
+            wire.read(wait=False)
+        writing = threading.Thread(target=wire.write, args=(data,))
+        writing.start()
+        came = b""
+        while len(came) < len(data):
+            came += wire.read()
+        assert came == data
+        writing.join(30)
+        wire.shut()
+        with suppress(ConnectionResetError):  # the other side's way of saying so
+            assert wire.read() == b""
+        wire.close()
+        serving.join(30)

@@ -19,6 +19,7 @@ from seiche.service.host import Host, read_config
 from seiche.service.running import Running, running
 from seiche.service.server import Ports
 from seiche.service.state.opening import open_database
+from tests.certificates import certificate
 from tests.service_lake import appending, make_lake, numbers_in
 
 TOKENS = Tokens(
@@ -278,45 +279,24 @@ def test_a_port_that_is_taken(server: Running, lake: Lake, tmp_path: Path) -> No
     host.close()
 
 
-def certificate(folder: Path) -> Ports:
-    """A key and a certificate for this machine, signed by itself."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return Ports("localhost", certificate=folder / "cert.pem", key=folder / "key.pem")
+def secured(folder: Path) -> Ports:
+    cert, key = certificate(folder)
+    return Ports("localhost", certificate=cert, key=key)
 
 
 def test_over_tls(lake: Lake, tmp_path: Path) -> None:
     from seiche.service.client import connect
 
-    with running(hosted({"default": lake}, tmp_path), certificate(tmp_path)) as server:
+    with running(hosted({"default": lake}, tmp_path), secured(tmp_path)) as server:
         client = connect(f"grpcs://localhost:{server.port}", ca=tmp_path / "cert.pem")
         client.table("shop.orders").append([{"writer": 1, "number": 5}])
         assert numbers_in(lake) == [5]
+        assert client.channel._opened_line() is not None, "over the open call"
         client.close()
 
 
 def test_who_shows_no_certificate_is_not_let_in(lake: Lake, tmp_path: Path) -> None:
-    plain = certificate(tmp_path)
+    plain = secured(tmp_path)
     ports = Ports("localhost", certificate=plain.certificate, key=plain.key, client_ca=plain.certificate)
     cert, key = (tmp_path / "cert.pem").read_bytes(), (tmp_path / "key.pem").read_bytes()
     with running(hosted({"default": lake}, tmp_path), ports) as server:

@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-__all__ = ["Call", "Ended", "Failed", "Garbled"]
+__all__ = ["Call", "Ended", "Failed", "Unreached"]
 
 
 class Ended(Exception):
@@ -19,29 +19,18 @@ class Failed(Exception):
         self.trailers = trailers
 
 
-class Garbled(Failed):
-    """The call has failed, and only gRPC itself can read why."""
+class Unreached(Failed):
+    """Nobody was there to call: nothing was sent."""
 
 
 class Call(Protocol):
-    """A call in both directions. One thread at a time may `send` or `listen`, one may be in `next`, anybody may
-    `cancel`.
+    """A call in both directions. One thread at a time may `send`, one may be in `next`, anybody may `cancel`.
 
     Whoever was told by `next` that it is over calls `finish`, when nobody can send any more.
     """
 
-    listening: bool
-    """Whether `next` has been promised what comes."""
-
-    def send(self, message: bytes, *, alone: bool = False) -> bool:
-        """Send. True if that takes a while, and `next` says when it is done: before that nothing else is sent.
-
-        Who is `alone` hears of it only with the answer.
-        """
-        ...
-
-    def listen(self) -> None:
-        """Let `next` say what comes: it does so once, or after something was sent."""
+    def send(self, message: bytes) -> bool:
+        """Send. True if that takes a while, and `next` says when it is done: before that nothing else is sent."""
         ...
 
     def next(self) -> bytes | None:
@@ -49,7 +38,7 @@ class Call(Protocol):
         ...
 
     def glance(self) -> None:
-        """Heed what has come while nobody is in `next`, without waiting. Raises as `next` does."""
+        """Heed what has come, without waiting, when nobody is in `next`: a server that stops waits for all."""
         ...
 
     def finish(self) -> None:

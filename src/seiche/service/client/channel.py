@@ -1,6 +1,7 @@
 """Calls to a server, made again where that is safe."""
 
 import os
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -23,10 +24,10 @@ except ImportError as missing:
 
 from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
-from seiche.service.client.calls import Call, Ended, Failed, Garbled
-from seiche.service.client.direct import DirectCall, is_direct
+from seiche.service.client.calls import Call, Ended, Failed, Unreached
+from seiche.service.client.direct import DirectCall
 from seiche.service.client.lines import Line
-from seiche.service.client.opened import OpenCall, available
+from seiche.service.client.wires import connected
 from seiche.service.statuses import error_in, error_of
 
 __all__ = ["Address", "Channel"]
@@ -62,6 +63,8 @@ _PASSING: Final = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
+# Where a connection would have to go through one, calls are gRPC's, which knows how to.
+_PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
 _CODES: Final[Mapping[int, Any]] = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -87,7 +90,8 @@ class Address:
         parts = urlsplit(text)
         if parts.scheme not in ("grpc", "grpcs") or not parts.hostname or not parts.port:
             raise InvalidInput(f"{text!r} is not the address of a server", remedy="Write grpc://host:port.")
-        return cls(f"{parts.hostname}:{parts.port}", parts.scheme == "grpcs", token, None if ca is None else Path(ca))
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        return cls(f"{host}:{parts.port}", parts.scheme == "grpcs", token, None if ca is None else Path(ca))
 
     def open(self) -> Any:
         if not self.tls:
@@ -108,7 +112,7 @@ class Channel:
         self._open: Any = None
         self._calls: dict[str, Any] = {}
         self._line: Line | None = None
-        self._direct = is_direct(tls=address.tls)
+        self._direct = not any(os.environ.get(name) for name in _PROXIES)
         self._metadata = (("authorization", f"Bearer {address.token}"),) if address.token else None
 
     def call(self, method: str, request: Message, answer: type[Answer]) -> Answer:
@@ -116,29 +120,29 @@ class Channel:
 
         `CommitUnknown` if calls were sent and none was answered: it may or may not have happened.
         """
-
-        def act() -> Answer:
-            made: Answer = self._method(method, answer)(request, timeout=_CALL_SECONDS, metadata=self._metadata)
-            return made
-
-        return self._insist(act)
+        return self._insist(partial(self._once, method, request, answer))
 
     def execute(self, request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
         """`ExecuteTransaction` over a call that stays open, which all threads share; else as `call`.
 
         The request must have an id or a key.
         """
-        line = self._opened_line() if request.ByteSize() <= _LARGE else None
-        if line is None:
-            return self.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
+        large = request.ByteSize() > _LARGE
 
         def act() -> pb.ExecuteTransactionResponse:
+            line = None if large else self._opened_line()
+            if line is None:
+                return self._once("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
             answer = line.ask(request)
             if answer.HasField("status"):
                 raise _Refused(answer.status)
             return answer
 
         return self._insist(act, doubts=True)
+
+    def _once(self, method: str, request: Message, answer: type[Answer]) -> Answer:
+        made: Answer = self._method(method, answer)(request, timeout=_CALL_SECONDS, metadata=self._metadata)
+        return made
 
     def _insist(self, act: Callable[[], Answer], *, doubts: bool = False) -> Answer:
         """Do it until there is an answer.
@@ -159,16 +163,17 @@ class Channel:
                 failure, said = error, _said(error_of(error.trailing_metadata()))
                 code = error.code()
             except Failed as error:
-                # The next one is gRPC's, which can be read.
-                self._direct = self._direct and not isinstance(error, Garbled)
                 failure, said, code = error, _said(error_of(error.trailers)), error.code
             except Ended as ended:
                 failure, said, code = ended, None, grpc.StatusCode.UNAVAILABLE
             if said is not None and said.details.get("reason") not in ("idempotency.pending", "queue.full", "stopping"):
                 break
-            unanswered = unanswered or said is None
+            unanswered = unanswered or (said is None and not isinstance(failure, Unreached))
             if said is None and code not in _PASSING:
                 raise _unexplained(code, failure) from failure
+        if said is None and not unanswered:
+            remedy = "Nothing was sent. See that `seiche serve` runs there, and try again."
+            raise Unavailable(f"{self._address.host} cannot be reached: {_text(failure)}", remedy=remedy) from failure
         if said is None:
             raise CommitUnknown(f"{self._address.host} did not answer: {_text(failure)}", code=code.name) from failure
         if doubts and unanswered:
@@ -203,22 +208,22 @@ class Channel:
             return found
 
     def _opened_line(self) -> Line | None:
-        """The call that stays open; none where gRPC does not let us drive it."""
+        """The call that stays open; none where gRPC has to find the way."""
         with self._lock:
-            channel = self._opened()
-            if self._line is None and (self._direct or available(channel)):
-                self._line = Line(partial(self._new_call, channel), self._runtime.clock, _CALL_SECONDS)
-            return self._line
+            self._opened()
+            if self._line is None and self._direct:
+                self._line = Line(self._new_call, self._runtime.clock, _CALL_SECONDS)
+            return self._line if self._direct else None
 
-    def _new_call(self, channel: Any) -> Call:
-        method = f"/{SERVICE}/ExecuteTransactions"
-        if self._direct:
-            try:
-                return DirectCall(self._address.host, method, self._metadata)
-            except OSError as error:
-                if not available(channel):
-                    raise Failed(grpc.StatusCode.UNAVAILABLE, str(error), ()) from error
-        return OpenCall(channel, method, self._metadata)
+    def _new_call(self) -> Call:
+        at = self._address
+        try:
+            wire = connected(at.host, tls=at.tls, ca=at.ca)
+        except OSError as error:
+            # Whom to trust is gRPC's to say, which brings authorities of its own.
+            self._direct = not isinstance(error, ssl.SSLError)
+            raise Unreached(grpc.StatusCode.UNAVAILABLE, error.strerror or str(error), ()) from error
+        return DirectCall(wire, at.host, f"/{SERVICE}/ExecuteTransactions", self._metadata)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_address": self._address, "_patience": self._patience}

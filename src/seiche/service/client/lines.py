@@ -16,8 +16,6 @@ __all__ = ["Call", "Ended", "Failed", "Line"]
 # How often it is looked who waits too long, and what the server says while nobody asks; more seldom as nobody does.
 _LOOK_SECONDS: Final = 0.1
 _LONGEST_LOOK: Final = 2.0
-# Who was the only one to ask so many times is taken to be the only one.
-_ALONE: Final = 8
 # How long, at most, those who were answered together are waited for, so that they ask together again.
 _GATHER_SECONDS: Final = 0.0005
 # Larger than this nothing is put together: a server takes no message that is too large, whatever it is made of.
@@ -47,9 +45,8 @@ class Line:
     Those who were answered together are likely to ask together: the first who does waits half a millisecond, at most,
     for the others. Nobody else waits to be sent: while one message is on its way, whatever else is asked gathers, and
     is the next. There is no thread for all this. Of those who wait, one looks for answers, also those of the others,
-    until he has his own; then another one does. Who has been the only one for a while is woken once for each question:
-    should another one come, he is sent after that answer, and they are two from then on. gRPC has no deadline for a
-    message in an open call: a thread looks now and then who waits too long, and ends the call.
+    until he has his own; then another one does. A message in an open call has no deadline: a thread looks now and then
+    who waits too long, and ends the call.
     """
 
     def __init__(self, make: Callable[[], Call], clock: Clock, seconds: float) -> None:
@@ -65,12 +62,8 @@ class Line:
         self._call: Call | None = None
         self._unsent: list[bytes] = []
         self._sending = False
-        # Whether what is being sent is known to have been sent only when it is answered.
-        self._joint = False
         # How many of those who were answered together have not asked again yet.
         self._away = 0
-        # How many times in a row nobody else was there.
-        self._alone = 0
         self._looker: _Question | None = None
         self._waiting: dict[int, _Question] = {}
         self._closed = Event()
@@ -84,7 +77,6 @@ class Line:
         try:
             with self._lock:
                 self._open()
-                self._alone = 0 if self._waiting else self._alone + 1
                 self._waiting[number] = question
                 self._looker = self._looker or question
                 self._unsent.append(data)
@@ -133,7 +125,7 @@ class Line:
                     call, together = self._call, self._gathered()
                 if call is None or not together:
                     return
-                if not call.send(b"".join(together), alone=self._joint):
+                if not call.send(b"".join(together)):
                     self._sending = False
             finally:
                 self._pen.release()
@@ -149,7 +141,6 @@ class Line:
                 break
             count += 1
         together, self._unsent = self._unsent[:count], self._unsent[count:]
-        self._joint = self._alone > _ALONE and not self._call.listening
         # Before it is sent: whoever looks may hear that it was before the one who sends does.
         self._sending = True
         return together
@@ -174,10 +165,8 @@ class Line:
                     self._wake(question)
             if answers:
                 self._away = len(answers) if len(answers) > 1 else 0
-            if message is not None and self._waiting:
-                call.listen()
-            if message is None or self._joint:
-                self._sending = self._joint = False
+            if message is None:
+                self._sending = False
         self._send()
 
     def _end(self, failure: Ended | Failed) -> None:
