@@ -228,6 +228,23 @@ def test_failures_are_written_on_the_intents(store: TransactionStore, account: s
     assert found.error_code == "SOME"
 
 
+def test_what_failed_lets_go_of_its_targets_all_the_same(store: TransactionStore, account: str) -> None:
+    """Whose an intent is does not depend on what was written on it."""
+    why = {"": ApplyError("SOME", "why", NOW)}
+    retryable, conflict, third = (store.insert(record(account)) for _ in range(3))
+    store.prepare(retryable, [intent(retryable, "/t/1")], NOW)
+    store.prepare(conflict, [intent(conflict, "/t/2")], NOW)
+    store.start(account, [], [retryable.id, conflict.id], NOW)
+    store.finish(account, [Ending(retryable.id, State.APPLY_FAILED_RETRYABLE, 0, why)], NOW)
+    store.finish(account, [Ending(conflict.id, State.APPLY_FAILED_CONFLICT, 0, why)], NOW)
+    assert isinstance(store.prepare(third, [intent(third, "/t/1")], NOW), Held), "it may be committed still"
+    store.finish(account, [Ending(retryable.id, State.ABORTED)], NOW)
+    assert store.intents(account, [retryable.id]) == {}
+    done = store.prepare(third, [intent(third, "/t/1"), intent(third, "/t/2", position=1)], NOW)
+    assert isinstance(done, Record)
+    assert done.state is State.PREPARED
+
+
 def test_the_sweep_finds_what_is_overdue_and_what_is_in_doubt(store: TransactionStore, account: str) -> None:
     late = store.insert(record(account, expires=NOW - 5))
     final = record(account, state=State.PREPARED, attempts=1, expires=NOW - 5)

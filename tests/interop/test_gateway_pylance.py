@@ -309,6 +309,34 @@ def test_names(servers: Gateways) -> None:
         namespace.describe_table_version({"id": ["shop", "v"], "version": 9})
 
 
+def test_a_table_is_described_at_a_version_or_tag(servers: Gateways) -> None:
+    def described(given: dict[str, Any]) -> Any:
+        return servers.ask("POST", f"{path}/describe?load_detailed_metadata=true", given, lance=True)
+
+    path = "/v1/table/shop%24w"
+    servers.lake.create_table("shop.w", SCHEMA)
+    servers.lake.table("shop.w").add_columns({"more": "1"})
+    servers.lake.table("shop.w").append(rows(1).append_column("more", pa.array([1], pa.int64())))
+    assert servers.ask("POST", f"{path}/tags/create", {"tag": "first", "version": 1}, lance=True).status == 200
+    for given, version, columns in (
+        ({}, 3, 1),
+        ({"version": 1}, 1, 0),
+        ({"tag": "first"}, 1, 0),
+        ({"version": 2}, 2, 1),
+    ):
+        said = described(given).json
+        assert said["version"] == version
+        assert len(said["schema"]["fields"]) == len(SCHEMA) + columns
+    assert (described({"version": 9}).status, described({"version": 9}).json["code"]) == (404, 11)
+    assert (described({"tag": "none"}).status, described({"tag": "none"}).json["code"]) == (404, 8)
+    # Pages of versions, also when the one that the next begins with is not there.
+    listed = servers.ask("POST", f"{path}/version/list?limit=2", {}, lance=True).json
+    assert ([one["version"] for one in listed["versions"]], listed["page_token"]) == ([1, 2], "3")
+    last = servers.ask("POST", f"{path}/version/list?descending=true&page_token=77", {}, lance=True).json
+    assert [one["version"] for one in last["versions"]] == [3, 2, 1]
+    assert servers.ask("POST", f"{path}/version/list?page_token=x", {}, lance=True).status == 400
+
+
 def test_a_table_that_lies_elsewhere_is_registered(servers: Gateways, tmp_path: Path) -> None:
     elsewhere = str(tmp_path / "elsewhere.lance")
     lance.write_dataset(rows(1, 2), elsewhere)

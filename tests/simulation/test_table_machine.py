@@ -522,10 +522,10 @@ def takes_the_name_for_a_loss(
 
 
 def builds_on_what_it_read(pending: Pending, **_: object) -> tuple[Transaction, Manifest]:
-    read = pending._load(pending.transaction.read_version)
+    read = pending._held.at_read_version()
     header = read.copy_header()
     header.version = pending.checked
-    return pending.transaction, build(Manifest(header, read.fragments), pending.transaction, load=pending._load)
+    return pending.transaction, build(Manifest(header, read.fragments), pending.transaction, load=pending._held.at)
 
 
 def writes_only_its_own_vector(rebasing: Rebase, tracked: Tracked, ours: DataFragment, *_: object) -> DataFragment:

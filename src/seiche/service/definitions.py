@@ -45,8 +45,18 @@ def read(data: bytes) -> TableDefinition:
     )
 
 
+def leave(definition: TableDefinition, transaction: Transaction, found: Found) -> None:
+    """Give the table's name free if the definition has another one, before `apply` gives it that."""
+    if _name(definition, found.name) != found.name:
+        transaction.edits[found.row.id] = transaction.named(found.name)
+        transaction.names[found.key] = None
+
+
 def apply(definition: TableDefinition, transaction: Transaction, found: Found | None) -> None:
-    """Make the table what the definition says, as part of the transaction: its name, its place, its properties."""
+    """Make the table what the definition says, as part of the transaction: its name, its place, its properties.
+
+    One that gets another name has left its own (`leave`).
+    """
     properties = dict(definition.properties)
     if definition.description:
         properties[DESCRIPTION] = definition.description
@@ -55,7 +65,9 @@ def apply(definition: TableDefinition, transaction: Transaction, found: Found | 
         return
     target = _name(definition, found.name)
     if target != found.name:
-        transaction.rename_table(found.name, target)
+        transaction.check_free(target)
+        transaction.edits[found.row.id] = replace(transaction.edits[found.row.id], key=table_key(target))
+        transaction.names[table_key(target)] = found.row.id
     before = found.row.properties
     changed: dict[str, str | None] = {key: value for key, value in properties.items() if before.get(key) != value}
     changed |= dict.fromkeys(before.keys() - properties.keys())

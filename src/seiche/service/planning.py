@@ -10,6 +10,7 @@ from seiche.lake.lake import Lake
 from seiche.lake.reads import Aspect
 from seiche.lake.saved_pb2 import SavedTransaction
 from seiche.lake.state import State, as_relation
+from seiche.lake.transaction import Transaction
 from seiche.service import definitions, operations
 from seiche.service.changes import Wanted
 from seiche.service.operations import Operation
@@ -72,33 +73,50 @@ def intent_of(plan: Plan, lake: Lake) -> Intent:
         return from_work(plan, lake)
     transaction = lake.transaction(properties=plan.properties)
     transaction.id = plan.id
-    state = transaction.state
-    for one in plan.wanted:
-        found = None
-        if one.kind != "definition" or one.expected_version:
-            found = table_in(state, one.table)
-        if one.expected_version is not None and found is not None:
-            if found.row.pointer_version != one.expected_version:
-                raise version_mismatch(one.target, one.expected_version, found.row.pointer_version)
-            transaction.reads.key(state, found.key, Aspect.WHOLE, structural=True)
-        if one.kind == "definition":
-            definitions.apply(definitions.read(one.data), transaction, found)
-        elif found is not None and one.kind == "delete":
-            transaction.drop_table(found.name)
-        elif found is not None and one.kind == "operation":
-            operation = plan.operation(one)
-            transaction.edits[found.row.id] = operations.edit(operation, state, found.key, found.row)
-            if not plan.flushed:
-                transaction.unflushed += operation.files(found.row.location)
-        elif found is not None:
-            from seiche.service import iceberg  # needs PyIceberg
-
-            iceberg.apply(one.data, transaction, found)
+    found = [(one, _expected(one, transaction)) for one in plan.wanted]
+    # What leaves a name does so before anything takes one: so two tables can swap theirs.
+    for one, table in found:
+        if table is not None and one.kind == "delete":
+            transaction.drop_table(table.name)
+        elif table is not None and one.kind == "definition":
+            definitions.leave(definitions.read(one.data), transaction, table)
+    for one, table in found:
+        _apply(one, plan, transaction, table)
     intent = transaction.intent()
     if intent is None:
         # Nothing changes by it, and still it is decided: its id is found in the tree.
         intent = Intent(plan.id, transaction.base, properties=plan.properties)
     return replace(intent, base=min(plan.base, intent.base))
+
+
+def _expected(one: Wanted, transaction: Transaction) -> Found | None:
+    """The table that is wanted, as it is expected to be; none if it is to be made, or is deleted already."""
+    state = transaction.state
+    if one.kind == "definition" and not one.expected_version:
+        return None
+    if one.kind == "delete" and state.key_of(one.table) is None:
+        return None
+    found = table_in(state, one.table)
+    if one.expected_version is not None:
+        if found.row.pointer_version != one.expected_version:
+            raise version_mismatch(one.target, one.expected_version, found.row.pointer_version)
+        transaction.reads.key(state, found.key, Aspect.WHOLE, structural=True)
+    return found
+
+
+def _apply(one: Wanted, plan: Plan, transaction: Transaction, found: Found | None) -> None:
+    """Make what is wanted of one table a part of the transaction."""
+    if one.kind == "definition":
+        definitions.apply(definitions.read(one.data), transaction, found)
+    elif found is not None and one.kind == "operation":
+        operation = plan.operation(one)
+        transaction.edits[found.row.id] = operations.edit(operation, transaction.state, found.key, found.row)
+        if not plan.flushed:
+            transaction.unflushed += operation.files(found.row.location)
+    elif found is not None and one.kind != "delete":
+        from seiche.service import iceberg  # needs PyIceberg
+
+        iceberg.apply(one.data, transaction, found)
 
 
 def from_work(plan: Plan, lake: Lake) -> Intent:

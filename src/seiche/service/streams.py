@@ -91,34 +91,35 @@ class Stream:
         return self._unread >= self._bounds.unread or self._bytes >= self._bounds.message_bytes
 
     async def room(self) -> None:
-        """Wait while it is full."""
-        await self._while(lambda: self.full)
-
-    async def drained(self, writing: "asyncio.Task[None]") -> None:
-        """Wait until all are sent and no more are expected, or `writing` has failed."""
-        await self._while(lambda: not writing.done(), writing)
-        await writing
-
-    async def _while(self, holds: Callable[[], bool], *others: "asyncio.Task[None]") -> None:
-        """Wait as long as that holds. `Unavailable` if the client reads nothing meanwhile, though there is something.
-
-        That nothing is decided for long is not its fault.
-        """
-        while holds():
+        """Wait while it is full. `Unavailable` if the client reads nothing meanwhile, though there is something."""
+        while self.full:
             moved = self._moved = asyncio.Event()
             sent = self._sent
-            waking = asyncio.ensure_future(moved.wait())
-            done, _ = await asyncio.wait(
-                {waking, *others}, timeout=self._bounds.unread_seconds, return_when=asyncio.FIRST_COMPLETED
+            try:
+                async with asyncio.timeout(self._bounds.unread_seconds):
+                    await moved.wait()
+            except TimeoutError:
+                self._check_progress(sent)
+            finally:
+                self._moved = None
+
+    async def drained(self, writing: "asyncio.Task[None]") -> None:
+        """Wait until all are sent and no more are expected; `Unavailable` as in `room`."""
+        while not writing.done():
+            sent = self._sent
+            await asyncio.wait({writing}, timeout=self._bounds.unread_seconds)
+            if not writing.done():
+                self._check_progress(sent)
+        await writing
+
+    def _check_progress(self, sent: int) -> None:
+        """That nothing is decided for long is not the client's fault; that nothing can be sent is."""
+        if self._sending and self._sent == sent:
+            raise exhausted(
+                f"{self._unread} answers are not read, and none was for {self._bounds.unread_seconds:g} s",
+                "answers.unread",
+                "Read answers while sending requests. What was taken in is decided: ask for the outcomes.",
             )
-            waking.cancel()
-            self._moved = None
-            if not done and self._sending and self._sent == sent:
-                raise exhausted(
-                    f"{self._unread} answers are not read, and none was for {self._bounds.unread_seconds:g} s",
-                    "answers.unread",
-                    "Read answers while sending requests. What was taken in is decided: ask for the outcomes.",
-                )
 
 
 class Streams:

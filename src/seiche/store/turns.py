@@ -39,7 +39,7 @@ class Turns:
     """
 
     def __init__(self, directory: str, runtime: Runtime = SYSTEM, *, patience: float = _PATIENCE) -> None:
-        self._directory = directory
+        self.directory = directory
         self._runtime = runtime
         self._patience = patience
 
@@ -49,13 +49,6 @@ class Turns:
         `meanwhile` is called after each look that was in vain.
         """
         return Turn(self, meanwhile)
-
-    def open(self) -> int | None:
-        """A descriptor to take a turn with; `None` if there is no directory yet, or it is not ours to open."""
-        try:
-            return os.open(self._directory, _DIRECTORY)
-        except OSError:
-            return None
 
     def wait(self, fd: int, meanwhile: Callable[[], object] | None) -> None:
         """Return when the turn is had with `fd`, or when nothing moves any more."""
@@ -94,9 +87,12 @@ class Turn:
         self._fd: int | None = None
 
     def __enter__(self) -> bool:
-        fd = self._turns.open()
-        waited = fd is not None and not _free(fd)
-        if fd is not None and waited:
+        try:
+            fd = os.open(self._turns.directory, _DIRECTORY)
+        except OSError:
+            return False  # no directory yet, or not ours to open
+        waited = not _free(fd)
+        if waited:
             try:
                 self._turns.wait(fd, self._meanwhile)
             except BaseException:

@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import seiche
@@ -183,7 +184,32 @@ def test_pages(lake: Lake) -> None:
     assert found == [["a"], ["b"], ["c"], ["d"]]
     assert "next-page-token" not in servers.ask("GET", "/v1/lake/namespaces").json
     assert servers.ask("GET", "/v1/lake/namespaces?pageSize=0").error == (400, "ValidationException")
-    assert servers.ask("GET", "/v1/lake/namespaces?pageToken=x").error == (400, "ValidationException")
+    for token in ("x", "1", "W10", "%FF"):
+        assert servers.ask("GET", f"/v1/lake/namespaces?pageToken={token}").error == (400, "ValidationException")
+
+
+def test_what_goes_between_two_pages_makes_nobody_skip_another(lake: Lake) -> None:
+    servers = direct(lake)
+    schema = pa.schema([("id", pa.int64())])
+    for number in range(4):
+        lake.create_table(f"a.t{number}", schema, format="iceberg")
+    first = servers.ask("GET", "/v1/lake/namespaces/a/tables?pageSize=2").json
+    lake.drop_table("a.t0")
+    lake.create_table("a.t11", schema, format="iceberg")
+    token = first["next-page-token"]
+    second = servers.ask("GET", f"/v1/lake/namespaces/a/tables?pageSize=5&pageToken={token}").json
+    assert [one["name"] for one in first["identifiers"]] == ["t0", "t1"]
+    assert [one["name"] for one in second["identifiers"]] == ["t11", "t2", "t3"]
+    assert "next-page-token" not in second
+
+
+def test_names_are_text(lake: Lake) -> None:
+    with gateways(lake) as servers:
+        said = servers.ask("GET", "/v1/lake/namespaces/%FF")
+        assert (said.status, said.json["error"]["message"].split("\n")[0]) == (400, "the path is not UTF-8")
+        assert servers.ask("POST", "/v1/namespace/%FF/create", {}, lance=True).status == 400
+        assert servers.ask("POST", "/v1/namespace/%EF%BF%BD/create", {}, lance=True).status == 200
+        assert servers.ask("GET", "/v1/lake/namespaces/%EF%BF%BD").status == 200
 
 
 def test_parts_of_a_query() -> None:

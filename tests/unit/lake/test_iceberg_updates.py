@@ -1,8 +1,10 @@
 """Updates of Iceberg metadata: what is made of them without a look back is what a look back would have found."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from pyiceberg.table.update import TableUpdate
 from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import LongType, NestedField
 
-from seiche import InvalidInput
+from seiche import InvalidInput, Lake
 from seiche.lake.iceberg.metadata import Metadata, decode, json_of
 from seiche.lake.iceberg.updates import apply
 
@@ -24,6 +26,8 @@ NAMES = st.sampled_from(["main", "dev", "v1"])
 KEYS = st.sampled_from(["a", "b", "owner"])
 NUMBERS = st.integers(0, 5)
 UPDATES: TypeAdapter[Any] = TypeAdapter(TableUpdate)
+
+ARROW = pa.schema([("id", pa.int64())])
 
 
 def begun(version: int) -> Metadata:
@@ -102,6 +106,24 @@ def test_what_is_not_read_back_is_what_reading_it_would_give(version: int) -> No
 
     check()
     assert applied[0] > 100
+
+
+def test_a_table_that_says_nonsense_of_its_log_can_be_committed_to(lake: Lake, tmp_path: Path) -> None:
+    most = "write.metadata.previous-versions-max"
+    with pytest.raises(InvalidInput, match="has to be a whole number"):
+        lake.create_table("shop.i", ARROW, format="iceberg", properties={most: "many"})
+    lake.create_table("shop.i", ARROW, format="iceberg")
+    given = json.loads(json_of(lake.transaction().iceberg("shop.i").metadata))
+    (tmp_path / "x.metadata.json").write_text(json.dumps(given | {"properties": {most: "many"}}))
+    with lake.transaction() as tx:
+        tx.register_iceberg("shop.j", f"file://{tmp_path}/x.metadata.json")
+    for number in range(3):
+        lake.table("shop.j").append(pa.table({"id": [number]}))
+    log = list(lake.transaction().iceberg("shop.j").metadata.metadata_log)
+    assert len({one.metadata_file for one in log}) == len(log) == 3
+    with lake.transaction() as tx:
+        tx.set_properties("shop.j", {most: "2"})
+    assert list(lake.transaction().iceberg("shop.j").metadata.metadata_log)[:-1] == log[-1:]
 
 
 @pytest.mark.parametrize("length", [0, 7, 8, 30])

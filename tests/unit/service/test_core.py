@@ -250,6 +250,47 @@ def test_a_table_is_deleted_by_its_sentinel(service: Service, lake: Lake) -> Non
     assert refusal(caught) == "table.not-found"
 
 
+def test_a_table_that_is_gone_is_deleted_already(service: Service, lake: Lake) -> None:
+    """Scenario 15."""
+    tx = service.begin().id
+    table = lake.table("shop.orders").row.id
+    uri = delete_uri("default", tx, pointer_key("default", table))
+    service.prepare(tx, [Change(table_id=table, blob_uri=uri)])
+    lake.drop_table("shop.orders")
+    assert service.commit(tx).state is State.APPLIED
+    assert (lake.status(tx).outcome, service.intents(tx)) == ("committed", [])
+
+
+def test_what_changes_nothing_is_guarded_too(service: Service, lake: Lake) -> None:
+    """Scenario 31: a definition that is the present one, of a table that somebody has changed since."""
+    tx = prepared(service, defining(lake, "shop.orders", "orders"))
+    lake.table("shop.orders").append([{"writer": 1, "number": 9}])
+    done = service.commit(tx)
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "EXPECTED_VERSION_MISMATCH")
+
+
+def test_two_tables_swap_their_names(service: Service, lake: Lake) -> None:
+    tx = prepared(service, defining(lake, "shop.orders", "stock"), defining(lake, "shop.stock", "orders"))
+    ids = [lake.table(f"shop.{name}").row.id for name in ("orders", "stock")]
+    assert service.commit(tx).state is State.APPLIED
+    assert [lake.table(f"shop.{name}").row.id for name in ("stock", "orders")] == ids
+    third = prepared(service, defining(lake, "shop.orders", "stock"), defining(lake, "shop.stock", "carts"))
+    taken = service.commit(third)
+    assert (taken.state, taken.error_code) == (State.APPLY_FAILED_CONFLICT, "NAME_POINTER_CONFLICT")
+    assert [lake.table(f"shop.{name}").row.id for name in ("stock", "orders")] == ids, "neither"
+
+
+def test_a_name_is_free_once_its_table_is_deleted(service: Service, lake: Lake) -> None:
+    """Whichever of the two is named first."""
+    tx = service.begin().id
+    orders, stock = (lake.table(f"shop.{name}").row.id for name in ("orders", "stock"))
+    gone = Change(table_id=stock, blob_uri=delete_uri("default", tx, pointer_key("default", stock)))
+    service.prepare(tx, [defining(lake, "shop.orders", "stock"), gone])
+    assert service.commit(tx).state is State.APPLIED
+    assert lake.table("shop.stock").row.id == orders
+    assert [name[-1] for name in lake.tables("shop")] == ["carts", "stock"]
+
+
 def test_a_sentinel_is_for_one_transaction_and_target(service: Service, lake: Lake) -> None:
     tx = service.begin().id
     orders, stock = (lake.table(f"shop.{name}").row.id for name in ("orders", "stock"))

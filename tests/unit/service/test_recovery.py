@@ -44,13 +44,14 @@ def test_without_the_database_every_decision_is_still_known(service: Service, la
     fresh.close()
 
 
-@pytest.mark.parametrize("then", ["get", "commit", "abort", "sweep", "begin", "prepare by others"])
+@pytest.mark.parametrize("then", ["get", "commit", "abort", "sweep", "begin", "late", "prepare by others"])
 def test_a_server_that_dies_between_the_root_and_its_note(
     lake: Lake, tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one answers APPLIED, and applies nothing again."""
     first = make_service(lake, tmp_path)
-    second = make_service(reopened(lake), tmp_path)
+    runtime, clock = shifted()
+    second = make_service(reopened(lake), tmp_path, runtime=runtime)
     tx = first.begin(key="k").id
     first.prepare(tx, [appending(lake, "shop.orders", numbers=[1]), defining(lake, "shop.stock", "renamed")])
     dead = threading.Event()
@@ -66,6 +67,9 @@ def test_a_server_that_dies_between_the_root_and_its_note(
     before = lake.version
     if then == "get":
         assert second.get(tx).state is State.APPLIED
+    elif then == "late":
+        clock.later = timedelta(hours=1)
+        assert second.commit(tx).state is State.APPLIED, "what is in the tree has not expired"
     elif then == "commit":
         assert second.commit(tx).state is State.APPLIED
     elif then == "abort":

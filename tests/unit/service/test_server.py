@@ -95,6 +95,18 @@ def test_a_transaction_from_begin_to_commit(server: Running, lake: Lake, name: s
     assert numbers_in(lake) == [3]
 
 
+def test_connectors_are_not_taken_for_anything_else(server: Running) -> None:
+    """Payloads of the catalog protocol that there are none of here: fields 13 and 14 of a change."""
+    calls = Calls(server.port, service=NAMES[1])
+    tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+    for field in (13, 14):
+        change = pb.TxChange(table_fq="lake.shop.orders").SerializeToString() + bytes((field << 3 | 2, 2, 10, 0))
+        prepare = pb.PrepareTransactionRequest(tx_id=tx)
+        prepare.changes.append(pb.TxChange.FromString(change))
+        code, detail = failing(calls, "PrepareTransaction", prepare)
+        assert (code, detail.message_key) == (grpc.StatusCode.INVALID_ARGUMENT, "payload.missing")
+
+
 def test_watching_sees_every_state(server: Running, lake: Lake) -> None:
     calls = Calls(server.port)
     tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import SeicheError
+from seiche.errors import InvalidInput, SeicheError
 from seiche.gateway.http.auth import Auth, Caller, bearer
 from seiche.gateway.http.calls import Answer, Call, Joint, Route
 from seiche.gateway.http.limits import Limits
@@ -28,6 +28,7 @@ log = logging.getLogger("seiche.gateway")
 REQUEST_ID = "x-request-id"
 _SAFE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _WITHOUT_BODY = (204, 304)
+_REPLACED = "\ufffd"
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -124,6 +125,7 @@ class Application:
             return protocol.no_route(scope["method"], scope["path"], found)
         route, places = found
         try:
+            _check_utf8(scope)
             caller = Caller() if route.public else self._server.auth.admit(bearer(headers))
             if route.commits:
                 caller.check_writes()
@@ -203,6 +205,12 @@ async def _body(headers: Mapping[str, str], receive: Receive, most: int) -> byte
             raise _TooLarge
         if not message.get("more_body"):
             return bytes(found)
+
+
+def _check_utf8(scope: Scope) -> None:
+    """Refuse a path whose bytes are no text: servers put a mark in their place, which would become part of a name."""
+    if _REPLACED in scope["path"] and _REPLACED.encode() not in unquote_to_bytes(scope.get("raw_path") or b""):
+        raise InvalidInput("the path is not UTF-8", remedy="Encode names as UTF-8, and then with percent signs.")
 
 
 def _query(given: bytes) -> Mapping[str, str]:

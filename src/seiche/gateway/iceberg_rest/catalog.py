@@ -1,6 +1,8 @@
 """One lake as an Iceberg catalog: what its routes share."""
 
-from collections.abc import Callable, Iterator, Sequence
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -145,14 +147,29 @@ def missing_view(name: Name) -> NotFound:
     return NotFound(f"there is no view {text(name)}", view=text(name))
 
 
-def page(items: Sequence[T], call: Call) -> tuple[Sequence[T], str | None]:
-    """The part of a listing that was asked for, and where the next begins; all of it if no page was."""
+def page(items: Mapping[Name, T], call: Call) -> tuple[Mapping[Name, T], str | None]:
+    """The part of a listing that was asked for, by name, and what the next is asked for with; all if no page was.
+
+    The next page begins behind the last name of this one: what comes and goes meanwhile makes it skip nothing.
+    """
     size = integer(call.query.get("pageSize"), "pageSize")
-    token = call.query.get("pageToken") or "0"
-    if not token.isdigit():
+    token = call.query.get("pageToken")
+    last = _behind(token) if token else ()
+    names = [name for name in sorted(items) if name > last]
+    shown = names if size is None else names[:size]
+    more = _token(shown[-1]) if len(shown) < len(names) else None
+    return {name: items[name] for name in shown}, more
+
+
+def _token(name: Name) -> str:
+    return base64.urlsafe_b64encode(json.dumps(name).encode()).decode().rstrip("=")
+
+
+def _behind(token: str) -> Name:
+    try:
+        found = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
         raise InvalidInput(f"{token!r} is not a page token of this server", remedy="Begin at the first page.")
-    start = int(token)
-    if size is None:
-        return items[start:], None
-    following = start + size
-    return items[start:following], str(following) if following < len(items) else None
+    return tuple(found)

@@ -50,7 +50,7 @@ class _Namespaces:
     def listed(self, call: Call) -> Answer:
         with self._catalog.reading(call) as transaction:
             names = transaction.namespaces(_parent(transaction, call.query.get("parent")))
-        found, token = page(names, call)
+        found, token = page(dict.fromkeys(names), call)
         body: dict[str, Any] = {"namespaces": [list(name) for name in found]}
         return Answer(body=body if token is None else {**body, "next-page-token": token})
 

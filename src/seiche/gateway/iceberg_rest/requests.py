@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
+from pyiceberg.exceptions import ValidationError as IcebergValidationError
 from pyiceberg.table import CommitTableRequest
 from pyiceberg.table.update import AddSnapshotUpdate
 
@@ -67,6 +68,7 @@ ACTIONS: Final = frozenset(
         "remove-encryption-key",
     }
 )
+_GREATEST: Final = (1 << 63) - 1
 _REFUSED: Final = frozenset({"add-encryption-key", "remove-encryption-key"})
 
 
@@ -138,11 +140,13 @@ def checked(model: type[BaseModel], given: Mapping[str, Any]) -> Any:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise InvalidInput(f"{where}: {first['msg']}", remedy="Send what the protocol says.") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, IcebergValidationError) as error:
         raise InvalidInput(f"the request cannot be read: {error}", remedy="Send what the protocol says.") from error
 
 
 def _change(body: Mapping[str, Any], name: Name) -> TableChange:
+    if "requirements" not in body and "updates" not in body:
+        raise InvalidInput("the body has neither requirements nor updates", remedy="Send what is to be changed.")
     requirements, updates = _listed(body, "requirements"), _listed(body, "updates")
     for one in requirements:
         _known(one, "type", REQUIREMENTS, "requirement")
@@ -170,8 +174,9 @@ def _listed(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _known(given: Mapping[str, Any], key: str, known: frozenset[str], what: str) -> None:
-    if given.get(key) not in known:
-        raise InvalidInput(f"{given.get(key)!r} is no {what} that is known", remedy="See the protocol for a list.")
+    named = given.get(key)
+    if not isinstance(named, str) or named not in known:
+        raise InvalidInput(f"{named!r} is no {what} that is known", remedy="See the protocol for a list.")
 
 
 def _check_update(update: Mapping[str, Any]) -> None:
@@ -181,7 +186,7 @@ def _check_update(update: Mapping[str, Any]) -> None:
     if action == "add-snapshot":
         snapshot = update.get("snapshot")
         number = snapshot.get("snapshot-id") if isinstance(snapshot, dict) else None
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise InvalidInput("add-snapshot has no snapshot with an id of 0 or more", remedy="Send one.")
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _GREATEST:
+            raise InvalidInput("add-snapshot has no snapshot with an id of 0 or more, in 64 bits", remedy="Send one.")
     if action == "remove-snapshots" and not update.get("snapshot-ids"):
         raise InvalidInput("remove-snapshots names none", remedy="Send their ids.")

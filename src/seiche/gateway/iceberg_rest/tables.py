@@ -64,9 +64,9 @@ class _Tables:
         outer = namespace_in(call.path["namespace"])
         with self._catalog.reading(call) as transaction:
             require_namespace(transaction, outer)
-            formats = [(name, _format(transaction, name)) for name in transaction.tables(outer)]
-        found, token = page([(name, kind) for name, kind in formats if kind is not None], call)
-        listed = [{"namespace": list(name[:-1]), "name": name[-1], "format": kind} for name, kind in found]
+            formats = {name: _format(transaction, name) for name in transaction.tables(outer)}
+        found, token = page({name: kind for name, kind in formats.items() if kind is not None}, call)
+        listed = [{"namespace": list(name[:-1]), "name": name[-1], "format": kind} for name, kind in found.items()]
         body: dict[str, Any] = {"identifiers": listed}
         return Answer(body=body if token is None else {**body, "next-page-token": token})
 

@@ -109,6 +109,8 @@ class _Change:
         version = dict(update["view-version"])
         if version.get("schema-id", _LAST) == _LAST:
             version["schema-id"] = self._schema_id
+        elif version["schema-id"] not in [one.get("schema-id", 0) for one in self.metadata["schemas"]]:
+            raise InvalidInput(f"the view has no schema {version['schema-id']!r}", remedy="Add it first.")
         self._version_id = max((one["version-id"] for one in self.metadata["versions"]), default=0) + 1
         version["version-id"] = self._version_id
         self.metadata["versions"] = [*self.metadata["versions"], version]

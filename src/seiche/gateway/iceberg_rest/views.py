@@ -69,7 +69,7 @@ class _Views:
         with self._catalog.reading(call) as transaction:
             require_namespace(transaction, outer)
             names = [name for name in transaction.tables(outer) if _row(transaction, name) is not None]
-        found, token = page(names, call)
+        found, token = page(dict.fromkeys(names), call)
         body: dict[str, Any] = {"identifiers": [{"namespace": list(one[:-1]), "name": one[-1]} for one in found]}
         return Answer(body=body if token is None else {**body, "next-page-token": token})
 

@@ -35,10 +35,13 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions
 from seiche.store.prefix import below
 from seiche.table.format.refs import branch_root
+from seiche.table.format.schema import to_arrow
 from seiche.table.operations import Clone
 from seiche.table.versions.naming import Naming
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from seiche.lake.lake import Lake
 
 __all__ = ["DeskNamespace"]
@@ -65,8 +68,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         return f"DeskNamespace {{ lake: '{self._lake.uri}' }}"
 
     def describe_table(self, request: Any) -> lance.DescribeTableResponse:
-        """Where the desk of a table is."""
-        request = self.on_branch(request)
+        """Where the desk of a table is; at a version or tag, if one is asked for."""
+        request = self.on_branch(self._at_tag(request))
         name = id_of(request)
         foreign = self.foreign(name)
         if foreign is not None:
@@ -78,11 +81,35 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
             self._references(name).settle()
         desk = self._desks.of(self.check_lance(name) if row is None else row)
         described.location = desk.store.native_uri()
+        wanted = asked(request, "version")
+        if wanted is not None:
+            with answering("version"):
+                described.version = self._version(name, wanted).version
         if described.table_uri is not None:
             # Only clients that pass servers by when they write ask for it, as DuckDB does, and some of their statements
             # take no notice of flags in manifests. They open what they read by its location, and cannot open this.
             described.table_uri = f"{_NO_WAY_AROUND}/{'/'.join(name)}"
         return described
+
+    def schema(self, request: Any) -> "pa.Schema":
+        """The columns of what `describe_table` describes: of a branch, and at a version or tag, if these are named."""
+        request = self.on_branch(self._at_tag(request))
+        name, version = id_of(request), asked(request, "version")
+        row = None if version is None else self.check_lance(name)
+        if row is None or version is None or version == row.table_version:
+            return self._lake.table(name).schema
+        with answering("version"):
+            header = LakeVersions(self._lake.store, row).read(version).manifest.header
+            return to_arrow(header.fields, header.schema_metadata)
+
+    def _at_tag(self, request: Any) -> Any:
+        """The request, about the version and the branch that a tag stands for if it names one."""
+        tag = asked(request, "tag")
+        if tag is None:
+            return request
+        known = self.get_table_tag_version({"id": list(id_of(request)), "tag": tag})
+        found_there = {"tag": None, "version": known.version, "branch": known.branch}
+        return {**request, **found_there} if isinstance(request, dict) else request.model_copy(update=found_there)
 
     def declare_table(self, request: Any) -> lance.DeclareTableResponse:
         """Find a place for a table, and a desk to write its first version on."""

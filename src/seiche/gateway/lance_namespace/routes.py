@@ -134,9 +134,16 @@ class Operations:
         asked = request(call, lance.DescribeTableRequest, named=True)
         described = self._vended(call, self._do(call, lambda namespace: namespace.describe_table(asked), changes=False))
         if asked.load_detailed_metadata and not described.is_only_declared:
-            schema = self._lake.table(tuple(id_of(asked))).schema
-            return {**_answer(described).body, "schema": schema_json(schema)}
+            return {**_answer(described).body, "schema": schema_json(self._schema(call, asked))}
         return described
+
+    def _schema(self, call: Call, asked: Any) -> Any:
+        """The columns of a table, as whoever described it sees them."""
+        name = call.headers.get(HEADER)
+        if not name:
+            return DeskNamespace(self._lake, self._desks, self._declared).schema(asked)
+        with self._sessions.using(name, changes=False) as session:
+            return session.transaction.table(id_of(asked)).schema
 
     def _vended(self, call: Call, given: Any) -> Any:
         """An answer that says where a table is, with what opens it for this caller."""

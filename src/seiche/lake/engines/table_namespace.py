@@ -88,10 +88,14 @@ class TableNamespace(CatalogNamespace):
             self.check_lance(name)
             if limit == 1 and asked(request, "descending") and token is None:
                 return lance.ListTableVersionsResponse(versions=[self._newest(name)])
-            numbers = sorted(self._numbers(name), reverse=bool(asked(request, "descending")))
-            start = numbers.index(int(token)) if token is not None and int(token) in numbers else 0
-            page = numbers[start:] if limit is None else numbers[start : start + limit]
-            following = numbers[start + len(page) : start + len(page) + 1]
+            last_first = bool(asked(request, "descending"))
+            numbers = sorted(self._numbers(name), reverse=last_first)
+            if token is not None:
+                # By number, not by place: what has expired since must not make anybody begin again.
+                since = _since(token)
+                numbers = [one for one in numbers if (one <= since if last_first else one >= since)]
+            page = numbers if limit is None else numbers[:limit]
+            following = numbers[len(page) : len(page) + 1]
             versions = [self._version(name, number) for number in page]
         return lance.ListTableVersionsResponse(
             versions=versions, page_token=str(following[0]) if following and page else None
@@ -185,6 +189,12 @@ class TableNamespace(CatalogNamespace):
 
 def found(store: Store, version: int, path: str, size: int) -> lance.TableVersion:
     return lance.TableVersion(version=version, manifest_path=object_path(store, path), manifest_size=size)
+
+
+def _since(token: str) -> int:
+    if not (token.isascii() and token.isdigit()):
+        raise InvalidInput(f"{token!r} is not a page token of this server", remedy="Begin at the first page.")
+    return int(token)
 
 
 def _check_no_branch(request: Any) -> None:

@@ -1,9 +1,9 @@
 """The next metadata of an Iceberg table, from what a transaction did to it, on top of what the lake holds now."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Final
 
-from pyiceberg.table.update import _update_table_metadata_log
+from pyiceberg.table.snapshots import MetadataLogEntry
 
 from seiche.core.runtime import Runtime
 from seiche.lake.iceberg.appends import Appends
@@ -17,6 +17,9 @@ from seiche.lake.state import State
 from seiche.lake.tree.root import millis
 
 __all__ = ["make_metadata", "staged"]
+
+_MOST_LOGGED: Final = "write.metadata.previous-versions-max"
+_DEFAULT_LOGGED: Final = 100
 
 
 def make_metadata(
@@ -56,8 +59,7 @@ def staged(
     """
     old = "" if now.iceberg is None else now.iceberg.location
     if before is not None and old:
-        logged: Any = after.model_copy(update={"metadata_log": before.metadata_log})
-        after = _update_table_metadata_log(logged, address(state.store, old), before.last_updated_ms)
+        after = _logged(before, after, address(state.store, old))
     path = new_path(now.location, old, runtime)
     row = replace(
         now,
@@ -69,4 +71,19 @@ def staged(
     made = Made(row, {path: data})
     # Its name has never been used: if it does not come to a commit, nobody ever asks for it.
     remember(state, path, after, data)
+    return made
+
+
+def _logged(before: Metadata, after: Metadata, location: str) -> Metadata:
+    """`after` with the file of `before` as the last one of its log, which is as long as the table says.
+
+    What a table that comes from elsewhere says need not be a number: nobody could commit to it if that mattered.
+    """
+    try:
+        most = max(1, int(after.properties.get(_MOST_LOGGED, _DEFAULT_LOGGED)))
+    except ValueError:
+        most = _DEFAULT_LOGGED
+    file = {"metadata-file": location, "timestamp-ms": before.last_updated_ms}
+    log = [*before.metadata_log, MetadataLogEntry.model_validate(file)]
+    made: Metadata = after.model_copy(update={"metadata_log": log[-most:]})
     return made

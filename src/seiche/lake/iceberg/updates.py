@@ -7,7 +7,7 @@ table, or trip over something harmless, it is caught here; the list is in docs/d
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException, ValidationException
@@ -49,7 +49,13 @@ _PATHS: Final = (
     "write.folder-storage.path",
 )
 
-U = TypeVar("U")
+# Properties that are read as numbers at commits, by engines or here, which trip over anything else.
+_NUMBERS: Final = (
+    "history.expire.max-ref-age-ms",
+    "history.expire.max-snapshot-age-ms",
+    "history.expire.min-snapshots-to-keep",
+    "write.metadata.previous-versions-max",
+)
 
 
 def empty_metadata() -> Metadata:
@@ -180,6 +186,9 @@ class _Applying:
             where = update.updates.get(name)
             if where is not None and not f"{where}/".startswith(f"{self.metadata.location.rstrip('/')}/"):
                 raise ValueError(f"{name} would put files of the table outside of its place {self.metadata.location}")
+        for name in _NUMBERS:
+            if not _is_number(update.updates.get(name, "0")):
+                raise ValueError(f"{name} has to be a whole number, not {update.updates[name]!r}")
         return update
 
     def removed_properties(self, update: Any) -> Any:
@@ -235,6 +244,14 @@ _SIMPLE: Final = frozenset(
         SetSnapshotRefUpdate,
     }
 )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _last(given: int, added: int | None, what: str) -> int:

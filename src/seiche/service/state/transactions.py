@@ -225,7 +225,7 @@ class TransactionStore:
     def undecided(self, account: str, most: int) -> int:
         """How many transactions are not decided, counted up to `most`."""
         live = f"account = ? AND state IN ({numbers(_LIVE)})"
-        counted = f"SELECT COUNT(*) FROM (SELECT 1 FROM seiche_transactions WHERE {live} LIMIT {most}) some"
+        counted = f"SELECT COUNT(*) FROM (SELECT 1 FROM seiche_transactions WHERE {live} LIMIT {most}) AS counted"
         rows = self.database.read(lambda session: session.run(counted, (account,)))
         return int(rows[0][0])
 

@@ -11,7 +11,7 @@ __all__ = ["DETACHED", "Naming", "check_version", "detect", "parse"]
 DETACHED = 1 << 63
 
 _LARGEST = (1 << 64) - 1
-_SUFFIX = ".manifest"
+_FOLDER, _SUFFIX = "_versions/", ".manifest"
 _V2_LENGTH = 20 + len(_SUFFIX)
 
 
@@ -23,14 +23,13 @@ class Naming(Enum):
 
     def file_name(self, version: int) -> str:
         """The file name of `version`."""
-        check_version(version)
-        if self is Naming.V2:
-            return f"{_LARGEST - version:020}{_SUFFIX}"
-        return f"{version}{_SUFFIX}"
+        return self.path(version).removeprefix(_FOLDER)
 
     def path(self, version: int) -> str:
         """The path of the manifest of `version`, below the table's root."""
-        return f"_versions/{self.file_name(version)}"
+        check_version(version)
+        number = f"{_LARGEST - version:020}" if self is Naming.V2 else str(version)
+        return f"{_FOLDER}{number}{_SUFFIX}"
 
 
 def check_version(version: int) -> int:
