@@ -1,7 +1,7 @@
 """The class a user of one table holds."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +9,9 @@ from pyroaring import BitMap
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import Corrupt, InvalidInput, NotFound, RetryableConflict
+from seiche.errors import InvalidInput, RetryableConflict
 from seiche.store.base import Store
-from seiche.table import affected
+from seiche.table import affected, given, history
 from seiche.table.branches import finished
 from seiche.table.build import empty
 from seiche.table.change import Change, Prepare, Result
@@ -19,6 +19,7 @@ from seiche.table.commit import Committer
 from seiche.table.format.flags import require_writable
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.refs import MAIN
+from seiche.table.history import Version
 from seiche.table.operations import Operation, Overwrite
 from seiche.table.refs import References, find_tag
 from seiche.table.snapshot import Snapshot
@@ -42,15 +43,6 @@ _PREPARING = Patience(attempts=10, timeout=30.0)
 # How often and how long a commit is carried over what others commit.
 _COMMITTING = Patience()
 _COMMIT_MESSAGE = "__lance_commit_message"
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One entry of a table's history."""
-
-    version: int
-    timestamp: datetime
-    operation: str
 
 
 class Table(TableVerbs, CareVerbs):
@@ -158,13 +150,11 @@ class Table(TableVerbs, CareVerbs):
 
     def versions(self) -> list[Version]:
         """The versions that are kept, oldest first, with the time and the operation that made each."""
-        found = self.store.in_parallel(self._describe, self._versions.all())
-        return [version for version in found if version is not None]
+        return history.kept(self._versions)
 
     def transactions(self, since: int = 0) -> list[tuple[int, Transaction]]:
         """The transactions that made the kept versions after `since`, with the version each made."""
-        kept = [version for version in self._versions.all() if version > since]
-        return list(zip(kept, self.store.in_parallel(self._versions.transaction, kept), strict=True))
+        return history.transactions(self._versions, since)
 
     def checkout(
         self, version: int | str | None = None, *, branch: str | None = None, as_of: datetime | None = None
@@ -179,7 +169,7 @@ class Table(TableVerbs, CareVerbs):
             raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
         line, number = self._versions, 0
         if as_of is not None:
-            number = self._version_at(as_of)
+            number = history.version_at(self._versions, as_of)
         elif isinstance(version, str):
             tag = self._references.find_tag(version)
             line, number = self._references.line(tag.branch), tag.version
@@ -211,29 +201,26 @@ class Table(TableVerbs, CareVerbs):
         extra = dict(properties or {})
         if message is not None:
             extra[_COMMIT_MESSAGE] = message
+        fresh = not isinstance(operation, bytes)
         if isinstance(operation, bytes):
-            given = _given(operation)
+            packed = given.decoded(operation)
             if affected_rows is None:
-                affected_rows = self._packed_rows(given)
+                affected_rows = self._packed_rows(packed)
             transaction = replace(
-                given,
-                read_version=given.read_version if read_version is None else read_version,
-                uuid=given.uuid or self._runtime.uuid_text(),
-                tag=tag or given.tag,
-                properties={**given.properties, **extra},
+                packed,
+                read_version=packed.read_version if read_version is None else read_version,
+                uuid=packed.uuid or self._runtime.uuid_text(),
+                tag=tag or packed.tag,
+                properties={**packed.properties, **extra},
             )
         elif isinstance(operation, Operation):
             known = self._manifest.version if read_version is None else read_version
             transaction = Transaction(known, self._runtime.uuid_text(), operation, tag, extra)
         else:
-            raise InvalidInput(
-                f"{type(operation).__name__} cannot be committed",
-                remedy="Give an operation of `seiche.table.operations`, or the bytes of a Lance transaction.",
-            )
+            raise given.not_an_operation(operation)
         check_version(transaction.read_version)
-        rows = None if affected_rows is None else _rows(affected_rows)
-        fresh = not isinstance(operation, bytes)
-        self._commit(transaction, rows, _patience(_COMMITTING, attempts, timeout), fresh=fresh)
+        rows = None if affected_rows is None else given.rows(affected_rows)
+        self._commit(transaction, rows, given.patience(_COMMITTING, attempts, timeout), fresh=fresh)
         return self
 
     def pack(
@@ -288,7 +275,7 @@ class Table(TableVerbs, CareVerbs):
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Prepare the change on the latest version and commit it; again on a newer one after a retryable conflict."""
         conflict: RetryableConflict | None = None
-        for attempt in _patience(_PREPARING, attempts, timeout).tries(self._runtime):
+        for attempt in given.patience(_PREPARING, attempts, timeout).tries(self._runtime):
             self._check_writable()
             snapshot = Snapshot(self.store, self.manifest, self._runtime)
             change = prepare(snapshot)
@@ -342,60 +329,6 @@ class Table(TableVerbs, CareVerbs):
     def _at(versions: Versions, version: int | str | None, as_of: datetime | None, runtime: Runtime) -> "Table":
         live = Table(versions, versions.read(versions.newest()).manifest, runtime=runtime)
         return live if version is None and as_of is None else live.checkout(version, as_of=as_of)
-
-    def _describe(self, version: int) -> Version | None:
-        try:
-            read = self._versions.read(version)
-        except NotFound:
-            return None  # cleaned up since the versions were listed
-        inline = read.transaction
-        made = self._versions.transaction(version) if inline is None else Transaction.from_proto(inline)
-        return Version(version, read.manifest.timestamp, made.operation.name)
-
-    def _version_at(self, moment: datetime) -> int:
-        """The newest version that was made at or before `moment`."""
-        if moment.tzinfo is None:
-            raise InvalidInput(f"{moment} has no time zone", remedy="Give an aware datetime, such as one in UTC.")
-        kept = self._versions.all()
-        # Writers' clocks may disagree, so times need not ascend with versions: look at all, take the newest that fits.
-        for version in reversed(kept):
-            if self._versions.read(version).manifest.timestamp <= moment:
-                return version
-        raise NotFound(
-            f"{self.uri} has no version as old as {moment.isoformat()}",
-            remedy=f"The oldest kept version is {kept[0]}.",
-            table=self.uri,
-        )
-
-
-def _patience(usual: Patience, attempts: int | None, timeout: float | None) -> Patience:
-    if attempts is None and timeout is None:
-        return usual
-    if attempts is not None and attempts < 1:
-        raise InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.", attempts=attempts)
-    return replace(
-        usual,
-        attempts=usual.attempts if attempts is None else attempts,
-        timeout=usual.timeout if timeout is None else timeout,
-    )
-
-
-def _given(data: bytes) -> Transaction:
-    try:
-        return Transaction.decode(data, path="the given transaction")
-    except Corrupt as error:
-        remedy = "Give the bytes of a serialised Lance `Transaction` message, as `pack` makes them."
-        raise InvalidInput(error.message, remedy=remedy) from error
-
-
-def _rows(given: Mapping[int, Iterable[int]]) -> Mapping[int, BitMap]:
-    try:
-        return affected.as_rows(given)
-    except (TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise InvalidInput(
-            f"the affected rows are not what they must be: {error}",
-            remedy="Give the offsets of rows inside their fragment, by the fragment's id: {3: [0, 7]}.",
-        ) from error
 
 
 def _transaction(operation: Operation, read_version: int, runtime: Runtime) -> Transaction:

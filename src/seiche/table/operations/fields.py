@@ -47,12 +47,9 @@ def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Buil
     """
     header = manifest.header
     now: Schema = header.fields
-    then = now
+    then = now if build.read_schema is None else build.schema_read(manifest)
+    changed = then is not now and then != now
     known, mandatory = manifest.field_ids
-    changed = False
-    if build.read_schema is not None:
-        then = build.schema_read(manifest)
-        changed = then != now
     if changed:
         known = frozenset(field.id for field in then)
     for fragment in fragments:

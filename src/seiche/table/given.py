@@ -1,0 +1,54 @@
+"""What callers of `Table.commit` give, looked at before anything is done with it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from pyroaring import BitMap
+
+from seiche.core.retry import Patience
+from seiche.errors import Corrupt, InvalidInput
+from seiche.table import affected
+from seiche.table.transaction import Transaction
+
+__all__ = ["decoded", "not_an_operation", "patience", "rows"]
+
+
+def patience(usual: Patience, attempts: int | None, timeout: float | None) -> Patience:
+    """The usual patience, with what was said instead."""
+    if attempts is None and timeout is None:
+        return usual
+    if attempts is not None and attempts < 1:
+        raise InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.", attempts=attempts)
+    return replace(
+        usual,
+        attempts=usual.attempts if attempts is None else attempts,
+        timeout=usual.timeout if timeout is None else timeout,
+    )
+
+
+def decoded(data: bytes) -> Transaction:
+    """A transaction that came as bytes."""
+    try:
+        return Transaction.decode(data, path="the given transaction")
+    except Corrupt as error:
+        remedy = "Give the bytes of a serialised Lance `Transaction` message, as `pack` makes them."
+        raise InvalidInput(error.message, remedy=remedy) from error
+
+
+def rows(given: Mapping[int, Iterable[int]]) -> Mapping[int, BitMap]:
+    """Affected rows in whatever collections they came."""
+    try:
+        return affected.as_rows(given)
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise InvalidInput(
+            f"the affected rows are not what they must be: {error}",
+            remedy="Give the offsets of rows inside their fragment, by the fragment's id: {3: [0, 7]}.",
+        ) from error
+
+
+def not_an_operation(given: object) -> InvalidInput:
+    """What is said about anything else."""
+    return InvalidInput(
+        f"{type(given).__name__} cannot be committed",
+        remedy="Give an operation of `seiche.table.operations`, or the bytes of a Lance transaction.",
+    )
