@@ -641,7 +641,7 @@ def test_what_pylance_wrote_is_flushed_before_the_commit(lake: Lake, monkeypatch
     dataset.create_scalar_index("id", "BTREE")
     row = lake.table("shop.a").row
     by_folder = {path.removeprefix(row.location).split("/")[1] for path in flushed}
-    assert by_folder == {"data", "_deletions", "_indices"}
+    assert by_folder == {"data", "_deletions", "_indices", "_staged"}
     for path in flushed:
         assert Path(store.native_uri(path)).exists()
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from seiche.errors import InvalidInput
 from seiche.lake.edits import TableEdit
+from seiche.lake.late_files import LateStore
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions, newest_manifest
 from seiche.lake.work import Work
-from seiche.store.prefix import LateFlush, below
+from seiche.store.prefix import below
 from seiche.table.build import build
 from seiche.table.change import Change, Prepare, Result, forget
 from seiche.table.format.manifest import Manifest
@@ -131,6 +132,8 @@ class TransactionTable(TableVerbs):
 
     def _snapshot(self) -> Snapshot:
         work = self._work()
+        if work.statements:
+            self._transaction.late.write()  # native code finds what they wrote
         return table_snapshot(self._transaction.state, self._edit.row, work, self._transaction)
 
 
@@ -142,7 +145,7 @@ def table_snapshot(state: "State", row: TableRow, work: Work, transaction: "Tran
         return work.base if work.base.version and transaction.publish(row) else None
 
     return Snapshot(
-        LateFlush(state.store, row.location, transaction.unflushed),
+        LateStore(state.store, row.location, transaction.late),
         work.running,
         transaction.runtime,
         staged=True,

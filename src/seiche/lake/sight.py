@@ -8,6 +8,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.lake.edits import TableEdit
 from seiche.lake.intent import RowEdit
+from seiche.lake.late_files import LateFiles
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import KeyRange, children_of, name_of, namespace_key, table_key, tables_of
 from seiche.lake.objects.names import Name, parts, text
@@ -39,8 +40,9 @@ class Sight(ABC):
         self.names: dict[bytes, str | None] = {}
         # Tables as the transaction found them, as far as their manifests were needed.
         self._begun: dict[str, Work] = {}
-        # Data files that the statements wrote and that are not safely on disk yet.
+        # Files that the statements wrote and that are not safely on disk yet, and those that are not even written.
         self.unflushed: list[str] = []
+        self.late = LateFiles(state.store, self.unflushed, runtime)
         # The oldest version of the lake that anything in it was built on, if files were written before it began.
         self.oldest = state.version
 

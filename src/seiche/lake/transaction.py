@@ -155,6 +155,7 @@ class Transaction(Definitions):
                     f"the transaction changes {edit.name}, a federated table, and cannot be saved",
                     remedy="Commit it in the process that began it.",
                 )
+        self.late.write()
         self.state.store.flush(self.unflushed)
         self.unflushed.clear()
         saved.write(self, self.state.store)
@@ -177,6 +178,7 @@ class Transaction(Definitions):
                 remedy="Nothing was written. Run it again; `lake.transaction(lifetime=...)` allows more time.",
                 transaction_id=self.id,
             )
+        self.late.write()
         return Intent(
             id=self.id,
             base=min(self.base, self.oldest),

@@ -8,7 +8,7 @@ from datetime import timedelta
 from seiche.store import paths
 from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
 
-__all__ = ["LateFlush", "PrefixStore", "below"]
+__all__ = ["PrefixStore", "below"]
 
 
 def below(store: Store, prefix: str) -> Store:
@@ -120,17 +120,3 @@ class PrefixStore(Store):
     @property
     def lists_in_one_request(self) -> bool:
         return self.inner.lists_in_one_request
-
-
-class LateFlush(PrefixStore):
-    """Files that native writers leave are not flushed when asked, but noted: whoever commits them flushes all at
-    once.
-    """
-
-    def __init__(self, inner: Store, prefix: str, noted: list[str]) -> None:
-        super().__init__(inner, prefix)
-        self._noted = noted
-
-    def flush(self, paths: Iterable[str]) -> int:
-        self._noted.extend(map(self._full, paths))
-        return 0

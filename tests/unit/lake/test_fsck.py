@@ -40,6 +40,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lake.drop_table("shop.c")
     waste = lake.transaction()
     waste.table("shop.b").append(rows(10))
+    waste.late.write()
     lake.gc(dry_run=False, grace=0)
     tx = lake.transaction()
     tx.table("shop.b").append(rows(9))

@@ -61,6 +61,7 @@ def lost(lake: Lake, table: str = "shop.b") -> str:
     before = files(lake)
     tx = lake.transaction()
     tx.table(table).append(rows(77))
+    tx.late.write()
     tx.rollback()
     (path,) = files(lake) - before
     os.utime(folder(lake) / path, (0, 0))
@@ -244,6 +245,7 @@ def test_a_table_that_was_never_made_leaves_nothing(lake: Lake) -> None:
     tx = lake.transaction()
     made = tx.create_table("shop.never", SCHEMA)
     made.append(rows(1))
+    tx.late.write()
     tx.rollback()
     done = at_once(lake, window=0)
     assert {one.reason for one in done.moved} == {"no kept version of the lake has the table"}
@@ -257,6 +259,7 @@ def test_files_of_a_saved_transaction_stay_until_it_is_decided(lake: Lake) -> No
     tx.table("shop.b").append(rows(2))
     tx.save()
     tx.table("shop.b").append(rows(3))
+    tx.late.write()
     held = at_once(lake)
     assert held.moved == ()
     assert tx.id in held.waiting_for

@@ -53,6 +53,7 @@ def test_every_finding_has_a_command(lake: Lake, monkeypatch: pytest.MonkeyPatch
     tx.save()
     lost = lake.transaction()
     lost.table("shop.b").append(rows(*range(5000)))
+    lost.late.write()
     found = lake.health()
     said = advice(found)
     compact = "lake.table('shop.a').compact()"
@@ -70,6 +71,7 @@ def test_every_finding_has_a_command(lake: Lake, monkeypatch: pytest.MonkeyPatch
 def test_orphans_are_looked_for_only_if_asked(lake: Lake) -> None:
     lost = lake.transaction()
     lost.table("shop.b").append(rows(1))
+    lost.late.write()
     assert lake.health().orphans == 1
     assert (lake.health(orphans=False).orphans, lake.health(orphans=False).orphan_bytes) == (None, None)
 

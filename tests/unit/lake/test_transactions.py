@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import AlreadyExists, IncompatibleConflict, InvalidInput, Lake, NotFound, RetryableConflict
+from seiche import AlreadyExists, IncompatibleConflict, InvalidInput, Lake, NotFound, RetryableConflict, Unavailable
 from seiche.lake import commit
 from seiche.lake.tree.names import root_name
 from seiche.store import open_store
@@ -460,6 +460,61 @@ def test_data_files_last_before_the_root_that_names_them(
     for path in written:
         assert events.count(("flush", path)) == 1
         assert events.index(("put", path)) < events.index(("flush", path)) < root
+
+
+def test_data_files_are_written_when_somebody_needs_them_and_at_the_latest_by_the_commit(lake: Lake) -> None:
+    def written() -> int:
+        return sum("/data/" in info.path for info in lake.store.list())
+
+    tx = lake.transaction()
+    for name in ("shop.a", "shop.b"):
+        tx.append(name, rows(1))
+    assert written() == 0
+    assert tx.table("shop.a").to_arrow().num_rows == 1
+    assert written() == 2
+    tx.append("shop.b", rows(2))
+    tx.append("shop.a", rows(2))
+    assert [path for path in tx.unflushed if not lake.store.exists(path)] == []
+    tx.commit()
+    assert written() == 4
+    assert ids(lake, "shop.a") == ids(lake, "shop.b") == [1, 2]
+    tx = lake.transaction()
+    tx.append("shop.a", rows(3))
+    tx.rollback()
+    assert written() == 4
+
+
+def test_a_commit_whose_data_files_cannot_be_written_can_be_tried_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = LocalStore.put_if_absent
+    failures = [Unavailable("the disk is full")] * 3
+
+    def failing(self: LocalStore, path: str, data: Data, *, durable: bool = True) -> None:
+        if "/data/" in path and failures:
+            raise failures.pop()
+        put(self, path, data, durable=durable)
+
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    tx.append("shop.b", rows(1))
+    monkeypatch.setattr(LocalStore, "put_if_absent", failing)
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="full"):
+            tx.commit()
+    tx.commit()
+    assert ids(lake, "shop.a") == ids(lake, "shop.b") == [1]
+
+
+def test_more_than_a_little_is_written_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seiche.lake.late_files._MOST_HELD", 1000)
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    assert tx.unflushed == []
+    tx.append("shop.b", rows(1))
+    assert len(tx.unflushed) == 2
+    tx.commit()
+    assert ids(lake, "shop.a") == ids(lake, "shop.b") == [1]
 
 
 def test_a_commit_that_is_interrupted_does_not_claim_to_have_failed(

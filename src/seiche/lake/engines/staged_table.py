@@ -37,7 +37,8 @@ class StagedTable:
 
     @property
     def edit(self) -> TableEdit:
-        """Everything that the transaction does to the table, as a value."""
+        """Everything that the transaction does to the table, as a value; the files that it names are there."""
+        self.transaction.late.write()
         return self.transaction.edit(self.id)
 
     @property
@@ -47,7 +48,8 @@ class StagedTable:
 
     @property
     def work(self) -> Work:
-        """What the transaction has made of the table's content."""
+        """What the transaction has made of the table's content; the files that it names are there."""
+        self.transaction.late.write()
         return TransactionTable(self.transaction, self.id)._work()
 
     @property

@@ -1,0 +1,87 @@
+"""Files of a transaction's statements, which nobody needs on disk before its commit."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from seiche.core.runtime import Runtime
+from seiche.store.base import Data, ObjectInfo, Store
+from seiche.store.paths import check
+from seiche.store.prefix import PrefixStore
+from seiche.table.format.side_files import put_new
+
+__all__ = ["LateFiles", "LateStore"]
+
+# More than this is written at once: a transaction must not grow with what it writes.
+_MOST_HELD: Final = 1 << 20
+_DATA: Final = "data/"
+
+
+class LateFiles:
+    """Data files that are flushed, and small ones even written, all together when the transaction is committed.
+
+    So the disk is waited for once, whatever the number of tables. And making a file costs less right after another one:
+    between two statements, each would find the processor's memory filled with the other's code.
+    """
+
+    def __init__(self, store: Store, unflushed: list[str], runtime: Runtime) -> None:
+        """`unflushed` are the files that are written, but may not last yet."""
+        self._store = store
+        self._runtime = runtime
+        self._unflushed = unflushed
+        self._held: dict[str, Data] = {}
+        self._size = 0
+
+    def hold(self, path: str, data: Data) -> bool:
+        """Keep a file until `write`; `False` if it is not worth while."""
+        size = len(data) if isinstance(data, bytes) else _MOST_HELD
+        if self._size + size > _MOST_HELD or path in self._held:
+            return False
+        self._held[check(path)] = data
+        self._size += size
+        return True
+
+    def write(self) -> None:
+        """All files are there when this returns. If it fails, what is left is held, and it can be called again."""
+        while self._held:
+            path = next(iter(self._held))
+            put_new(self._store, path, self._held[path], self._runtime, durable=False)
+            del self._held[path]
+            self._unflushed.append(path)
+        self._size = 0
+
+    def note(self, paths: Iterable[str]) -> None:
+        """Files that have to be flushed before the commit that names them."""
+        self._unflushed += [path for path in paths if path not in self._held]
+
+
+class LateStore(PrefixStore):
+    """The directory of a table, for statements: data files are held, and flushes noted. Who looks finds everything."""
+
+    def __init__(self, inner: Store, prefix: str, files: LateFiles) -> None:
+        super().__init__(inner, prefix)
+        self._files = files
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        late = not durable and path.startswith(_DATA) and self._files.hold(self._start + path, data)
+        if not late:
+            super().put_if_absent(path, data, durable=durable)
+
+    def flush(self, paths: Iterable[str]) -> int:
+        self._files.note(self._start + path for path in paths)
+        return 0
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        self._files.write()
+        return super().list(prefix, start_after=start_after, recursive=recursive)
+
+    def folders(self, prefix: str = "") -> Sequence[str] | None:
+        self._files.write()
+        return super().folders(prefix)
+
+    def native_uri(self, path: str = "") -> str:
+        self._files.write()
+        return super().native_uri(path)
+
+    def _full(self, path: str) -> str:
+        self._files.write()
+        return super()._full(path)
