@@ -55,7 +55,12 @@ def test_a_new_name_holds_what_was_written_and_is_not_written_twice(store: Store
         store.put_if_absent("dir/name", b"second")
     assert store.get("dir/name") == b"first"
     assert refused.value.path.endswith("dir/name")
-    assert paths(store) == ["dir/name"]
+    with pytest.raises(AlreadyExists):
+        store.put_own("dir/name", b"second")
+    assert store.get("dir/name") == b"first"
+    store.put_own("dir/own", b"mine")
+    assert store.get("dir/own") == b"mine"
+    assert paths(store) == ["dir/name", "dir/own"]
 
 
 FORMS: dict[str, Data] = {

@@ -45,6 +45,11 @@ def test_uuids_are_random_version_4() -> None:
     assert {(uuid.version, uuid.variant) for uuid in made} == {(4, RFC_4122)}
 
 
+def test_the_text_of_a_uuid_is_that_of_the_same_draw() -> None:
+    ids, texts = Runtime.seeded(7), Runtime.seeded(7)
+    assert [texts.uuid_text() for _ in range(100)] == [str(ids.uuid()) for _ in range(100)]
+
+
 def test_u64_uses_all_64_bits() -> None:
     runtime = Runtime.seeded(1)
     seen = 0

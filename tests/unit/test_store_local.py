@@ -74,6 +74,7 @@ WRITES: dict[str, Callable[[LocalStore], None]] = {
     "copy_if_absent": lambda store: store.copy_if_absent("source", "d/target"),
     "rename_if_absent": lambda store: store.rename_if_absent("source", "d/target"),
 }
+PUT_OWN: dict[str, Callable[[LocalStore], None]] = {"put_own": lambda store: store.put_own("d/target", [b"by", b"tes"])}
 CREATES = {name: write for name, write in WRITES.items() if "absent" in name}
 
 
@@ -83,7 +84,7 @@ def with_source(store: LocalStore) -> LocalStore:
     return store
 
 
-@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("write", (WRITES | PUT_OWN).values(), ids=WRITES | PUT_OWN)
 def test_no_way_leaves_anything_but_the_file(with_source: LocalStore, write: Callable[[LocalStore], None]) -> None:
     write(with_source)
     assert set(everything(with_source.native_uri())) - {"source"} == {"d/target"}
@@ -91,14 +92,14 @@ def test_no_way_leaves_anything_but_the_file(with_source: LocalStore, write: Cal
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG])
-@pytest.mark.parametrize("write", [name for name in WRITES if not name.startswith("rename")])
+@pytest.mark.parametrize("write", [name for name in WRITES | PUT_OWN if not name.startswith("rename")])
 def test_a_full_disk_is_unavailable_and_leaves_nothing(
     with_source: LocalStore, monkeypatch: pytest.MonkeyPatch, write: str, code: int
 ) -> None:
     for function in ("write", "writev", "copy_file_range"):
         failing(monkeypatch, function, code)
     with pytest.raises(Unavailable) as refused:
-        WRITES[write](with_source)
+        (WRITES | PUT_OWN)[write](with_source)
     assert refused.value.errno == code
     assert everything(with_source.native_uri()) == ["source"]
 
