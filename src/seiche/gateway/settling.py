@@ -10,8 +10,9 @@ from seiche.errors import CommitUnknown, ConflictError, SeicheError, Unavailable
 from seiche.gateway.grouping import Grouping
 
 if TYPE_CHECKING:
-    from seiche.lake.lake import Lake, Status
+    from seiche.lake.lake import Lake
     from seiche.lake.state import State
+    from seiche.lake.transacting import Status
     from seiche.lake.transaction import Transaction
 
 __all__ = ["commit_all_surely", "commit_surely"]

@@ -1,63 +1,42 @@
 """The class a user of a lake holds."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Self
 
 from seiche.core.durations import Duration
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import InvalidInput, RetryableConflict
-from seiche.lake import saved
+from seiche.errors import InvalidInput
 from seiche.lake.adopt import Adopted, adopt
 from seiche.lake.care.leases import Hold
 from seiche.lake.care.verbs import CareVerbs
-from seiche.lake.commit import Answer, Committer
+from seiche.lake.commit import Committer
+from seiche.lake.definition_verbs import DefinitionVerbs
 from seiche.lake.handles import LakeTable
 from seiche.lake.history_verbs import HistoryVerbs
-from seiche.lake.intent import Intent
-from seiche.lake.objects.names import Name, parts
+from seiche.lake.objects.names import parts
 from seiche.lake.publish import Publisher
 from seiche.lake.state import State
 from seiche.lake.states import States
-from seiche.lake.streams import StreamClaim
 from seiche.lake.tags import version_of
-from seiche.lake.transaction import Transaction
+from seiche.lake.transacting import TransactionVerbs
 from seiche.lake.tree.create import create_lake
-from seiche.lake.tree.root import millis
-from seiche.lake.tree.transactions import Isolation
 from seiche.store import open_store
 from seiche.store.base import Store
 from seiche.table.engines import engine
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from seiche.lake.engines.lance_namespace import LakeNamespace
     from seiche.lake.engines.pyiceberg_catalog import SeicheCatalog
 
-__all__ = ["Lake", "Status", "create", "open_lake"]
+__all__ = ["Lake", "create", "open_lake"]
 
-T = TypeVar("T")
-
-# Well below the shortest sensible retention: a transaction that outlives it could only fail.
-_LIFETIME = 24 * 3600.0
 _COMMITTING = Patience(attempts=200, timeout=120.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What became of a transaction. `undecided` is not an answer for ever; `lake.settle` makes one."""
-
-    transaction: str
-    outcome: Literal["committed", "aborted", "undecided"]
-    version: int | None = None
-
-
-class Lake(HistoryVerbs, CareVerbs):
+class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
     """A lake: any number of tables that change together.
 
     Opened without a version it is live: every call and every transaction starts from the latest version. Opened at a
@@ -110,100 +89,9 @@ class Lake(HistoryVerbs, CareVerbs):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def transaction(
-        self,
-        isolation: Isolation = "snapshot",
-        *,
-        key: str | None = None,
-        stream: str | None = None,
-        epoch: int | None = None,
-        owner: str = "",
-        properties: Mapping[str, str] | None = None,
-        lifetime: float = _LIFETIME,
-        spark: Any = None,
-        at: State | None = None,
-    ) -> Transaction:
-        """Begin a transaction on the latest version, or `at` one that was the latest a moment ago.
-
-        With a `key`, it is applied at most once: whoever commits under the same key again gets the version that the
-        first one made. With a `stream` and an `epoch`, likewise for that epoch, whichever run (`owner`) it comes from.
-        With a session of Spark, statements are executed by its workers, and `tx.read(table)` gives a data frame.
-        """
-        if isolation not in ("snapshot", "serializable"):
-            raise InvalidInput(f"isolation {isolation!r} is unknown", remedy='Use "snapshot" or "serializable".')
-        if (stream is None) != (epoch is None):
-            raise InvalidInput("a stream needs an epoch, and an epoch a stream", remedy="Give `stream=` and `epoch=`.")
-        if key is not None and not key:
-            raise InvalidInput("the key of a transaction is empty", remedy="Give a key that means this work only.")
-        claim = None if stream is None or epoch is None else StreamClaim(stream, epoch, owner)
-        state = at or self.state()
-        identity = (
-            self._runtime.ordered_uuid() if key is None else self._runtime.derived_uuid(UUID(state.definition.id), key)
-        )
-        kind = Transaction if spark is None else engine("spark").transaction_class(spark)
-        begun: Transaction = kind(
-            state,
-            self._committer,
-            self._runtime,
-            transaction_id=str(identity),
-            isolation=isolation,
-            stream=claim,
-            properties=properties,
-            expires_at_millis=millis(self._runtime.clock.now()) + int(lifetime * 1000),
-            read_only=self._pinned is not None,
-        )
-        return begun
-
     def spark(self, session: Any) -> Any:
         """The lake with a session of Spark (a `seiche.spark.SparkLake`): its workers do what is asked for."""
         return engine("spark").lake(self, session)
-
-    def resume(self, transaction_id: str) -> Transaction:
-        """Go on with a transaction that was saved, here or in another process, as it was when it was saved."""
-        message = saved.read(self.store, transaction_id)
-        state = self._states.at(message.base_version)
-        isolations: tuple[Isolation, ...] = ("snapshot", "serializable")
-        transaction = Transaction(
-            state,
-            self._committer,
-            self._runtime,
-            transaction_id=message.id,
-            isolation=isolations[message.isolation],
-            stream=saved.claim(message),
-            properties=dict(message.properties),
-            expires_at_millis=message.expires_at_millis,
-        )
-        saved.fill(transaction, message, state)
-        return transaction
-
-    def run(
-        self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any
-    ) -> T:
-        """Run `fn(tx)` in a transaction and commit it, again on the latest version after each retryable conflict.
-
-        `fn` may be called several times, so it must not do anything outside of the transaction that cannot be repeated.
-        Other errors are raised at once. `options` are those of `transaction`.
-        """
-        return self.run_versioned(fn, attempts=attempts, timeout=timeout, **options)[0]
-
-    def run_versioned(
-        self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any
-    ) -> tuple[T, int]:
-        """As `run`, with the version of the lake that it made."""
-        patience = Patience(attempts=attempts, timeout=120.0 if timeout is None else timeout)
-        conflict: RetryableConflict | None = None
-        for _ in patience.tries(self._runtime):
-            transaction = self.transaction(**options)
-            try:
-                with transaction:
-                    result = fn(transaction)
-            except RetryableConflict as error:
-                conflict = error
-            else:
-                return result, transaction.version or 0
-        if conflict is None:
-            raise InvalidInput(f"{attempts} attempts are none", remedy="Allow at least one.")
-        raise conflict
 
     def table(self, name: str | Sequence[str]) -> LakeTable:
         """A table; `NotFound` if there is none of this name."""
@@ -242,34 +130,6 @@ class Lake(HistoryVerbs, CareVerbs):
 
         return SeicheCatalog.over(self)
 
-    def namespaces(self, inside: str | Sequence[str] = ()) -> list[Name]:
-        """The namespaces directly in another one, or the outermost ones."""
-        with self.reading():
-            return self.transaction().namespaces(inside)
-
-    def tables(self, namespace: str | Sequence[str] | None = None) -> list[Name]:
-        """The tables and views directly in a namespace, or all that there are."""
-        with self.reading():
-            return self.transaction().tables(namespace)
-
-    def create_namespace(self, name: str | Sequence[str], properties: Mapping[str, str] | None = None) -> None:
-        """Make a namespace; the one around it must exist."""
-        self.run(lambda tx: tx.create_namespace(name, properties))
-
-    def drop_namespace(self, name: str | Sequence[str]) -> None:
-        """Remove an empty namespace."""
-        self.run(lambda tx: tx.drop_namespace(name))
-
-    def create_table(self, name: str | Sequence[str], schema: "pa.Schema", **options: Any) -> LakeTable:
-        """Make an empty table; `options` as for `tx.create_table`."""
-        self.run(lambda tx: tx.create_table(name, schema, **options))
-        return self.table(name)
-
-    def register_table(self, name: str | Sequence[str], location: str, **options: Any) -> LakeTable:
-        """Give a table that lies elsewhere a name in the lake; `options` as for `tx.register_table`."""
-        self.run(lambda tx: tx.register_table(name, location, **options))
-        return self.table(name)
-
     def release(self, name: str, *, drop: bool = False) -> str:
         """Give a Lance table of the lake back to plain writers; returns its address, which stays.
 
@@ -280,50 +140,6 @@ class Lake(HistoryVerbs, CareVerbs):
         from seiche.lake.federated_release import release
 
         return release(self, name, drop=drop)
-
-    def drop_table(self, name: str | Sequence[str]) -> None:
-        """Remove a table; its files stay as long as a kept version needs them."""
-        self.run(lambda tx: tx.drop_table(name))
-
-    def rename_table(self, name: str | Sequence[str], to: str | Sequence[str]) -> None:
-        """Give a table another name."""
-        self.run(lambda tx: tx.rename_table(name, to))
-
-    def status(self, transaction_id: str) -> Status:
-        """What became of a transaction. `undecided` may still change, unless `settle` decides it."""
-        found = self._states.latest().outcome(transaction_id)
-        if found is None:
-            return Status(transaction_id, "undecided")
-        return Status(transaction_id, found.outcome, found.version)
-
-    def settle(self, transaction_id: str) -> Status:
-        """Decide a transaction: if it is not committed by now, it never will be.
-
-        Absence says nothing, since its root may be on the way; so the abort is written into a root of its own.
-        """
-        try:
-            UUID(transaction_id)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise InvalidInput(
-                f"{transaction_id!r} is not the id of a transaction", remedy="Give `tx.id`, a UUID."
-            ) from error
-        self._committer.abort(transaction_id)
-        return self.status(transaction_id)
-
-    def decide(self, intent: Intent) -> int:
-        """Commit what was put together by other means than a transaction; returns the version that it made."""
-        if self._pinned is not None:
-            raise InvalidInput(
-                f"the lake was opened at version {self._pinned.version} and is read-only",
-                remedy="Open it without a version to change it.",
-            )
-        return self._committer.commit(intent).version or 0
-
-    def decide_group(
-        self, intents: Sequence[Intent], decided: Callable[[list[Answer]], None] | None = None
-    ) -> list[Answer]:
-        """Decide several transactions with one root, each with an answer of its own; see `Committer.commit_group`."""
-        return self._committer.commit_group(intents, decided)
 
     def adopt(self, name: str) -> list[Adopted]:
         """Bring in what somebody committed to a table's directory past the lake; see `seiche.lake.adopt`."""

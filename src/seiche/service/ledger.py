@@ -7,7 +7,8 @@ from uuid import UUID
 
 from seiche.core.runtime import Runtime
 from seiche.errors import SeicheError, Unavailable
-from seiche.lake.lake import Lake, Status
+from seiche.lake.lake import Lake
+from seiche.lake.transacting import Status
 from seiche.lake.tree.root import millis
 from seiche.service.refusals import not_found
 from seiche.service.settings import Settings

@@ -125,7 +125,7 @@ class Commits:
         wanted = request_hash(list(request.changes))
         base = request.key or f"req:{self._catalog}:{wanted}"
         for name in attempts(base):
-            transaction = self._lake.transaction(key=name, properties={HASH: wanted}, at=state)
+            transaction = self._lake.transaction_on(state, name, {HASH: wanted})
             decided = state.outcome(transaction.id)
             if decided is None:
                 self.plan(transaction, request.changes)

@@ -1,0 +1,191 @@
+"""Transactions of a lake: begun, run, gone on with, decided, and asked about."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+from uuid import UUID
+
+from seiche.core.retry import Patience
+from seiche.core.runtime import Runtime
+from seiche.errors import InvalidInput, RetryableConflict
+from seiche.lake import saved
+from seiche.lake.commit import Answer, Committer
+from seiche.lake.intent import Intent
+from seiche.lake.state import State
+from seiche.lake.states import States
+from seiche.lake.streams import StreamClaim
+from seiche.lake.transaction import Transaction
+from seiche.lake.tree.root import millis
+from seiche.lake.tree.transactions import Isolation
+from seiche.table.engines import engine
+
+__all__ = ["Status", "TransactionVerbs"]
+
+T = TypeVar("T")
+
+# Well below the shortest sensible retention: a transaction that outlives it could only fail.
+_LIFETIME = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What became of a transaction. `undecided` is not an answer for ever; `lake.settle` makes one."""
+
+    transaction: str
+    outcome: Literal["committed", "aborted", "undecided"]
+    version: int | None = None
+
+
+class TransactionVerbs(ABC):
+    """`transaction`, `run`, `resume`, `status` and `settle`; and for those who decide transactions of others, `decide`
+    and `decide_group`.
+    """
+
+    _committer: Committer
+    _runtime: Runtime
+    # The version that this handle stays at, if it is not live.
+    _pinned: State | None
+
+    @property
+    @abstractmethod
+    def states(self) -> States:
+        """All versions of the lake, to look things up in."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """The version this handle is at."""
+
+    def transaction(
+        self,
+        isolation: Isolation = "snapshot",
+        *,
+        key: str | None = None,
+        stream: str | None = None,
+        epoch: int | None = None,
+        owner: str = "",
+        properties: Mapping[str, str] | None = None,
+        lifetime: float = _LIFETIME,
+        spark: Any = None,
+    ) -> Transaction:
+        """Begin a transaction on the latest version.
+
+        With a `key`, it is applied at most once: whoever commits under the same key again gets the version that the
+        first one made. With a `stream` and an `epoch`, likewise for that epoch, whichever run (`owner`) it comes from.
+        With a session of Spark, statements are executed by its workers, and `tx.read(table)` gives a data frame.
+        """
+        if isolation not in ("snapshot", "serializable"):
+            raise InvalidInput(f"isolation {isolation!r} is unknown", remedy='Use "snapshot" or "serializable".')
+        if (stream is None) != (epoch is None):
+            raise InvalidInput("a stream needs an epoch, and an epoch a stream", remedy="Give `stream=` and `epoch=`.")
+        if key is not None and not key:
+            raise InvalidInput("the key of a transaction is empty", remedy="Give a key that means this work only.")
+        claim = None if stream is None or epoch is None else StreamClaim(stream, epoch, owner)
+        kind = Transaction if spark is None else engine("spark").transaction_class(spark)
+        return self._begun(self.state(), key, kind, lifetime, isolation=isolation, stream=claim, properties=properties)
+
+    def transaction_on(self, state: State, key: str, properties: Mapping[str, str]) -> Transaction:
+        """Begin a transaction on a version that was the latest a moment ago, for whoever has looked things up there.
+
+        `key` and `properties` as for `transaction`.
+        """
+        return self._begun(state, key, Transaction, _LIFETIME, properties=properties)
+
+    def _begun(
+        self, state: State, key: str | None, kind: type[Transaction], lifetime: float, **options: Any
+    ) -> Transaction:
+        identity = (
+            self._runtime.ordered_uuid() if key is None else self._runtime.derived_uuid(UUID(state.definition.id), key)
+        )
+        return kind(
+            state,
+            self._committer,
+            self._runtime,
+            transaction_id=str(identity),
+            expires_at_millis=millis(self._runtime.clock.now()) + int(lifetime * 1000),
+            read_only=self._pinned is not None,
+            **options,
+        )
+
+    def resume(self, transaction_id: str) -> Transaction:
+        """Go on with a transaction that was saved, here or in another process, as it was when it was saved."""
+        message = saved.read(self.states.store, transaction_id)
+        state = self.states.at(message.base_version)
+        isolations: tuple[Isolation, ...] = ("snapshot", "serializable")
+        transaction = Transaction(
+            state,
+            self._committer,
+            self._runtime,
+            transaction_id=message.id,
+            isolation=isolations[message.isolation],
+            stream=saved.claim(message),
+            properties=dict(message.properties),
+            expires_at_millis=message.expires_at_millis,
+        )
+        saved.fill(transaction, message, state)
+        return transaction
+
+    def run(
+        self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any
+    ) -> T:
+        """Run `fn(tx)` in a transaction and commit it, again on the latest version after each retryable conflict.
+
+        `fn` may be called several times, so it must not do anything outside of the transaction that cannot be repeated.
+        Other errors are raised at once. `options` are those of `transaction`.
+        """
+        return self.run_versioned(fn, attempts=attempts, timeout=timeout, **options)[0]
+
+    def run_versioned(
+        self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any
+    ) -> tuple[T, int]:
+        """As `run`, with the version of the lake that it made."""
+        patience = Patience(attempts=attempts, timeout=120.0 if timeout is None else timeout)
+        conflict: RetryableConflict | None = None
+        for _ in patience.tries(self._runtime):
+            transaction = self.transaction(**options)
+            try:
+                with transaction:
+                    result = fn(transaction)
+            except RetryableConflict as error:
+                conflict = error
+            else:
+                return result, transaction.version or 0
+        if conflict is None:
+            raise InvalidInput(f"{attempts} attempts are none", remedy="Allow at least one.")
+        raise conflict
+
+    def status(self, transaction_id: str) -> Status:
+        """What became of a transaction. `undecided` may still change, unless `settle` decides it."""
+        found = self.states.latest().outcome(transaction_id)
+        if found is None:
+            return Status(transaction_id, "undecided")
+        return Status(transaction_id, found.outcome, found.version)
+
+    def settle(self, transaction_id: str) -> Status:
+        """Decide a transaction: if it is not committed by now, it never will be.
+
+        Absence says nothing, since its root may be on the way; so the abort is written into a root of its own.
+        """
+        try:
+            UUID(transaction_id)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidInput(
+                f"{transaction_id!r} is not the id of a transaction", remedy="Give `tx.id`, a UUID."
+            ) from error
+        self._committer.abort(transaction_id)
+        return self.status(transaction_id)
+
+    def decide(self, intent: Intent) -> int:
+        """Commit what was put together by other means than a transaction; returns the version that it made."""
+        if self._pinned is not None:
+            raise InvalidInput(
+                f"the lake was opened at version {self._pinned.version} and is read-only",
+                remedy="Open it without a version to change it.",
+            )
+        return self._committer.commit(intent).version or 0
+
+    def decide_group(
+        self, intents: Sequence[Intent], decided: Callable[[list[Answer]], None] | None = None
+    ) -> list[Answer]:
+        """Decide several transactions with one root, each with an answer of its own; see `Committer.commit_group`."""
+        return self._committer.commit_group(intents, decided)
