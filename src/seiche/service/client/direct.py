@@ -36,7 +36,11 @@ __all__ = ["DirectCall"]
 Metadata: TypeAlias = Sequence[tuple[str, str]] | None
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_HEAD: Final = 9
+# The length in two parts, the kind, flags and stream of a frame.
+_HEAD: Final = Struct(">BHBBI")
+# The kinds of frames that there are for every question: they are not worth an object each.
+_DATA: Final = DataFrame.type
+_WINDOW_UPDATE: Final = WindowUpdateFrame.type
 # There is one call for each connection, and it is the first.
 _STREAM: Final = 1
 _CONNECTION: Final = 0
@@ -45,6 +49,7 @@ _USUAL_WINDOW: Final = 65_535
 _USUAL_FRAME: Final = 16_384
 # Before a message stands whether it is compressed, and its length.
 _PREFIX: Final = Struct(">BI")
+_NUMBER: Final = Struct(">I")
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -96,17 +101,17 @@ class DirectCall:
             message = self._whole_message()
             if message is not None:
                 return message
-            while (frame := self._next_frame()) is None:
+            while (sent := self._heed_next()) is None:
                 self._receive()
-            if self._heed(frame):
+            if sent:
                 return None
 
     def glance(self) -> None:
         with suppress(BlockingIOError):
             while True:
                 self._receive(wait=False)
-                while (frame := self._next_frame()) is not None:
-                    self._heed(frame)
+                while self._heed_next() is not None:
+                    pass
                 while self._whole_message() is not None:
                     pass  # an answer that nobody waits for any more
 
@@ -125,7 +130,7 @@ class DirectCall:
             size = min(len(self._unsent), self._frame_size, *self._window)
             if size <= 0:
                 break
-            parts.append(DataFrame(_STREAM, self._unsent[:size]).serialize())
+            parts += (_HEAD.pack(size >> 16, size & 0xFFFF, _DATA, 0, _STREAM), self._unsent[:size])
             self._unsent = self._unsent[size:]
             self._window = [one - size for one in self._window]
         self._write(b"".join(parts))
@@ -152,20 +157,27 @@ class DirectCall:
             raise Failed(grpc.StatusCode.UNAVAILABLE, "the connection was closed", ())
         self._received = self._received + data if self._received else data
 
-    def _next_frame(self) -> Frame | None:
-        """The next frame, if all of it is here."""
-        data = memoryview(self._received)
-        if len(data) < _HEAD:
+    def _heed_next(self) -> bool | None:
+        """Do what the next frame asks for; whether all that was to be sent is sent now. `None` if it is not here yet."""
+        data = self._received
+        if len(data) < _HEAD.size:
             return None
+        high, low, kind, flags, stream = _HEAD.unpack_from(data)
+        end = _HEAD.size + (high << 16) + low
+        if len(data) < end:
+            return None
+        body, self._received = data[_HEAD.size : end], data[end:]
+        if kind == _DATA and not flags:
+            self._message += body
+            return self._take(len(body))
+        if kind == _WINDOW_UPDATE and len(body) == _NUMBER.size:
+            return self._widen(stream, *_NUMBER.unpack(body))
         try:
-            frame, size = Frame.parse_frame_header(data[:_HEAD])
-            if len(data) < _HEAD + size:
-                return None
-            frame.parse_body(data[_HEAD : _HEAD + size])
+            frame, _ = Frame.parse_frame_header(memoryview(data)[: _HEAD.size])
+            frame.parse_body(memoryview(body))
         except HyperframeError as error:
             raise Failed(grpc.StatusCode.UNAVAILABLE, f"this is not gRPC: {error}", ()) from error
-        self._received = self._received[_HEAD + size :]
-        return frame
+        return self._heed(frame)
 
     def _whole_message(self) -> bytes | None:
         data = self._message
@@ -181,14 +193,12 @@ class DirectCall:
         return data[_PREFIX.size : end]
 
     def _heed(self, frame: Frame) -> bool:
-        """Do what a frame asks for; whether all that was to be sent is sent now."""
+        """As `_heed_next`, for those that there are seldom."""
         if isinstance(frame, DataFrame):
             self._message += frame.data
-            self._take(frame)
-        elif isinstance(frame, WindowUpdateFrame):
-            with self._writing:
-                self._window[frame.stream_id == _STREAM] += frame.window_increment
-                return bool(self._unsent) and not self._send_more()
+            self._take(frame.flow_controlled_length)
+            if "END_STREAM" in frame.flags:
+                raise Failed(grpc.StatusCode.UNAVAILABLE, "the call ended without a status", ())
         elif isinstance(frame, SettingsFrame) and "ACK" not in frame.flags:
             return self._set(frame.settings)
         elif isinstance(frame, PingFrame) and "ACK" not in frame.flags:
@@ -202,13 +212,17 @@ class DirectCall:
         # A server that goes away answers those whom it has taken in: the call ends by itself.
         return False
 
-    def _take(self, frame: DataFrame) -> None:
-        if "END_STREAM" in frame.flags:
-            raise Failed(grpc.StatusCode.UNAVAILABLE, "the call ended without a status", ())
-        self._taken += frame.flow_controlled_length
+    def _take(self, size: int) -> bool:
+        self._taken += size
         if self._taken > _WIDEST // 2:
             self._tell(*(WindowUpdateFrame(one, self._taken) for one in (_CONNECTION, _STREAM)))
             self._taken = 0
+        return False
+
+    def _widen(self, stream: int, more: int) -> bool:
+        with self._writing:
+            self._window[stream == _STREAM] += more
+            return bool(self._unsent) and not self._send_more()
 
     def _set(self, found: dict[int, int]) -> bool:
         self._tell(SettingsFrame(_CONNECTION, flags=["ACK"]))
