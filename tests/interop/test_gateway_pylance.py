@@ -313,6 +313,10 @@ def test_a_table_is_described_at_a_version_or_tag(servers: Gateways) -> None:
     def described(given: dict[str, Any]) -> Any:
         return servers.ask("POST", f"{path}/describe?load_detailed_metadata=true", given, lance=True)
 
+    def listed_size(version: int) -> int:
+        said = servers.ask("POST", f"{path}/version/describe", {"version": version}, lance=True)
+        return int(said.json["version"]["manifest_size"])
+
     path = "/v1/table/shop%24w"
     servers.lake.create_table("shop.w", SCHEMA)
     servers.lake.table("shop.w").add_columns({"more": "1"})
@@ -329,6 +333,8 @@ def test_a_table_is_described_at_a_version_or_tag(servers: Gateways) -> None:
         assert len(said["schema"]["fields"]) == len(SCHEMA) + columns
     assert (described({"version": 9}).status, described({"version": 9}).json["code"]) == (404, 11)
     assert (described({"tag": "none"}).status, described({"tag": "none"}).json["code"]) == (404, 8)
+    tags = servers.ask("POST", f"{path}/tags/list", {}, lance=True).json["tags"]
+    assert tags["first"]["manifestSize"] == listed_size(1)
     # Pages of versions, also when the one that the next begins with is not there.
     listed = servers.ask("POST", f"{path}/version/list?limit=2", {}, lance=True).json
     assert ([one["version"] for one in listed["versions"]], listed["page_token"]) == ([1, 2], "3")

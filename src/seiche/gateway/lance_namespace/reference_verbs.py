@@ -1,5 +1,6 @@
 """Branches and tags through the Lance Namespace interface."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import lance_namespace as lance
@@ -69,14 +70,22 @@ class ReferenceVerbs(LakeNamespace):
 
     def list_table_tags(self, request: Any) -> lance.ListTableTagsResponse:
         """The tags of a table."""
+        name = id_of(request)
         with answering("table"):
-            references = self._references(id_of(request))
+            references = self._references(name)
             references.settle()
             found = {
-                tag: {"version": one.version, "branch": one.branch, "manifestSize": 0}
+                tag: {"version": one.version, "branch": one.branch, "manifestSize": self._size(name, one)}
                 for tag, one in sorted(references.tags().items())
             }
         return lance.ListTableTagsResponse.model_validate({"tags": found})
+
+    def _size(self, name: Name, tag: TableTag) -> int:
+        """The size of the manifest that a tag stands for; 0 if it cannot be found now, which harms nobody."""
+        wanted: Any = {"id": list(name), "version": tag.version, "branch": tag.branch}
+        with suppress(lance.LanceNamespaceError):
+            return self.describe_table_version(wanted).version.manifest_size or 0
+        return 0
 
     def get_table_tag_version(self, request: Any) -> lance.GetTableTagVersionResponse:
         """What a tag stands for."""
