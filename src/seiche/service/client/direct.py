@@ -125,7 +125,7 @@ class DirectCall:
 
     def _send_more(self) -> bool:
         """Send as much as the other side takes; whether something is left. Only with the lock."""
-        parts = []
+        parts: list[bytes] = []
         while self._unsent:
             size = min(len(self._unsent), self._frame_size, *self._window)
             if size <= 0:
@@ -158,7 +158,7 @@ class DirectCall:
         self._received = self._received + data if self._received else data
 
     def _heed_next(self) -> bool | None:
-        """Do what the next frame asks for; whether all that was to be sent is sent now. `None` if it is not here yet."""
+        """Do what the next frame asks for; whether all that was to be sent is sent now. `None` if it is not here."""
         data = self._received
         if len(data) < _HEAD.size:
             return None
