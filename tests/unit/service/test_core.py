@@ -330,6 +330,28 @@ def test_the_sweep_ends_what_is_overdue(lake: Lake, tmp_path: Path) -> None:
     service.close()
 
 
+def test_one_that_cannot_be_ended_now_is_in_nobodys_way(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, clock = shifted()
+    service = make_service(lake, tmp_path, runtime=runtime)
+    first, second = service.begin(ttl=1).id, service.begin(ttl=2).id
+    clock.later = timedelta(minutes=1)
+    abandon = service.store.abandon
+
+    def failing(account: str, tx: str, *rest: Any) -> Any:
+        if tx == first:
+            raise Unavailable("not now")
+        return abandon(account, tx, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.store, "abandon", failing)
+        assert service.sweep() == 1
+    assert [service.get(tx).state for tx in (first, second)] == [State.OPEN, State.ABORTED]
+    assert service.sweep() == 1
+    service.close()
+
+
 def test_a_reserved_id_is_the_same_each_time(service: Service, lake: Lake) -> None:
     """Scenario 19, and the table that is made under it."""
     tx = service.begin().id
