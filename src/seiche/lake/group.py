@@ -118,6 +118,8 @@ def _name_winner(error: ConflictError, intent: Intent, base: State) -> None:
 
 
 def _stowed(value: bytes, state: State, runtime: Runtime) -> tuple[bytes, dict[str, bytes]]:
+    if len(value) <= state.definition.row_max_size_bytes:
+        return value, {}
     kind = rows.kind_of(value).__name__.removesuffix("Row").lower()
     return definitions.stow(value, kind, (), runtime, most_bytes=state.definition.row_max_size_bytes)
 

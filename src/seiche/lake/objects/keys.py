@@ -19,6 +19,7 @@ parent. All descendants are one range too. Tables and views share their keys, so
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from seiche.errors import Corrupt
@@ -140,6 +141,7 @@ def tables_under(namespace: Sequence[str]) -> KeyRange:
     return _below(TABLE, namespace)
 
 
+@lru_cache(maxsize=4096)
 def name_of(key: bytes) -> Name:
     """The name in the key of a namespace, table or view."""
     parent, mark, name = key[4:].rpartition(_END)
