@@ -58,9 +58,8 @@ class Committer:
 
         `base` is a manifest the caller holds, preferably of the version that the transaction read. A `fresh`
         transaction is one whose id was made just now, so that nobody can have committed it or know of it; others are
-        looked for among the newer versions. Raises
-        `RetryableConflict` or `IncompatibleConflict` when somebody else's commit is in the way, and `CommitUnknown`
-        when the storage would not say whether the claim succeeded.
+        looked for among the newer versions. Raises `RetryableConflict` or `IncompatibleConflict` when somebody else's
+        commit is in the way, and `CommitUnknown` when the storage would not say whether the claim succeeded.
         """
         pending = Pending(transaction, base, self.versions, self.runtime, affected_rows=affected_rows, fresh=fresh)
         written = ""
