@@ -133,7 +133,8 @@ class TransactionTable(TableVerbs):
     def _snapshot(self) -> Snapshot:
         work = self._work()
         if work.statements:
-            self._transaction.late.write()  # native code finds what they wrote
+            # Not only those who ask the store find what they wrote: workers of other processes go by its place.
+            self._transaction.late.write()
         return table_snapshot(self._transaction.state, self._edit.row, work, self._transaction)
 
 

@@ -482,6 +482,12 @@ def test_data_files_are_written_when_somebody_needs_them_and_at_the_latest_by_th
     tx.append("shop.a", rows(3))
     tx.rollback()
     assert written() == 4
+    tx = lake.transaction()
+    tx.append("shop.a", rows(3))
+    assert tx.table("shop.b").schema == SCHEMA
+    assert written() == 4
+    assert tx.table("shop.a").schema == SCHEMA, "whoever looks at it may go to its files"
+    assert written() == 5
 
 
 def test_a_commit_whose_data_files_cannot_be_written_can_be_tried_again(
