@@ -18,6 +18,7 @@ from pyiceberg.types import LongType, NestedField
 
 import seiche
 from seiche import CommitUnknown, Lake, Unavailable
+from seiche.core.runtime import Runtime
 from seiche.lake.iceberg.foreign_edit import ForeignEdit
 from seiche.lake.iceberg.metadata import encode
 from seiche.lake.iceberg.work import Step
@@ -33,10 +34,15 @@ Held = tuple[list[int], list[int]]
 UNANSWERED: tuple[Fault, ...] = ("before", "after", "lost", "late", "conflict")
 
 
+def dict_store() -> DictStore:
+    """Storage whose time does not go on: how old files are is looked up, in as many calls each time."""
+    return DictStore("both", runtime=Runtime.seeded(3))
+
+
 @cache
 def built() -> tuple[DictStore, tuple[Step, Step]]:
     """A lake and a table of others beside it, with appends to both that are prepared: their files are there."""
-    store = DictStore("both")
+    store = dict_store()
     location = f"{store.native_uri()}/theirs"
     metadata = new_table_metadata(
         schema=Schema(NestedField(1, "id", LongType(), required=False)),
@@ -68,7 +74,7 @@ def fresh() -> DictStore:
 
 def copied(store: DictStore) -> DictStore:
     """The same files at the same address: metadata speaks of that."""
-    copy = DictStore("both")
+    copy = dict_store()
     for info in store.list():
         copy.put(info.path, store.get(info.path))
     return copy
