@@ -373,3 +373,17 @@ def test_who_was_answered_together_asks_together(asked: tuple[Line, list[Silent]
         made[0].happened.put(None)
         made[0].answer(4, 5)
         assert sorted(one.result(30).version for one in again) == [4, 5]
+
+
+@pytest.mark.timeout(60)
+def test_who_finds_the_pen_taken_is_sent_all_the_same(asked: tuple[Line, list[Silent], LateClock]) -> None:
+    given, made, _ = asked
+    with ThreadPoolExecutor(1) as threads:
+        with given._pen:
+            answer = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+            until(lambda: len(given._waiting) == 1)
+        given._glance()
+        until(lambda: bool(made[0].sent))
+        made[0].happened.put(None)
+        made[0].answer(1)
+        assert answer.result(30).version == 1
