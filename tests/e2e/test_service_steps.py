@@ -234,7 +234,9 @@ def test_killed_at_every_step(
         assert [client.failure for client in crowd] == [None] * 8
         assert died == [f"died {step}" for step in steps]
         record_property("lives", len(died))
-        assert max(waits) < TTL + 20, "a lock was not free when its time was up"
+        # The first one waits for nobody's lock, only for a server that lives long enough.
+        assert len(waits) > 1
+        assert max(waits[1:]) < TTL + 20, f"a lock was not free when its time was up: {waits}"
         check_all(lake, crowd, record_property)
         check_locks(crowd[0].channel, lake, tmp_path)
     assert not lake.fsck().problems
