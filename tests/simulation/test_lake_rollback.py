@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from seiche import CommitUnknown, ConflictError, Lake, Unavailable
+from seiche.core.runtime import Runtime
 from seiche.lake import rollback as rollback_module
 from seiche.lake.edits import Planned
 from seiche.lake.lake import open_lake
@@ -87,7 +88,8 @@ AFTER: Seen = {"bank": [], "bank.a": ["kept"], "bank.b": ["kept"], "bank.c": ["k
 
 
 def copied(store: DictStore = BASE) -> DictStore:
-    copy = DictStore()
+    """The same files. Storage time stands still: roots tell it, and every run must write the same ones."""
+    copy = DictStore(runtime=Runtime.seeded(0))
     for info in store.list():
         copy.put(info.path, store.get(info.path))
     return copy

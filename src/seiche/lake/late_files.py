@@ -1,6 +1,7 @@
 """Files of a transaction's statements, which nobody needs on disk before its commit."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from threading import Lock
 from typing import Final
 
 from seiche.core.runtime import Runtime
@@ -20,7 +21,8 @@ class LateFiles:
     """Data files that are flushed, and small ones even written, all together when the transaction is committed.
 
     So the disk is waited for once, whatever the number of tables. And making a file costs less right after another one:
-    between two statements, each would find the processor's memory filled with the other's code.
+    between two statements, each would find the processor's memory filled with the other's code. Several threads may run
+    statements of one transaction: each file is written once, and whoever asks for it to be written finds it there.
     """
 
     def __init__(self, store: Store, unflushed: list[str], runtime: Runtime) -> None:
@@ -30,24 +32,27 @@ class LateFiles:
         self._unflushed = unflushed
         self._held: dict[str, Data] = {}
         self._size = 0
+        self._lock = Lock()
 
     def hold(self, path: str, data: Data) -> bool:
         """Keep a file until `write`; `False` if it is not worth while."""
         size = len(data) if isinstance(data, bytes) else _MOST_HELD
-        if self._size + size > _MOST_HELD or path in self._held:
-            return False
-        self._held[check(path)] = data
-        self._size += size
+        with self._lock:
+            if self._size + size > _MOST_HELD or path in self._held:
+                return False
+            self._held[check(path)] = data
+            self._size += size
         return True
 
     def write(self) -> None:
         """All files are there when this returns. If it fails, what is left is held, and it can be called again."""
-        while self._held:
-            path = next(iter(self._held))
-            put_new(self._store, path, self._held[path], self._runtime, durable=False)
-            del self._held[path]
-            self._unflushed.append(path)
-        self._size = 0
+        with self._lock:
+            while self._held:
+                path = next(iter(self._held))
+                put_new(self._store, path, self._held[path], self._runtime, durable=False)
+                del self._held[path]
+                self._unflushed.append(path)
+            self._size = 0
 
     def note(self, paths: Iterable[str]) -> None:
         """Files that have to be flushed before the commit that names them."""

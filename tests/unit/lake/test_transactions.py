@@ -1,7 +1,9 @@
 """What a transaction of the lake promises, one promise a test."""
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -508,6 +510,37 @@ def test_a_commit_whose_data_files_cannot_be_written_can_be_tried_again(
     for _ in range(3):
         with pytest.raises(Unavailable, match="full"):
             tx.commit()
+    tx.commit()
+    assert ids(lake, "shop.a") == ids(lake, "shop.b") == [1]
+
+
+def test_threads_of_a_transaction_write_each_of_its_files_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = LocalStore.put_if_absent
+    written: list[str] = []
+    begun, go = threading.Event(), threading.Event()
+
+    def slow_at_first(self: LocalStore, path: str, data: Data, *, durable: bool = True) -> None:
+        first = not begun.is_set()
+        begun.set()
+        if first:
+            assert go.wait(30)
+        put(self, path, data, durable=durable)
+        written.append(path)
+
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    tx.append("shop.b", rows(1))
+    monkeypatch.setattr(LocalStore, "put_if_absent", slow_at_first)
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(tx.late.write)
+        assert begun.wait(30)
+        other = threads.submit(tx.late.write)
+        wait([other], timeout=0.2)  # it would be done by now if it did not wait for the slow one
+        go.set()
+        other.result(30)
+        assert len(written) == 2, "whoever asks for it finds everything written"
+        slow.result(30)
+    assert len(set(written)) == len(written) == 2
     tx.commit()
     assert ids(lake, "shop.a") == ids(lake, "shop.b") == [1]
 

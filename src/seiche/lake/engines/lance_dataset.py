@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["REFUSED", "STATEMENTS", "LakeDataset", "ManagedDataset", "TransactionDataset"]
 
+# How often a statement is run again after a conflict, and for how long: for as many seconds as pylance would. Its ten
+# attempts are too few: somebody who updates the same row again and again may win ten times in a row.
+_ATTEMPTS: Final = 100
+_SECONDS: Final = 30.0
+
 # Methods of a dataset that commit. Each is one statement.
 STATEMENTS: Final = (
     "add_bases",
@@ -127,7 +132,7 @@ class LakeDataset(ManagedDataset):
             inside = TransactionDataset(transaction, StagedTable(transaction, (self._row_id,)), self.session())
             return inside, inside._execute(name, run)
 
-        inside, result = self._lake.run(once, attempts=10 if repeatable else 1)
+        inside, result = self._lake.run(once, attempts=_ATTEMPTS if repeatable else 1, timeout=_SECONDS)
         self._refresh()
         return self if result is inside else result
 
