@@ -1,10 +1,13 @@
 """A small lake with a service on it, and operations as a client would send them."""
 
 import random
+import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,6 +18,7 @@ from seiche.core.runtime import Runtime
 from seiche.service import common_pb2, definitions
 from seiche.service.changes import Change, TableDefinition
 from seiche.service.core import Service, Settings
+from seiche.service.running import Running
 from seiche.service.state.database import Database
 from seiche.service.state.opening import open_database
 from seiche.store.prefix import below
@@ -116,3 +120,21 @@ def definition(
 def numbers_in(lake: Lake, table: str = "shop.orders", writer: int | None = None) -> list[int]:
     found = lake.table(table).to_arrow(filter=None if writer is None else f"writer = {writer}")
     return sorted(found["number"].to_pylist())
+
+
+@contextmanager
+def held(server: Running) -> Iterator[None]:
+    """Nothing is decided in the block."""
+    (service,) = server.server.host.services.values()
+    go = threading.Event()
+    decide = service.group._decider.decide
+
+    def wait(group: Any) -> None:
+        go.wait(30)
+        decide(group)
+
+    service.group._decider.decide = wait  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        go.set()

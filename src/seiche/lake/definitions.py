@@ -1,10 +1,10 @@
 """What a transaction can define: namespaces, tables and views, of the lake's own and from elsewhere."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import children_of, namespace_key, table_key, tables_of
 from seiche.lake.objects.names import parts, text
@@ -144,13 +144,24 @@ class Definitions(Sight, Statements):
 
     def rename_table(self, name: str | Sequence[str], to: str | Sequence[str]) -> None:
         """Give a table another name, also in another namespace. It stays the same table."""
+        self.rename_tables([(name, to)])
+
+    def rename_tables(self, names: Iterable[tuple[str | Sequence[str], str | Sequence[str]]]) -> None:
+        """The same for several tables at once, old and new names in pairs: so two of them can swap theirs."""
         self.check_running()
-        full, target = parts(name, what="table"), parts(to, what="table")
-        edit = self.named(full)
-        self.check_free(target)
-        self.edits[edit.row.id] = replace(edit, key=table_key(target))
-        self.names[table_key(full)] = None
-        self.names[table_key(target)] = edit.row.id
+        pairs = [(parts(name, what="table"), parts(to, what="table")) for name, to in names]
+        renamed = [(self.named(full), target) for full, target in pairs]
+        before, edits = dict(self.names), dict(self.edits)
+        # All leave their names before any takes one.
+        self.names |= {table_key(full): None for full, target in pairs if full != target}
+        try:
+            for edit, target in renamed:
+                self.check_free(target)
+                self.edits[edit.row.id] = replace(edit, key=table_key(target))
+                self.names[table_key(target)] = edit.row.id
+        except SeicheError:
+            self.names, self.edits = before, edits
+            raise
 
     def set_properties(self, name: str | Sequence[str], properties: Mapping[str, str | None]) -> None:
         """Set properties of a table, or remove those given as `None`."""

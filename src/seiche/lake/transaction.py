@@ -114,26 +114,19 @@ class Transaction(Definitions):
         ends in any case. If nothing was changed, no version is made and the one that was read is returned.
         """
         self.check_running()
-        intent = self.intent()
-        if intent is None:
-            self.status, self.version = "committed", self.base
-            return self.base
-        if self._read_only:
-            raise InvalidInput(
-                f"the lake was opened at version {self.base} and is read-only",
-                remedy="Open it without a version to change it.",
-            )
-        # Until there is an answer: whatever interrupts the commit may come after the root.
-        self.status = "unknown"
         try:
+            intent = self._asked()
+            if intent is None:
+                self.status, self.version = "committed", self.base
+                return self.base
+            # Until there is an answer: whatever interrupts the commit may come after the root.
+            self.status = "unknown"
             answer = self._committer.commit(intent)
         except CommitUnknown:
             raise
         except SeicheError as error:
             self.status = "failed"
-            if not isinstance(error, ConflictError):
-                raise
-            told = explained(error, intent.edits.values(), self.id)
+            told = explained(error, self.edits.values(), self.id) if isinstance(error, ConflictError) else error
             if told is error:
                 raise
             raise told from error
@@ -165,6 +158,16 @@ class Transaction(Definitions):
         """End the transaction; nothing of it happened."""
         self.check_running()
         self.status = "rolled back"
+
+    def _asked(self) -> Intent | None:
+        """`intent`, of a transaction that may be committed."""
+        intent = self.intent()
+        if intent is not None and self._read_only:
+            raise InvalidInput(
+                f"the lake was opened at version {self.base} and is read-only",
+                remedy="Open it without a version to change it.",
+            )
+        return intent
 
     def intent(self) -> Intent | None:
         """What the transaction asks for, as a value; `None` if it asks for nothing."""

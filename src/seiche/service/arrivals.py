@@ -12,6 +12,7 @@ from seiche.service.answers import Answer
 from seiche.service.changes import digest
 from seiche.service.core import Service
 from seiche.service.refusals import refused
+from seiche.table.format.varint import read_varint
 
 __all__ = ["Context", "decoded", "metadata", "parts_in", "submitting"]
 
@@ -54,24 +55,24 @@ def parts_in(data: bytes, kind: Descriptor, most: int) -> int:
             at, end, kind = waiting.pop()
             inner = _inner(kind)
             while at < end and count <= most:
-                tag, at = _varint(data, at)
+                tag, at = read_varint(data, at)
                 match tag & 7:
                     case 2:
-                        size, at = _varint(data, at)
+                        size, at = read_varint(data, at)
                         found = inner.get(tag >> 3)
                         if found is not None:
                             count += 1
                             waiting.append((at, min(at + size, end), found))
                         at += size
                     case 0:
-                        _, at = _varint(data, at)
+                        _, at = read_varint(data, at)
                     case 1:
                         at += 8
                     case 5:
                         at += 4
                     case _:
                         break
-    except IndexError:
+    except (IndexError, ValueError):
         pass
     return count
 
@@ -80,16 +81,6 @@ def parts_in(data: bytes, kind: Descriptor, most: int) -> int:
 def _inner(kind: Descriptor) -> dict[int, Descriptor]:
     """Which fields of a message are messages themselves."""
     return {field.number: field.message_type for field in kind.fields if field.message_type is not None}
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where the next one begins."""
-    value = shift = 0
-    while (byte := data[at]) > 0x7F:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-    return value | byte << shift, at + 1
 
 
 def submitting(

@@ -21,7 +21,7 @@ from seiche.service.targets import Found
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DESCRIPTION", "apply", "read"]
+__all__ = ["DESCRIPTION", "apply", "name_in", "read"]
 
 # Where the description of a table stands among its properties.
 DESCRIPTION = "description"
@@ -45,17 +45,15 @@ def read(data: bytes) -> TableDefinition:
     )
 
 
-def leave(definition: TableDefinition, transaction: Transaction, found: Found) -> None:
-    """Give the table's name free if the definition has another one, before `apply` gives it that."""
-    if _name(definition, found.name) != found.name:
-        transaction.edits[found.row.id] = transaction.named(found.name)
-        transaction.names[found.key] = None
+def name_in(definition: TableDefinition, found: Found) -> Name:
+    """The name that the definition gives to the table."""
+    return _name(definition, found.name)
 
 
 def apply(definition: TableDefinition, transaction: Transaction, found: Found | None) -> None:
-    """Make the table what the definition says, as part of the transaction: its name, its place, its properties.
+    """Make the table what the definition says, as part of the transaction: its place and its properties.
 
-    One that gets another name has left its own (`leave`).
+    If it is there already it has the name of the definition by now (`name_in`).
     """
     properties = dict(definition.properties)
     if definition.description:
@@ -63,16 +61,11 @@ def apply(definition: TableDefinition, transaction: Transaction, found: Found | 
     if found is None:
         _create(definition, transaction, properties)
         return
-    target = _name(definition, found.name)
-    if target != found.name:
-        transaction.check_free(target)
-        transaction.edits[found.row.id] = replace(transaction.edits[found.row.id], key=table_key(target))
-        transaction.names[table_key(target)] = found.row.id
     before = found.row.properties
     changed: dict[str, str | None] = {key: value for key, value in properties.items() if before.get(key) != value}
     changed |= dict.fromkeys(before.keys() - properties.keys())
     if changed:
-        transaction.set_properties(target, changed)
+        transaction.set_properties(name_in(definition, found), changed)
 
 
 def _name(definition: TableDefinition, before: Name) -> Name:

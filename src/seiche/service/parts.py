@@ -1,5 +1,7 @@
 """Encoded messages inside others: what was encoded once is not encoded again."""
 
+from seiche.table.format.varint import varint
+
 __all__ = ["part"]
 
 
@@ -8,9 +10,4 @@ def part(message: bytes) -> bytes:
 
     Several of these one behind the other are an `ExecuteTransactionsRequest` or `ExecuteTransactionsResponse`.
     """
-    size, length = len(message), bytearray()
-    while size > 0x7F:
-        length.append(size & 0x7F | 0x80)
-        size >>= 7
-    length.append(size)
-    return b"".join((b"\n", length, message))
+    return b"".join((b"\n", varint(len(message)), message))

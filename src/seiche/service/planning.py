@@ -74,12 +74,17 @@ def intent_of(plan: Plan, lake: Lake) -> Intent:
     transaction = lake.transaction(properties=plan.properties)
     transaction.id = plan.id
     found = [(one, _expected(one, transaction)) for one in plan.wanted]
-    # What leaves a name does so before anything takes one: so two tables can swap theirs.
+    # What leaves a name does so before anything takes one.
+    renamed = []
     for one, table in found:
         if table is not None and one.kind == "delete":
             transaction.drop_table(table.name)
         elif table is not None and one.kind == "definition":
-            definitions.leave(definitions.read(one.data), transaction, table)
+            target = definitions.name_in(definitions.read(one.data), table)
+            if target != table.name:
+                renamed.append((table.name, target))
+    if renamed:
+        transaction.rename_tables(renamed)
     for one, table in found:
         _apply(one, plan, transaction, table)
     intent = transaction.intent()

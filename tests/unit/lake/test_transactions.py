@@ -492,26 +492,54 @@ def test_data_files_are_written_when_somebody_needs_them_and_at_the_latest_by_th
     assert written() == 5
 
 
-def test_a_commit_whose_data_files_cannot_be_written_can_be_tried_again(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_whose_data_files_cannot_be_written_has_failed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     put = LocalStore.put_if_absent
-    failures = [Unavailable("the disk is full")] * 3
 
     def failing(self: LocalStore, path: str, data: Data, *, durable: bool = True) -> None:
-        if "/data/" in path and failures:
-            raise failures.pop()
+        if "/data/" in path:
+            raise Unavailable("the disk is full")
         put(self, path, data, durable=durable)
 
     tx = lake.transaction()
     tx.append("shop.a", rows(1))
     tx.append("shop.b", rows(1))
-    monkeypatch.setattr(LocalStore, "put_if_absent", failing)
-    for _ in range(3):
+    before = lake.version
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalStore, "put_if_absent", failing)
         with pytest.raises(Unavailable, match="full"):
             tx.commit()
-    tx.commit()
-    assert ids(lake, "shop.a") == ids(lake, "shop.b") == [1]
+    assert tx.status == "failed"
+    with pytest.raises(InvalidInput, match="has ended"):
+        tx.commit()
+    assert lake.version == before
+    assert ids(lake, "shop.a") == ids(lake, "shop.b") == []
+
+
+@pytest.mark.parametrize("how", ["too old", "read-only"])
+def test_a_commit_that_is_refused_ends_the_transaction(lake: Lake, how: str) -> None:
+    tx = lake.transaction() if how == "too old" else seiche.open(lake.uri, version=lake.version).transaction()
+    tx.append("shop.a", rows(1))
+    if how == "too old":
+        tx.expires_at_millis = 1
+    with pytest.raises((RetryableConflict, InvalidInput), match=r"older|read-only"):
+        tx.commit()
+    assert tx.status == "failed"
+    assert ids(lake, "shop.a") == []
+
+
+def test_tables_swap_their_names_or_keep_them(lake: Lake) -> None:
+    lake.create_table("shop.c", SCHEMA)
+    before = {name: lake.table(name).row.id for name in ("shop.a", "shop.b", "shop.c")}
+    with lake.transaction() as tx:
+        with pytest.raises(AlreadyExists, match=re.escape("shop.c")):
+            tx.rename_tables([("shop.a", "shop.b"), ("shop.b", "shop.c")])
+        assert tx.table("shop.a").id == before["shop.a"], "a statement that fails changes nothing"
+        with pytest.raises(AlreadyExists):
+            tx.rename_table("shop.a", "shop.a")
+        tx.rename_tables([("shop.a", "shop.b"), ("shop.b", "shop.a")])
+        tx.append("shop.a", rows(1))
+    assert [lake.table(name).row.id for name in ("shop.b", "shop.a", "shop.c")] == list(before.values())
+    assert ids(lake, "shop.a") == [1]
 
 
 def test_threads_of_a_transaction_write_each_of_its_files_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

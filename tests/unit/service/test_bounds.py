@@ -4,7 +4,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.server import Ports
 from seiche.service.state.opening import open_database
-from tests.service_lake import appending, numbers_in
+from tests.service_lake import appending, held, numbers_in
 
 # So that little is read ahead for a client that does not read.
 NARROW = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1 << 16))
@@ -77,24 +77,6 @@ def bounded(lake: Lake, tmp_path: Path) -> Iterator[Callable[..., Bounded]]:
             return Bounded(stack.enter_context(running(host, Ports(metrics=0), Bounds(**given))), stack)
 
         yield start
-
-
-@contextmanager
-def held(given: Bounded) -> Iterator[None]:
-    """Nothing is decided in the block."""
-    (service,) = given.running.server.host.services.values()
-    go = threading.Event()
-    decide = service.group._decider.decide
-
-    def wait(group: Any) -> None:
-        go.wait(30)
-        decide(group)
-
-    service.group._decider.decide = wait  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        go.set()
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -158,7 +140,7 @@ def test_who_reads_slowly_loses_nothing(bounded: Callable[..., Bounded], lake: L
 @pytest.mark.timeout(60)
 def test_that_nothing_is_decided_is_not_the_clients_fault(bounded: Callable[..., Bounded], lake: Lake) -> None:
     given = bounded(unread=2, unread_seconds=0.05)
-    with held(given):
+    with held(given.running):
         call = given.open(message(append(lake, number)) for number in range(5))
         threading.Event().wait(0.4)
     assert sum(len(pb.ExecuteTransactionsResponse.FromString(one).responses) for one in call) == 5
@@ -170,7 +152,7 @@ def test_requests_that_wait_have_so_many_bytes(bounded: Callable[..., Bounded], 
     given = bounded(taken_bytes=3_000)
     large = append(lake, 1)
     large.properties["note"] = "x" * 2_500
-    with held(given):
+    with held(given.running):
         first = given.open(iter([message(large)]))
         until(lambda: given.running.server._handlers._intake.held > 0)  # type: ignore[union-attr]
         other = append(lake, 2)

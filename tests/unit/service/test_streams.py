@@ -4,7 +4,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -26,7 +25,7 @@ from seiche.service.client.lines import Line
 from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
-from tests.service_lake import appending, numbers_in
+from tests.service_lake import appending, held, numbers_in
 
 TOKENS = Tokens(
     [{"token": "writer", "account": "default"}, {"token": "reader", "account": "default", "permissions": [READ]}]
@@ -43,24 +42,6 @@ def server(lake: Lake, tmp_path: Path) -> Iterator[Running]:
 
 def channel(server: Running, token: str = "writer") -> Channel:
     return Channel(Address.parse(server.address, token=token), patience=ONCE)
-
-
-@contextmanager
-def held(server: Running) -> Iterator[None]:
-    """Nothing is decided in the block."""
-    (service,) = server.server.host.services.values()
-    go = threading.Event()
-    decide = service.group._decider.decide
-
-    def wait(group: Any) -> None:
-        go.wait(30)
-        decide(group)
-
-    service.group._decider.decide = wait  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        go.set()
 
 
 def request(lake: Lake, number: int) -> pb.ExecuteTransactionRequest:

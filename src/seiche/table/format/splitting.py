@@ -6,6 +6,7 @@ from google.protobuf.message import DecodeError
 
 from seiche.store.base import Buffer
 from seiche.table.format.manifest_pb2 import EncodedFragments, Manifest
+from seiche.table.format.varint import read_varint
 
 __all__ = ["StoredFragments", "check_entries", "split"]
 
@@ -58,7 +59,7 @@ def check_entries(message: bytes) -> None:
     at = count = 0
     try:
         while at < len(message):
-            tag, value = _varint(message, at)
+            tag, value = read_varint(message, at)
             at = _end_of_value(message, value, tag & 7)
             count += 1
             if count % _MANY == 0 and at < _SMALLEST * count:
@@ -89,7 +90,7 @@ def _first_fragment(message: bytes) -> int | None:
     at = 0
     try:
         for _ in range(_MANY):
-            tag, value = _varint(message, at)
+            tag, value = read_varint(message, at)
             if tag == _FRAGMENT_TAG:
                 return at
             at = _end_of_value(message, value, tag & 7)
@@ -100,23 +101,10 @@ def _first_fragment(message: bytes) -> int | None:
 
 def _end_of_value(message: bytes, at: int, wire_type: int) -> int:
     if wire_type == _VARINT:
-        return _varint(message, at)[1]
+        return read_varint(message, at)[1]
     if wire_type == _LENGTH_DELIMITED:
-        length, start = _varint(message, at)
+        length, start = read_varint(message, at)
         return start + length
     if wire_type in (_FIXED32, _FIXED64):
         return at + (4 if wire_type == _FIXED32 else 8)
     raise ValueError(f"wire type {wire_type}")
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = message[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number of more than ten bytes")

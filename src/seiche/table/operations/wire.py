@@ -1,5 +1,7 @@
 """Encoded protobuf fields, for those that no message type of ours describes."""
 
+from seiche.table.format.varint import read_varint
+
 __all__ = ["without_field"]
 
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
@@ -10,7 +12,7 @@ def without_field(encoded: bytes, number: int) -> bytes:
     kept = []
     start = 0
     while start < len(encoded):
-        tag, _ = _read_varint(encoded, start)
+        tag, _ = read_varint(encoded, start)
         end = _skip(encoded, start)
         if tag >> 3 != number:
             kept.append(encoded[start:end])
@@ -22,12 +24,12 @@ def _skip(encoded: bytes, at: int) -> int:
     """Where the field that begins at `at` ends."""
     depth = 0
     while True:
-        tag, at = _read_varint(encoded, at)
+        tag, at = read_varint(encoded, at)
         wire_type = tag & 7
         if wire_type == _VARINT:
-            _, at = _read_varint(encoded, at)
+            _, at = read_varint(encoded, at)
         elif wire_type == _LENGTH_DELIMITED:
-            length, at = _read_varint(encoded, at)
+            length, at = read_varint(encoded, at)
             at += length
         elif wire_type in {_FIXED64, _FIXED32}:
             at += 8 if wire_type == _FIXED64 else 4
@@ -35,14 +37,3 @@ def _skip(encoded: bytes, at: int) -> int:
             depth += 1 if wire_type == _START_GROUP else -1
         if not depth:
             return at
-
-
-def _read_varint(encoded: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = encoded[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
