@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seiche.table import conflicts, index_rebase, rebase
+from seiche.table import conflicts, index_rebase, row_merge
 from seiche.table.conflicts import MATRIX, Rule
 from seiche.table.operations import OPERATIONS
 from tests.interop.matrix_checks import play, workshop
@@ -64,15 +64,15 @@ def nothing(*_: Any, **__: Any) -> None:
 
 
 MUTANTS: list[tuple[object, str, Any, str]] = [
-    (rebase.TransactionRebase, "_check_other_rows", nothing, "Delete (0a) over Delete (0a too)"),
-    (rebase.TransactionRebase, "_check_other_rows", nothing, "Update (0a) over Update (0a again)"),
-    (rebase.TransactionRebase, "_check_same_files", nothing, "Delete (0a) over Update (column 0)"),
-    (rebase.TransactionRebase, "_check_same_files", nothing, "Update (column 0) over Delete (0a)"),
-    (rebase.TransactionRebase, "_check_not_removed", nothing, "Delete (0a) over Delete (0 whole)"),
-    (rebase.TransactionRebase, "_check_not_removed", nothing, "Update (0 whole) over Delete (0a)"),
-    (rebase, "_is_emptied", lambda *_: False, "Delete (0 rest) over Delete (0a)"),
-    (rebase, "_is_emptied", lambda *_: False, "Update (0 rest) over Update (0a)"),
-    (rebase, "_rebased_on", lambda transaction, operation, _: transaction, "Delete (0a) over Delete (1a)"),
+    (row_merge.RowMerge, "_check_other_rows", nothing, "Delete (0a) over Delete (0a too)"),
+    (row_merge.RowMerge, "_check_other_rows", nothing, "Update (0a) over Update (0a again)"),
+    (row_merge, "_check_same_files", nothing, "Delete (0a) over Update (column 0)"),
+    (row_merge, "_check_same_files", nothing, "Update (column 0) over Delete (0a)"),
+    (row_merge, "_check_not_removed", nothing, "Delete (0a) over Delete (0 whole)"),
+    (row_merge, "_check_not_removed", nothing, "Update (0 whole) over Delete (0a)"),
+    (row_merge, "_is_emptied", lambda *_: False, "Delete (0 rest) over Delete (0a)"),
+    (row_merge, "_is_emptied", lambda *_: False, "Update (0 rest) over Update (0a)"),
+    (row_merge, "_rebased_on", lambda transaction, operation, _: transaction, "Delete (0a) over Delete (1a)"),
     (index_rebase, "replacing", keep, "CreateIndex (on v) over CreateIndex (on v again)"),
     (index_rebase, "replacing", keep, "CreateIndex (drop id_idx) over CreateIndex (on id)"),
     (index_rebase, "merge_mem_wal", keep, "CreateIndex (log A7) over CreateIndex (log B2)"),

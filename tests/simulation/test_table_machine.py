@@ -56,8 +56,8 @@ from seiche.table.operations import (
     UpdateMap,
 )
 from seiche.table.pending import Pending
-from seiche.table.rebase import Tracked
 from seiche.table.rebase import TransactionRebase as Rebase
+from seiche.table.row_merge import RowMerge, Tracked
 from seiche.table.transaction import Transaction
 from seiche.table.versions.naming import Naming
 from seiche.table.versions.stored import PutVersions, RenameVersions
@@ -528,7 +528,7 @@ def builds_on_what_it_read(pending: Pending, **_: object) -> tuple[Transaction, 
     return pending.transaction, build(Manifest(header, read.fragments), pending.transaction, load=pending._held.at)
 
 
-def writes_only_its_own_vector(rebasing: Rebase, tracked: Tracked, ours: DataFragment, *_: object) -> DataFragment:
+def writes_only_its_own_vector(merge: RowMerge, tracked: Tracked, ours: DataFragment, *_: object) -> DataFragment:
     return ours
 
 
@@ -561,9 +561,9 @@ MUTANTS: dict[str, tuple[object, str, object, type[Machine], str]] = {
         Machine,
         "lost|gone|comes back|same key|expected",
     ),
-    "rows are not compared": (Rebase, "_check_other_rows", lambda *_: None, Deleting, "gone already"),
+    "rows are not compared": (RowMerge, "_check_other_rows", lambda *_: None, Deleting, "gone already"),
     "others' deletions are forgotten": (
-        Rebase,
+        RowMerge,
         "_merged",
         writes_only_its_own_vector,
         Deleting,

@@ -11,7 +11,8 @@ from seiche.errors import AlreadyExists, RetryableConflict
 from seiche.store.base import Data
 from seiche.table.commit import Committer
 from seiche.table.pending import Pending
-from seiche.table.rebase import Committed, TransactionRebase
+from seiche.table.rebase import Committed
+from seiche.table.row_merge import RowMerge
 from seiche.table.versions import hint
 from seiche.table.versions.naming import Naming
 from seiche.table.versions.stored import PutVersions, RenameVersions, StoredVersions
@@ -244,7 +245,7 @@ def test_a_wrong_way_to_claim_is_caught(kind: type[StoredVersions], noticed: str
     ("owner", "name", "wrong", "noticed"),
     [
         (Pending, "check_against", unchecked, "rows .* were gone already|deleted by now|expected"),
-        (TransactionRebase, "_check_other_rows", lambda *_: None, "rows .* were gone already"),
+        (RowMerge, "_check_other_rows", lambda *_: None, "rows .* were gone already"),
     ],
 )
 def test_a_missing_check_is_caught(

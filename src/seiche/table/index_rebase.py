@@ -28,7 +28,7 @@ from seiche.table.operations.context import Schema
 from seiche.table.operations.fields import related
 from seiche.table.operations.files import changed_fields
 
-__all__ = ["followed", "marked", "merged_reuse", "replacing", "trimmed", "trimmed_to", "without"]
+__all__ = ["alone", "followed", "marked", "merged_reuse", "replacing", "trimmed", "trimmed_to", "without"]
 
 
 def replacing(ours: CreateIndex, theirs: CreateIndex) -> CreateIndex:
@@ -116,6 +116,17 @@ def merged_reuse(before: ReuseContent, ours: ReuseContent, theirs: ReuseContent)
     cleaned = known[0] - (known[1] & known[2])
     merged = merge_reuse(ours, theirs)
     return ReuseContent(versions=[one for one in merged.versions if one.dataset_version not in cleaned])
+
+
+def alone(ours: CreateIndex, latest: Manifest) -> CreateIndex:
+    """Ours, after which the singletons that it writes stand alone under their names.
+
+    A MemWAL index that we drop is dropped also if others marked something in it, which gives it a new id.
+    """
+    names = {one.name for one in ours.new_indices} & SINGLETONS
+    if footprint.drops(ours, MEM_WAL):
+        names.add(MEM_WAL)
+    return without(ours, (one for one in latest.indices if one.name in names))
 
 
 def without(operation: CreateIndex, entries: Iterable[IndexMetadata]) -> CreateIndex:

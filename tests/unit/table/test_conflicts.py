@@ -31,6 +31,7 @@ from seiche.table.operations import (
     UpdateMap,
 )
 from seiche.table.rebase import _STEPS
+from seiche.table.transaction import Transaction
 from tests.unit.table.tables import begin, committed, field, fragment, index, manifest, never
 
 
@@ -275,7 +276,7 @@ def base(number: int, name: str | None, path: str) -> pb.BasePath:
 def test_base_paths_conflict_by_id_name_or_path(ours: pb.BasePath, given: pb.BasePath, conflict: str | None) -> None:
     header = pb.Manifest(version=2, base_paths=[given])
     after = Manifest(header, manifest(2).fragments)
-    meeting = Encounter(UpdateBases((ours,)), committed(2, UpdateBases((given,)), after), never)
+    meeting = Encounter(Transaction(1, "ours", UpdateBases((ours,))), committed(2, UpdateBases((given,)), after), never)
     dispute = CONDITIONS["bases"](meeting)
     assert (dispute is None) == (conflict is None)
     assert dispute is None or dispute.keys == (conflict,)

@@ -295,7 +295,7 @@ def test_reuse_indices_accumulate_over_several_commits(files: DeletionFiles, sto
     rebase = begin(Rewrite((group,), frag_reuse_index=ours), manifest(1, indices=[before]))
     rebase = rebase.against(committed(2, CreateIndex((cleaned,), (before,))))
     rebase = rebase.against(committed(3, CreateIndex((added,), (cleaned,))))
-    assert [other.version for other, _ in rebase.reuse] == [2, 3]
+    assert [one.meeting.other.version for one in rebase.reuse] == [2, 3]
     ready = rebase.finish(manifest(3, indices=[added]), files)
     assert isinstance(ready.operation, Rewrite)
     assert versions_of(ready.operation.frag_reuse_index, store) == [5, 7, 9]
