@@ -62,7 +62,7 @@ class DirectCall:
         self._writing = Lock()
         self._over = False
         self._received = b""
-        self._message = b""
+        self._message = bytearray()
         # The headers that are being received, and whether they are the last.
         self._headers = Decoder()
         self._block, self._last = b"", False
@@ -70,7 +70,7 @@ class DirectCall:
         self._window = [_USUAL_WINDOW, _USUAL_WINDOW]
         self._initial_window = _USUAL_WINDOW
         self._frame_size = _USUAL_FRAME
-        self._unsent = b""
+        self._unsent = memoryview(b"")
         # What was received since the other side was told that it may send more.
         self._taken = 0
         headers = [
@@ -93,7 +93,7 @@ class DirectCall:
 
     def send(self, message: bytes) -> bool:
         with self._writing:
-            self._unsent += _PREFIX.pack(0, len(message)) + message
+            self._unsent = memoryview(b"".join((self._unsent, _PREFIX.pack(0, len(message)), message)))
             return self._send_more()
 
     def next(self) -> bytes | None:
@@ -125,7 +125,7 @@ class DirectCall:
 
     def _send_more(self) -> bool:
         """Send as much as the other side takes; whether something is left. Only with the lock."""
-        parts: list[bytes] = []
+        parts: list[bytes | memoryview] = []
         while self._unsent:
             size = min(len(self._unsent), self._frame_size, *self._window)
             if size <= 0:
@@ -189,8 +189,9 @@ class DirectCall:
         end = _PREFIX.size + size
         if len(data) < end:
             return None
-        self._message = data[end:]
-        return data[_PREFIX.size : end]
+        message = bytes(memoryview(data)[_PREFIX.size : end])
+        del data[:end]
+        return message
 
     def _heed(self, frame: Frame) -> bool:
         """As `_heed_next`, for those that there are seldom."""
