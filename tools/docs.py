@@ -52,7 +52,7 @@ def all_commands() -> Iterator[tuple[str, Any]]:
     """Every command, by the words that call it."""
     import typer
 
-    from seiche.cli import app
+    from seiche.cli.commands import app
 
     def walk(path: str, command: Any) -> Iterator[tuple[str, Any]]:
         inside: Mapping[str, Any] = getattr(command, "commands", {})

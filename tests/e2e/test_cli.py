@@ -17,7 +17,8 @@ import typer
 
 import seiche
 from seiche import cli, errors
-from seiche.cli import failures
+from seiche.cli import failures, store
+from seiche.cli.commands import app
 from seiche.cli.failures import ExitCode, describe, exit_code
 from seiche.cli.output import print_json
 from seiche.core.runtime import SYSTEM
@@ -59,17 +60,17 @@ def test_help_lists_the_commands(arguments: list[str], capsys: pytest.CaptureFix
     assert "demo" in shown
 
 
-def commands(app: typer.Typer, *path: str) -> Iterator[tuple[str, ...]]:
-    for command in app.registered_commands:
+def commands(group: typer.Typer, *path: str) -> Iterator[tuple[str, ...]]:
+    for command in group.registered_commands:
         assert command.callback is not None
         yield (*path, command.name or command.callback.__name__)
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        yield (*path, str(group.name))
-        yield from commands(group.typer_instance, *path, str(group.name))
+    for inner in group.registered_groups:
+        assert inner.typer_instance is not None
+        yield (*path, str(inner.name))
+        yield from commands(inner.typer_instance, *path, str(inner.name))
 
 
-@pytest.mark.parametrize("path", list(commands(cli.app)), ids=" ".join)
+@pytest.mark.parametrize("path", list(commands(app)), ids=" ".join)
 def test_every_command_explains_itself(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*path, "--help"]) == 0
     shown = capsys.readouterr().out.split("\n", 3)
@@ -178,6 +179,25 @@ def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "Traceback" not in capsys.readouterr().err
 
 
+# Loaded in place of a library that commands need: Ctrl-C comes while it is being loaded.
+INTERRUPTED = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(1000): pass\n"
+
+
+def test_an_interrupt_in_the_first_moment_ends_with_130_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text(INTERRUPTED)
+    done = run("--version", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_where_interrupts_are_ignored_they_stay_so(tmp_path: Path) -> None:
+    """As in the background of a shell script."""
+    (tmp_path / "typer.py").write_text(f"{INTERRUPTED}raise SystemExit('went on')")
+    script = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); from seiche.cli import main; main()"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == "went on\n"
+
+
 def test_probe_prints_a_table_and_leaves_nothing(tmp_path: Path) -> None:
     done = run("store", "probe", str(tmp_path / "lake"))
     assert (done.returncode, done.stderr) == (0, "")
@@ -209,7 +229,7 @@ def test_probe_of_a_store_that_lets_everybody_win_ends_with_1(
 
 
 def test_commands_are_functions(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.store.probe("memory://called", as_json=True)
+    store.probe("memory://called", as_json=True)
     assert json.loads(capsys.readouterr().out)["trusted"] is True
 
 
@@ -278,4 +298,4 @@ def test_remedies_are_said_in_words_of_the_command_line() -> None:
     shown = describe(errors.NotFound("no tag", remedy="`lake.tags()` lists them. Give `version=` or `as_of=`."))
     assert shown == "seiche: not_found: no tag. 'seiche tags' lists them. Give --version or --as-of."
     told = re.findall(r"'seiche ([\w -]+)'", " ".join(failures._COMMANDS.values()))
-    assert {tuple(one.split()) for one in told} <= set(commands(cli.app))
+    assert {tuple(one.split()) for one in told} <= set(commands(app))

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import Lake, cli
+from seiche import Lake
 from seiche.cli import care
+from seiche.cli.commands import app
 from tests.e2e.test_cli_lake import Command, examples
 
 COMMAND = Path(sys.executable).parent / "seiche"
@@ -54,7 +55,7 @@ def test_every_example_runs_and_is_shown(command: Callable[..., None], made: Lak
 
 
 def test_all_commands_are_there() -> None:
-    assert set(COMMANDS) <= {one.callback for one in cli.app.registered_commands}
+    assert set(COMMANDS) <= {one.callback for one in app.registered_commands}
 
 
 def test_from_old_versions_to_an_empty_trash(made: Lake, run: Command) -> None:

@@ -19,6 +19,7 @@ import seiche
 from seiche import InvalidInput, Lake, cli
 from seiche.cli import history, lake
 from seiche.cli.columns import parse_columns
+from seiche.cli.commands import app
 
 COMMAND = Path(sys.executable).parent / "seiche"
 COMMANDS: list[Callable[..., None]] = [
@@ -96,7 +97,7 @@ def test_every_example_runs(command: Callable[..., None], made: Lake, run: Comma
 
 
 def test_no_command_about_lakes_is_left_out() -> None:
-    registered = {one.callback for one in cli.app.registered_commands}
+    registered = {one.callback for one in app.registered_commands}
     assert set(COMMANDS) <= registered
     for one in registered - set(COMMANDS):
         assert one is not None

@@ -66,9 +66,16 @@ def test_import_loads_nothing_heavy() -> None:
 
 def test_the_command_loads_what_a_command_needs_when_it_is_run() -> None:
     """So that `seiche --help` and a mistake in the usage are answered at once."""
-    loaded = run_fresh("import sys, seiche.cli; print(*sys.modules)").split()
+    loaded = run_fresh("import sys, seiche.cli.commands; print(*sys.modules)").split()
     assert [name for name in HEAVY if name in loaded] == ["rich", "typer"]
     assert [name for name in loaded if name.startswith(("seiche.lake", "seiche.table", "seiche.service"))] == []
+
+
+def test_the_command_can_be_interrupted_before_it_is_loaded() -> None:
+    """What is loaded before `main` is called cannot be interrupted without a traceback."""
+    loaded = run_fresh("import sys, seiche.cli; print(*sys.modules)").split()
+    assert [name for name in loaded if name.startswith("seiche")] == ["seiche.errors", "seiche", "seiche.cli"]
+    assert [name for name in HEAVY if name in loaded] == []
 
 
 def test_types_are_shipped() -> None:

@@ -14,85 +14,40 @@ Every failure that is not a bug is one line on stderr. A traceback is a bug in S
 """
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-import typer
+__all__ = ["main"]
 
-from seiche import SeicheError, __version__
-from seiche.cli import care, demo, history, lake, run, serve, sql, store, table
-from seiche.cli.failures import UNPRINTABLE, ExitCode, describe, describe_unprinted, describe_usage, exit_code
-from seiche.cli.output import print_line
-
-__all__ = ["app", "main"]
-
-app = typer.Typer(name="seiche", pretty_exceptions_enable=False, rich_markup_mode="markdown")
-app.add_typer(run.app, name="runs")
-app.add_typer(store.app, name="store")
-app.add_typer(table.app, name="table")
-app.command()(demo.demo)
-app.command()(run.run)
-app.command()(sql.sql)
-app.command()(lake.init)
-app.command()(lake.ls)
-app.command()(lake.show)
-app.command("create-namespace")(lake.create_namespace)
-app.command("create-table")(lake.create_table)
-app.command()(history.log)
-app.command()(history.diff)
-app.command()(lake.status)
-app.command()(history.tag)
-app.command()(history.untag)
-app.command()(history.tags)
-app.command()(history.rollback)
-app.command()(history.export)
-app.command()(history.exports)
-app.command()(history.unexport)
-app.command()(care.expire)
-app.command()(care.gc)
-app.command()(care.trash)
-app.command()(care.fsck)
-app.command()(care.health)
-app.command()(serve.serve)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print_line(f"seiche {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """A transactional lakehouse: any number of tables change in one atomic step, or not at all."""
-    if context.invoked_subcommand is None and not version:
-        context.get_help()  # with rich it prints
+_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command (by default that of this process) and return its exit code; never raises for a user's mistake."""
+    # What commands are made of takes a fifth of a second to load. It is loaded here, and not when this module is, so
+    # that whoever presses Ctrl-C meanwhile sees no traceback.
+    with _interrupted_quietly():
+        from seiche.cli.commands import run_command
+    return run_command(arguments)
+
+
+@contextmanager
+def _interrupted_quietly() -> Iterator[None]:
+    """An interrupt inside ends the process at once: nothing was begun, and nothing is to be cleared away.
+
+    Not by an exception: those that come up while modules are loaded are printed in places that nobody can catch. Where
+    interrupts are ignored or somebody else's, they stay so.
+    """
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler and "seiche.cli.commands" not in sys.modules
     try:
-        outcome = app(args=arguments, prog_name="seiche", standalone_mode=False)
-        print(end="", flush=True)
-    except SeicheError as error:
-        print(describe(error), file=sys.stderr)
-        return exit_code(error)
-    except typer.Abort:
-        return ExitCode.INTERRUPTED
-    except typer.TyperException as mistake:
-        print(describe_usage(mistake), file=sys.stderr)
-        return ExitCode.MISTAKE
-    except OSError as error:
-        if error.errno not in UNPRINTABLE:
-            raise
-        print(describe_unprinted(error), file=sys.stderr)
-        # What is left in the buffer cannot be written either, and the interpreter would try once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.FAILED
-    return outcome if isinstance(outcome, int) else ExitCode.DONE
+        if ours:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+    except ValueError:  # only the main thread is interrupted
+        ours = False
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

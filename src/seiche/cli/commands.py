@@ -1,0 +1,85 @@
+"""All commands of `seiche`, and how one is run: from words to an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from seiche import SeicheError, __version__
+from seiche.cli import care, demo, history, lake, run, serve, sql, store, table
+from seiche.cli.failures import UNPRINTABLE, ExitCode, describe, describe_unprinted, describe_usage, exit_code
+from seiche.cli.output import print_line
+
+__all__ = ["app", "run_command"]
+
+app = typer.Typer(name="seiche", pretty_exceptions_enable=False, rich_markup_mode="markdown")
+app.add_typer(run.app, name="runs")
+app.add_typer(store.app, name="store")
+app.add_typer(table.app, name="table")
+app.command()(demo.demo)
+app.command()(run.run)
+app.command()(sql.sql)
+app.command()(lake.init)
+app.command()(lake.ls)
+app.command()(lake.show)
+app.command("create-namespace")(lake.create_namespace)
+app.command("create-table")(lake.create_table)
+app.command()(history.log)
+app.command()(history.diff)
+app.command()(lake.status)
+app.command()(history.tag)
+app.command()(history.untag)
+app.command()(history.tags)
+app.command()(history.rollback)
+app.command()(history.export)
+app.command()(history.exports)
+app.command()(history.unexport)
+app.command()(care.expire)
+app.command()(care.gc)
+app.command()(care.trash)
+app.command()(care.fsck)
+app.command()(care.health)
+app.command()(serve.serve)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"seiche {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A transactional lakehouse: any number of tables change in one atomic step, or not at all."""
+    if context.invoked_subcommand is None and not version:
+        context.get_help()  # with rich it prints
+
+
+def run_command(arguments: Sequence[str] | None) -> int:
+    """Run a command (`None`: that of this process) and return its exit code; never raises for a user's mistake."""
+    try:
+        outcome = app(args=arguments, prog_name="seiche", standalone_mode=False)
+        print(end="", flush=True)
+    except SeicheError as error:
+        print(describe(error), file=sys.stderr)
+        return exit_code(error)
+    except (typer.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except typer.TyperException as mistake:
+        print(describe_usage(mistake), file=sys.stderr)
+        return ExitCode.MISTAKE
+    except OSError as error:
+        if error.errno not in UNPRINTABLE:
+            raise
+        print(describe_unprinted(error), file=sys.stderr)
+        # What is left in the buffer cannot be written either, and the interpreter would try once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+    return outcome if isinstance(outcome, int) else ExitCode.DONE
