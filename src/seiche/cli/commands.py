@@ -8,18 +8,18 @@ from typing import Annotated
 import typer
 
 from seiche import SeicheError, __version__
-from seiche.cli import care, demo, history, lake, run, serve, sql, store, table
+from seiche.cli import care, demo, history, lake, run, runs, serve, sql, store, table
 from seiche.cli.failures import UNPRINTABLE, ExitCode, describe, describe_unprinted, describe_usage, exit_code
 from seiche.cli.output import print_line
 
 __all__ = ["app", "run_command"]
 
 app = typer.Typer(name="seiche", pretty_exceptions_enable=False, rich_markup_mode="markdown")
-app.add_typer(run.app, name="runs")
 app.add_typer(store.app, name="store")
 app.add_typer(table.app, name="table")
 app.command()(demo.demo)
 app.command()(run.run)
+app.command()(runs.runs)
 app.command()(sql.sql)
 app.command()(lake.init)
 app.command()(lake.ls)

@@ -160,7 +160,9 @@ def create_table(
         Path | None, typer.Option("--from", help="A Parquet, Arrow, CSV or JSON file: its columns and its rows.")
     ] = None,
     format: Annotated[str, typer.Option(help="lance or iceberg.")] = "lance",
-    stable_row_ids: Annotated[bool, typer.Option(help="Rows keep their ids when they move (Lance).")] = False,
+    stable_row_ids: Annotated[
+        bool, typer.Option("--stable-row-ids", help="Rows keep their ids when they move (Lance).")
+    ] = False,
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,10 +1,9 @@
-"""`seiche run` and `seiche runs`: pipelines, and what became of them."""
+"""`seiche run`: a pipeline, as it runs and what comes out."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,26 +13,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-import seiche
 from seiche.cli.failures import ExitCode
-from seiche.cli.output import AsJson, print_json, print_line, print_table, row_text
+from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.quiet import quiet_start
-from seiche.errors import InvalidInput, NotFound
+from seiche.cli.runs import show_checks, show_steps
+from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from seiche.spark.pipeline.lineage import Made
     from seiche.spark.pipeline.plan import Plan
     from seiche.spark.pipeline.progress import Progress
-    from seiche.spark.pipeline.records import CheckRecord, RunRecord
     from seiche.spark.pipeline.run import Run
 
-__all__ = ["app", "run"]
+__all__ = ["run"]
 
-app = typer.Typer(help="Runs of pipelines: what they read, made and found.", invoke_without_command=True)
-
-_LAKE = "The lake: a folder, or file://, s3://, gs://, az://."
-_Lake = Annotated[str, typer.Option("--lake", help=_LAKE, envvar="SEICHE_LAKE", metavar="URI")]
-_LakeIfGiven = Annotated[str | None, typer.Option("--lake", help=_LAKE, metavar="URI")]
 _File = Annotated[Path | None, typer.Argument(help="The pipeline.", metavar="PIPELINE.yaml")]
 
 
@@ -43,13 +35,20 @@ def run(
         str | None, typer.Option(help="A name for this run: published once, however often it is run.")
     ] = None,
     select: Annotated[
-        list[str] | None, typer.Option(help="Only this step; name+ with those after it, +name with those before.")
+        list[str] | None,
+        typer.Option(help="Only this step; name+ with those after it, +name with those before. Can be repeated."),
     ] = None,
-    full_refresh: Annotated[bool, typer.Option(help="Read all sources from the beginning, and replace.")] = False,
+    full_refresh: Annotated[
+        bool, typer.Option("--full-refresh", help="Read all sources from the beginning, and replace.")
+    ] = False,
     keep: Annotated[str, typer.Option(help="A tag under which to keep what a check rejected.", metavar="TAG")] = "",
-    dry_run: Annotated[bool, typer.Option(help="Show the plan. Nothing is read, and Spark is not started.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan. Nothing is read, and Spark is not started.")
+    ] = False,
     master: Annotated[str | None, typer.Option(help="Where Spark runs, as in spark://host:7077.")] = None,
-    conf: Annotated[list[str] | None, typer.Option(help="A setting of Spark, as in spark.executor.memory=4g.")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A setting of Spark, as in spark.task.cpus=2. Can be repeated.")
+    ] = None,
     lake: Annotated[str | None, typer.Option(help="Another lake than the one that the pipeline names.")] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of pipelines and exit.")] = False,
     json: AsJson = False,
@@ -58,8 +57,10 @@ def run(
 
     Exits with 1 if a check failed; nothing is published then, nor if a step fails.
 
-        seiche run orders.yaml --dry-run
-        seiche run orders.yaml --run-id 2030-01-31
+    ```sh
+    seiche run orders.yaml --dry-run
+    seiche run orders.yaml --run-id 2030-01-31
+    ```
     """
     from seiche.spark.settings import require_pyspark
 
@@ -94,62 +95,6 @@ def run(
         )
     _show_run(done, definition.lake, json=json)
     return ExitCode.DONE if done.published else ExitCode.FAILED
-
-
-@app.callback()
-def runs(
-    context: typer.Context,
-    lake: _Lake = "lake",
-    pipeline: Annotated[str | None, typer.Option(help="Only those of this pipeline.")] = None,
-    json: AsJson = False,
-) -> None:
-    """The runs of pipelines, the newest first: what they published, or why they did not; `show ID` explains one.
-
-    seiche runs --lake lake
-    """
-    if context.invoked_subcommand is not None:
-        context.obj = lake
-        return
-    from seiche.spark.pipeline.records import runs as kept
-
-    found = kept(seiche.open(lake), pipeline)
-    if json:
-        print_json([asdict(one) for one in found])
-        return
-    columns = ("run", "pipeline", "status", "started", "seconds", "tables", "rows")
-    if not found:
-        print_line("No run is kept here.")
-        return
-    print_table(columns, [_line(one) for one in found], styles=_STYLES)
-    for one in found:
-        if one.message:
-            print_line(f"  {one.run_id}: {one.message}", style="red")
-
-
-@app.command()
-def show(
-    context: typer.Context,
-    run_id: Annotated[str, typer.Argument(help="The run.", metavar="ID")],
-    lake: _LakeIfGiven = None,
-    json: AsJson = False,
-) -> None:
-    """What one run read, made and found: which version of which table made which."""
-    from seiche.spark.pipeline.lineage import lineage
-    from seiche.spark.pipeline.records import runs as kept
-
-    opened = seiche.open(lake or context.obj)
-    found = [one for one in kept(opened) if one.run_id == run_id]
-    if not found:
-        raise NotFound(f"there is no run {run_id} in {opened.uri}", remedy="`seiche runs` shows those that are kept.")
-    version = opened.status(found[0].transaction_id).version if found[0].status == "published" else None
-    made = lineage(opened, found[0])
-    if json:
-        print_json({**asdict(found[0]), "version": version, "lineage": [asdict(one) for one in made]})
-        return
-    _explain(found[0], version, made)
-
-
-_STYLES = {"published": "green", "rejected": "red", "passed": "green", "failed": "red"}
 
 
 def _session(name: str, master: str | None, conf: list[str] | None, progress: "Progress") -> Any:
@@ -227,8 +172,8 @@ def _show_run(done: "Run", lake: str, *, json: bool) -> None:
         print_json(asdict(done))
         return
     if done.record is not None:
-        _show_steps(done.record)
-        _show_checks(done.record.checks)
+        show_steps(done.record)
+        show_checks(done.record.checks)
     if done.outcome == "published before":
         print_line(f"Run {done.run_id} was published before, as version {done.version}. Nothing was done.")
     elif done.published:
@@ -237,45 +182,3 @@ def _show_run(done: "Run", lake: str, *, json: bool) -> None:
     else:
         kept = f" What was rejected is kept under the tag {done.kept}." if done.kept else ""
         print_line(f"Nothing was published.{kept}", style="red")
-
-
-def _show_steps(record: "RunRecord") -> None:
-    rows = [(one.table, one.mode, ", ".join(one.reads), one.rows, one.files, one.seconds) for one in record.steps]
-    print_table(("table", "mode", "from", "rows", "files", "seconds"), rows)
-
-
-def _show_checks(checks: "tuple[CheckRecord, ...]") -> None:
-    rows = [(one.name, "passed" if one.passed else "failed", one.found, one.expected) for one in checks]
-    if rows:
-        print_line()
-        print_table(("check", "result", "found", "expected"), rows, styles=_STYLES)
-    for check in checks:
-        for row in () if check.passed else check.rows:
-            print_line(f"  {check.name}: {row_text(row)}", style="red")
-
-
-def _line(one: "RunRecord") -> tuple[object, ...]:
-    started = one.started_at.isoformat(sep=" ", timespec="seconds")
-    return one.run_id, one.pipeline, one.status, started, one.seconds, len(one.steps), sum(s.rows for s in one.steps)
-
-
-def _explain(one: "RunRecord", version: int | None, lineage: "list[Made]") -> None:
-    made = "" if version is None else f" as version {version} of the lake"
-    print_line(f"{one.pipeline}, run {one.run_id}: {one.status}{made}, from version {one.read_version}", style="bold")
-    if one.status == "failed":
-        print_line(one.message, style="red")
-        return
-    _show_steps(one)
-    _show_checks(one.checks)
-    if not lineage:
-        print_line("Nothing was published." if one.status == "rejected" else "That version is not kept any more.")
-        return
-    print_line()
-    print_table(
-        ("made", "from"),
-        [(_at(made.table, made.version), ", ".join(starmap(_at, made.inputs.items()))) for made in lineage],
-    )
-
-
-def _at(name: str, version: int | None) -> str:
-    return name if version is None else f"{name}@{version}"
