@@ -109,6 +109,18 @@ def test_files_of_others_can_be_flushed(place: Backend, store: Store) -> None:
     assert store.flush([]) == 0
 
 
+def test_a_last_file_is_put_once_and_not_without_those_it_names(place: Backend, store: Store) -> None:
+    store.put("d/one", b"1", durable=False)
+    store.put_last("d/last", b"names one", ["d/one"])
+    with pytest.raises(AlreadyExists):
+        store.put_last("d/last", b"again", ["d/one"])
+    assert store.get("d/last") == b"names one"
+    if place.name == "local-fsync":
+        with pytest.raises(NotFound):
+            store.put_last("d/other", b"names none", ["d/none"])
+        assert not store.exists("d/other")
+
+
 RANGES = [
     (0, 4, b"0123"), (3, 4, b"3456"), (8, 10, b"89"), (0, 10, b"0123456789"), (0, 99, b"0123456789"),
     (10, 1, b""), (50, 5, b""), (2, 0, b""), (-3, 3, b"789"), (-3, 2, b"78"), (-3, 99, b"789"),

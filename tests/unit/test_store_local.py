@@ -367,6 +367,54 @@ def test_bytes_are_on_disk_before_the_name_and_the_name_before_the_return(
     assert steps == ["fsync file", "name third", "fsync c/", "fsync a/"]
 
 
+@pytest.mark.parametrize("anonymous", [True, False])
+def test_a_last_file_has_its_name_when_the_bytes_and_names_of_all_others_are_on_disk(
+    tmp_path: Path, steps: list[str], anonymous: bool
+) -> None:
+    store = LocalStore(tmp_path / "root")
+    store._staging = Staging(SYSTEM, anonymous=anonymous)
+    store.put_many(dict.fromkeys(("a/old", "b/old"), b"x"))
+    store.put_many(dict.fromkeys(("a/one", "a/two", "b/three"), b"x"), durable=False)
+    steps.clear()
+    store.put_last("last", b"names them", ["a/one", "a/two", "b/three"])
+    # Their order does not matter, but all of them come before the name.
+    assert Counter(steps[:-2]) == {"fsync file": 4, "fsync a/": 1, "fsync b/": 1}
+    assert steps[-2:] == ["name last", "fsync root/"]
+    with pytest.raises(NotFound):
+        store.put_last("other", b"names a file that is gone", ["a/one", "a/none"])
+    with pytest.raises(AlreadyExists):
+        store.put_last("last", b"too late", ["a/one"])
+    assert store.get("last") == b"names them"
+    assert [info.path for info in store.list(recursive=False)] == ["last"]
+
+
+def test_a_last_file_is_flushed_beside_the_others_and_named_when_the_slowest_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, fsync, link = LocalStore(tmp_path), os.fsync, os.link
+    store.put_if_absent("a/one", b"x", durable=False)
+    flushed, named, early = threading.Event(), threading.Event(), []
+
+    def slow(fd: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        if path.endswith("/one"):
+            assert flushed.wait(10), "the last file was not flushed at the same time"
+            early.append(named.wait(0.1))
+        fsync(fd)
+        if not path.endswith("/one") and not os.path.isdir(path):
+            flushed.set()
+
+    def seen_link(source: str, target: str, **keywords: Any) -> None:
+        link(source, target, **keywords)
+        named.set()
+
+    monkeypatch.setattr(os, "fsync", slow)
+    monkeypatch.setattr(os, "link", seen_link)
+    store.put_last("last", b"y", ["a/one"])
+    assert early == [False]
+    assert named.is_set()
+
+
 def test_a_directory_counts_as_flushed_only_when_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(tmp_path / "root")
     failing(monkeypatch, "fsync", errno.EIO, when=lambda fd: os.readlink(f"/proc/self/fd/{fd}").endswith("/root"))

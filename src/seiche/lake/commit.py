@@ -59,7 +59,7 @@ class Committer:
         for plain readers, who are one version behind until then.
         """
         # What the statements wrote is flushed once for all attempts: while one waits for a turn, or else together with
-        # what is staged, so that the disk is waited for once.
+        # what is staged and the bytes of the root, so that the disk is waited for once.
         unflushed = [path for intent in intents for path in intent.unflushed]
         flush = partial(self._flush, unflushed)
         if _is_careful(intents):
@@ -127,7 +127,8 @@ class Committer:
         )
 
     def _put(self, group: Group, staged: set[str], unflushed: list[str]) -> bool:
-        """Write the files, then the root: `False` if somebody else has the version.
+        """Write the files, then the root, whose name appears when all of them last: `False` if somebody else has the
+        version.
 
         `staged` are files that an earlier attempt has written, `unflushed` those of statements that may not last yet.
         """
@@ -138,9 +139,7 @@ class Committer:
         records, side_file, side_files = transactions.stow(group.records, self.runtime)
         files = {**group.files, **change.files, **side_files}
         new = {path: files[path] for path in files.keys() - staged}
-        stage(base.store, new, flush=unflushed, runtime=self.runtime)
-        staged |= files.keys()
-        unflushed.clear()
+        stage(base.store, new, lasting=False, runtime=self.runtime)
         root = base.root.successor(
             change.tree.root,
             root_id=str(self.runtime.uuid()),
@@ -158,8 +157,11 @@ class Committer:
             order=base.definition.order,
             nodes=base.tree.nodes,
             absent=[transaction_key(record.id) for record in records],
+            flush=[*unflushed, *new],
             runtime=self.runtime,
         )
+        staged |= files.keys()
+        unflushed.clear()
         if isinstance(outcome, Lost):
             return False
         self.states.advance(root)

@@ -96,6 +96,15 @@ class Store(ABC):
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         """Create the file, or raise `AlreadyExists` and leave what is there untouched."""
 
+    def put_last(self, path: str, data: Data, files: Iterable[str]) -> None:
+        """`put_if_absent` of a file that names others: the name appears when those last, flushed if need be (`flush`).
+
+        A store may flush them and the bytes of the new file at the same time: the disk is waited for once. If one of
+        them is missing, or cannot be flushed, there is no new file.
+        """
+        self.flush(files)
+        self.put_if_absent(path, data)
+
     def put_own(self, path: str, data: Data) -> None:
         """Create a file that may be lost without harm, under a name that nobody but the caller knows before this
         returns: one that holds an id made for it.
@@ -228,9 +237,13 @@ class Store(ABC):
         if len(wanted) < 2 or current_thread().name.startswith(_THREADS):
             # A thread of the pool must not wait for others of it: they might all be waiting.
             return [work(item) for item in wanted]
-        pending = [_pool(os.getpid()).submit(work, item) for item in wanted]
-        wait(pending)
-        return [done.result() for done in pending]
+        pending = [_pool(os.getpid()).submit(work, item) for item in wanted[1:]]
+        try:
+            # The caller does one itself, instead of waking a thread and sleeping until it is done.
+            first = work(wanted[0])
+        finally:
+            wait(pending)
+        return [first, *(done.result() for done in pending)]
 
     def get_many(self, paths: Iterable[str]) -> Sequence[bytes]:
         """The files in the order asked for, read in parallel."""

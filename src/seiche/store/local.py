@@ -134,6 +134,19 @@ class LocalStore(Store):
         else:
             self._write(path, sync, self._staging.create, write_all, data, sync)
 
+    def put_last(self, path: str, data: Data, files: Iterable[str]) -> None:
+        named = list(files)
+        if not self._fsync or not named:
+            super().put_last(path, data, named)
+            return
+
+        def fill(fd: int, data: Data) -> None:
+            write_all(fd, data)
+            # All at once, and before there is a name that leads to any of it.
+            self._at_once([partial(os.fsync, fd), *self._flushes(named)])
+
+        self._write(path, True, self._staging.create, fill, data, False)
+
     def put_own(self, path: str, data: Data) -> None:
         self._write(path, False, self._staging.create_in_sight, write_all, data)
 
@@ -202,11 +215,19 @@ class LocalStore(Store):
         if not self._fsync:
             return 0
         files = list(paths)
-        # Names and bytes at once, in whatever order: what one request makes the disk write, most others find done.
-        requests = [partial(self._flush_bytes, path) for path in files]
-        requests += [partial(self._flush_names, path) for path in {parent(path): path for path in files}.values()]
-        self.in_parallel(_in_turn, [requests[first::_AT_ONCE] for first in range(min(_AT_ONCE, len(requests)))])
+        self._at_once(self._flushes(files))
         return len(files)
+
+    def _flushes(self, files: Sequence[str]) -> Sequence[Callable[[], None]]:
+        """What flushes bytes and names, in whatever order: what one makes the disk write, most others find done."""
+        names = {parent(path): path for path in files}.values()
+        return [
+            *(partial(self._flush_bytes, path) for path in files),
+            *(partial(self._flush_names, path) for path in names),
+        ]
+
+    def _at_once(self, requests: Sequence[Callable[[], None]]) -> None:
+        self.in_parallel(_in_turn, [requests[first::_AT_ONCE] for first in range(min(_AT_ONCE, len(requests)))])
 
     def _flush_bytes(self, path: str) -> None:
         with self._opened(path) as (fd, _):

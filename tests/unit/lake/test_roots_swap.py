@@ -16,6 +16,7 @@ from seiche.errors import (
     CommitUnknown,
     Corrupt,
     InvalidInput,
+    NotFound,
     PermissionDenied,
     Unavailable,
 )
@@ -257,7 +258,27 @@ def test_what_an_attempt_without_an_answer_has_left_is_flushed_by_the_next() -> 
     inner = VolatileStore(runtime=runtime)
     inner.put("data", b"0", durable=False)
     store = SimulatedStore(inner, plan={2: "after"}, runtime=runtime)
-    stage(store, {"first": b"1", "second": b"2", "third": b"3"}, flush=["data"], runtime=runtime)
+    stage(store, {"first": b"1", "second": b"2", "third": b"3"}, runtime=runtime)
     assert store.injected == [(2, "after")]
     assert {info.path for info in inner.list()} == {"data", "first", "second", "third"}
+    assert inner.at_risk == {"data"}
+
+
+@pytest.mark.parametrize("fault", ["before", "lost", "after", "late", "conflict"])
+def test_files_last_before_the_root_that_names_them_whatever_becomes_of_its_put(fault: Fault) -> None:
+    store, base, runtime = lake()
+    inner = VolatileStore(runtime=runtime)
+    for info in store.list():
+        inner.put(info.path, store.get(info.path))
+    stage(inner, {"first": b"1", "second": b"2"}, lasting=False, runtime=runtime)
+    assert inner.at_risk == {"first", "second"}
+    root = follow(store, base, runtime)
+    with pytest.raises(NotFound):
+        publish(inner, root, base, order=128, flush=["first", "none"], runtime=runtime)
+    assert not inner.exists(root.name)
+    inner.put("first", b"1", durable=False)
+    simulated = SimulatedStore(inner, plan={1: fault}, runtime=runtime)
+    publish(simulated, root, base, order=128, flush=["first", "second"], runtime=runtime)
+    simulated.deliver()
+    assert inner.exists(root.name)
     assert not inner.at_risk

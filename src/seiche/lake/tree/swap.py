@@ -44,14 +44,16 @@ def publish(
     order: int,
     nodes: Nodes | None = None,
     absent: Collection[bytes] = (),
+    flush: Sequence[str] = (),
     patience: Patience = SETTLING,
     runtime: Runtime = SYSTEM,
 ) -> Won | Lost:
     """Put `root` as the successor of `base`, and say for certain whether it is the one that stands there now.
 
-    All files that it names must be written before. `absent` are keys that must not be in `base`: the keys of its own
-    transactions, so that none is applied twice. Raises `CommitUnknown` with the transaction ids if the store would not
-    say what became of the put; `Unavailable` if it certainly did nothing.
+    All files that it names must be written before. Those to `flush` may not last yet: they do before the root has its
+    name; `NotFound` if one is missing, and nothing was put. `absent` are keys that must not be in `base`: the keys of
+    its own transactions, so that none is applied twice. Raises `CommitUnknown` with the transaction ids if the store
+    would not say what became of the put; `Unavailable` if it certainly did nothing.
 
     After a put without an answer only a *different* root under the name means that it failed. If nothing is there, the
     put may still be on its way: the same bytes are put again, which cannot do harm.
@@ -69,10 +71,14 @@ def publish(
     failure: SeicheError | None = None
     for _ in patience.tries(runtime):
         try:
-            store.put_if_absent(root.name, data)
+            store.put_last(root.name, data, flush)
             return Won(root)
         except AlreadyExists:
             pass
+        except NotFound:
+            if doubt is None:
+                raise
+            break
         except CommitUnknown as error:
             doubt = error
         except SeicheError as error:
@@ -95,15 +101,15 @@ def stage(
     store: Store,
     files: Mapping[str, bytes],
     *,
-    flush: Sequence[str] = (),
+    lasting: bool = True,
     patience: Patience = SETTLING,
     runtime: Runtime = SYSTEM,
 ) -> None:
     """Write the files that a root will name. After this returns they are durable and whole; else nothing was decided.
 
-    So are those to `flush`, which were written before. All are flushed at once when all are written: it is the disk
-    that takes the time. Until then one may be torn by a power failure, which harms nobody, since nothing names it.
-    Their names are fresh, so a name that is taken after a put without an answer is taken by that put: it is compared.
+    Unless they need not be `lasting` yet, because `publish` is told to flush them: it is the disk that takes the time.
+    Until then one may be torn by a power failure, which harms nobody, since nothing names it. Their names are fresh, so
+    a name that is taken after a put without an answer is taken by that put: it is compared.
     """
     missing = dict(files)
     failure: SeicheError | None = None
@@ -112,8 +118,9 @@ def stage(
             missing = {path: data for path, data in missing.items() if not _stands(store, path, data)}
         try:
             store.put_many(missing, durable=False)
-            # All of them, also those that an earlier attempt has left: nobody has flushed them yet.
-            store.flush([*flush, *files])
+            if lasting:
+                # All of them, also those that an earlier attempt has left: nobody has flushed them yet.
+                store.flush(files)
             return
         except (AlreadyExists, CommitUnknown, Unavailable) as error:
             failure = error
