@@ -9,7 +9,16 @@ import typer
 
 from seiche import SeicheError, __version__
 from seiche.cli import care, demo, history, lake, run, runs, serve, sql, store, table
-from seiche.cli.failures import UNPRINTABLE, ExitCode, describe, describe_unprinted, describe_usage, exit_code
+from seiche.cli.failures import (
+    UNPRINTABLE,
+    ExitCode,
+    describe,
+    describe_panic,
+    describe_unprinted,
+    describe_usage,
+    exit_code,
+    is_panic,
+)
 from seiche.cli.output import print_line
 
 __all__ = ["app", "run_command"]
@@ -81,5 +90,10 @@ def run_command(arguments: Sequence[str] | None) -> int:
         print(describe_unprinted(error), file=sys.stderr)
         # What is left in the buffer cannot be written either, and the interpreter would try once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        print(describe_panic(error), file=sys.stderr)
         return ExitCode.FAILED
     return outcome if isinstance(outcome, int) else ExitCode.DONE

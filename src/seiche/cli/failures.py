@@ -17,7 +17,16 @@ from seiche.errors import (
     Unavailable,
 )
 
-__all__ = ["UNPRINTABLE", "ExitCode", "describe", "describe_unprinted", "describe_usage", "exit_code"]
+__all__ = [
+    "UNPRINTABLE",
+    "ExitCode",
+    "describe",
+    "describe_panic",
+    "describe_unprinted",
+    "describe_usage",
+    "exit_code",
+    "is_panic",
+]
 
 # What the operating system says of an output that takes no more. A closed pipe is none: whoever reads has seen enough.
 UNPRINTABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
@@ -89,6 +98,17 @@ def describe_unprinted(error: OSError) -> str:
     """One line about an answer that could not be given."""
     message = f"the output could not be written: {error.strerror}"
     return _line("output", message, "Whatever the command does has been done; look before doing it again.")
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether native code gave up. It has no type that could be named, and is no `Exception`."""
+    return type(error).__name__ == "PanicException"
+
+
+def describe_panic(error: BaseException) -> str:
+    """One line about native code that gave up."""
+    remedy = "Look at what is there before doing it again; 'seiche fsck --deep' finds files that are damaged."
+    return _line("error", f"native code panicked: {error}", remedy)
 
 
 def _line(kind: str, message: str, remedy: str) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 import lance
 import pyarrow as pa
 
-from seiche.errors import InvalidInput
 from seiche.table.data.assign import assigned, check_columns, check_expressions
-from seiche.table.data.native_errors import native_message
+from seiche.table.data.native import in_memory
 from seiche.table.data.scanning import ADDRESS, batches, scanner
 
 __all__ = ["with_assigned"]
@@ -41,10 +40,5 @@ def _dataset(rows: pa.Table, assignments: Mapping[str, str]) -> lance.LanceDatas
     text = "\n".join(assignments.values())
     meant = [name for name in rows.column_names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
     chosen = rows.select(meant or list(assignments)[:1])
-    try:
-        return lance.write_dataset(chosen, _PLACE, max_rows_per_file=max(1, len(rows)))
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"{_WHAT} cannot work with the columns {', '.join(chosen.column_names)}: {native_message(error)}",
-            remedy="Read the rows, change them, and `overwrite(..., where=)` them.",
-        ) from error
+    remedy = "Read the rows, change them, and `overwrite(..., where=)` them."
+    return in_memory(chosen, _PLACE, what=_WHAT, remedy=remedy)

@@ -14,7 +14,7 @@ from seiche.table.data.compact_plan import Options
 from seiche.table.data.copying import has_dictionaries, stored_rows
 from seiche.table.data.fragments import fragment_from_json, fragment_to_json
 from seiche.table.data.native import open_version
-from seiche.table.data.native_errors import native_message, trouble
+from seiche.table.data.native_errors import native_message, trouble, without_panics
 from seiche.table.data.portion import Portion
 from seiche.table.data.removal import live_rows
 from seiche.table.data.row_marks import RowMarks, addresses
@@ -47,7 +47,8 @@ def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime
         "options": _native(options, dataset.data_storage_version),
     }
     try:
-        done = _Task.from_json(json.dumps(task)).execute(dataset)
+        with without_panics():
+            done = _Task.from_json(json.dumps(task)).execute(dataset)
     except (ValueError, NotImplementedError) as error:
         raise InvalidInput(f"{portion!r} cannot be compacted: {native_message(error)}") from error
     except OSError as error:

@@ -9,7 +9,7 @@ import numpy as np
 from lance import LanceDataset
 
 from seiche.table.data.native import open_staged
-from seiche.table.data.native_errors import trouble
+from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.data.scanning import ADDRESS, WIDE_BATCH_ROWS, batches, scanner
 from seiche.table.data.write import fields_of
 from seiche.table.format.fragments import Fragments
@@ -89,7 +89,8 @@ def _is_indexed(manifest: Manifest, where: str) -> bool:
 
 def _sizes(sample: LanceDataset) -> Sequence[Any]:
     try:
-        found: Any = sample.stats.data_stats().fields  # annotated as a single one, but a list
+        with without_panics():
+            found: Any = sample.stats.data_stats().fields  # annotated as a single one, but a list
     except (OSError, ValueError) as error:
         raise trouble("the sizes of columns could not be read", error) from error
     return list(found)

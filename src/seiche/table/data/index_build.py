@@ -11,7 +11,7 @@ from pyroaring import BitMap
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
-from seiche.table.data.native_errors import native_message, trouble
+from seiche.table.data.native_errors import from_storage, native_message, trouble, without_panics
 from seiche.table.data.portion import Portion
 from seiche.table.data.shadow import shadow
 from seiche.table.format import manifest_pb2 as pb
@@ -122,8 +122,11 @@ def _empty_bitmap(task: IndexTask, store: Store, runtime: Runtime) -> Segment:
 def _asked(store: Store, what: str, do: Callable[[], _Done]) -> _Done:
     """Do it natively, and say whose fault it is if it cannot be done."""
     try:
-        return do()
+        with without_panics():
+            return do()
     except (KeyError, TypeError, ValueError, NotImplementedError) as error:
+        if from_storage(error):
+            raise trouble(f"{store.uri}: {what} could not be built", error, table=store.uri) from error
         raise InvalidInput(
             f"{what} cannot be built: {native_message(error)}",
             remedy="Check the column, the kind of index and its options.",

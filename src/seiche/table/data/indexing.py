@@ -10,7 +10,7 @@ from seiche.table.change import Change
 from seiche.table.data.index_age import is_older
 from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
 from seiche.table.data.index_overlap import apart, knows
-from seiche.table.data.native_errors import trouble
+from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
 from seiche.table.data.shadow import shadow
@@ -182,7 +182,8 @@ class Optimizing:
     def _optimize(self, name: str, dataset: Any, snapshot: Snapshot) -> None:
         options = {"retrain": True} if self._retrain else {"num_indices_to_merge": self._merged(name, snapshot)}
         try:
-            dataset.optimize.optimize_indices(index_names=[name], **options)
+            with without_panics():
+                dataset.optimize.optimize_indices(index_names=[name], **options)
         except (OSError, ValueError) as error:
             uri = snapshot.store.uri
             raise trouble(f"{uri}: index {name!r} could not be optimised", error, table=uri, index=name) from error

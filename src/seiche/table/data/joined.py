@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-import lance
 import numpy as np
 import pyarrow as pa
 
+from seiche.table.data.native import in_memory
 from seiche.table.data.scanning import ADDRESS, batches, scanner
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Joined:
     def __init__(self, source: pa.Table, target: pa.Table) -> None:
         """Both have as many rows as each other, and at least one column."""
         both = pa.table({"source": _struct(source), "target": _struct(target)})
-        self.dataset = lance.write_dataset(both, _PLACE, max_rows_per_file=max(1, len(both)))
+        self.dataset = in_memory(both, _PLACE, what="the merge")
 
     def where(self, condition: str) -> "NDArray[np.int64]":
         """The numbers of the rows for which the condition is true, ascending."""

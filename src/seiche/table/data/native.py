@@ -8,19 +8,20 @@ import pyarrow as pa
 
 from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
-from seiche.table.data.native_errors import from_storage, is_gone, native_message, trouble
+from seiche.table.data.native_errors import from_storage, is_gone, native_message, trouble, without_panics
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Manifest as Header
 
-__all__ = ["open_staged", "open_version", "scan"]
+__all__ = ["in_memory", "open_staged", "open_version", "scan"]
 
 
 def open_version(store: Store, version: int) -> lance.LanceDataset:
     """The native dataset at a published version of the table that `store` is rooted at."""
     what = f"version {version} of {store.uri} could not be opened"
     try:
-        return lance.dataset(store.native_uri(), version=version, storage_options=_options(store))
+        with without_panics():
+            return lance.dataset(store.native_uri(), version=version, storage_options=_options(store))
     except OSError as error:
         raise trouble(what, error, version=version) from error
     except ValueError as error:
@@ -49,7 +50,23 @@ def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = Non
         if base.header.HasField("index_section") and manifest.indices == base.indices:
             header.index_section = base.header.index_section
     message = b"".join([header.SerializeToString(), *manifest.fragments.pieces])
-    return lance.LanceDataset(store.native_uri(), serialized_manifest=message, storage_options=_options(store))
+    try:
+        with without_panics():
+            return lance.LanceDataset(store.native_uri(), serialized_manifest=message, storage_options=_options(store))
+    except OSError as error:
+        raise trouble(f"version {manifest.version} of {store.uri} could not be opened", error) from error
+
+
+def in_memory(rows: pa.Table, place: str, *, what: str, remedy: str = "") -> lance.LanceDataset:
+    """Rows as a native dataset in memory, gone with the last reference; `InvalidInput` for what Lance cannot hold."""
+    try:
+        with without_panics():
+            return lance.write_dataset(rows, place, max_rows_per_file=max(1, len(rows)))
+    except (OSError, ValueError) as error:
+        names = ", ".join(rows.column_names)
+        raise InvalidInput(
+            f"{what} cannot work with the columns {names}: {native_message(error)}", remedy=remedy
+        ) from error
 
 
 def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str | None) -> pa.Table:
@@ -57,7 +74,8 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
     if isinstance(columns, str):
         raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
     try:
-        return dataset.to_table(columns=None if columns is None else list(columns), filter=filter)
+        with without_panics():
+            return dataset.to_table(columns=None if columns is None else list(columns), filter=filter)
     except (ValueError, KeyError, TypeError, OSError) as error:
         if from_storage(error) or isinstance(error, OSError):
             raise trouble(f"{dataset.uri} could not be read", error) from error

@@ -1,25 +1,64 @@
 """What native code complains about, as errors of ours: whose fault it was, and what to do."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from seiche.errors import NotFound, PermissionDenied, SeicheError, Unavailable
+from seiche.errors import Corrupt, NotFound, PermissionDenied, SeicheError, Unavailable
 
-__all__ = ["from_storage", "is_gone", "is_refusal", "native_message", "trouble"]
+__all__ = ["Panic", "from_storage", "is_gone", "is_refusal", "native_message", "trouble", "without_panics"]
 
 _GONE = "Not found:"
 _FORBIDDEN = "Permission denied"
 _REFUSED = "Invalid user input"
+_PANICKED = "panicked"
 _STORAGE = ("LanceError(IO)", _GONE)
+# What it says of bytes that are no data file of Lance's. To it they are input like any other.
+_DAMAGED = re.compile(
+    r"corrupt file|failed to (decode Protobuf|fill whole buffer)|outside (of )?(file|metadata)|"
+    r"not appear to be a Lance file|"
+    r"Invalid user input: (Column \d|Global buffer|Invalid direct|Tail read|column metadata)|"
+    r"Schema error: Field .* references parent"
+)
 _SOURCE_PLACE = re.compile(r",? ?(location: )?/\S+\.rs:\d+(:\d+)?")
 
 
-def from_storage(error: Exception) -> bool:
-    """Whether it is storage that failed, and not what was asked for.
+class Panic(OSError):
+    """Native code came upon something that it took for impossible, and gave up what it was doing."""
 
-    Native code has one type of error for both where it scans, and only its text says which it was.
+
+@contextmanager
+def without_panics() -> Iterator[None]:
+    """Around calls of native code: a panic comes out as `Panic`, which can be caught like its other errors.
+
+    As it comes it is no `Exception`: it would pass by everybody who tidies up after errors, and end the program.
     """
-    return any(mark in str(error) for mark in _STORAGE)
+    try:
+        yield
+    except BaseException as error:
+        # Each native library has a type of its own for it, which cannot be imported from anywhere.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise Panic(f"native code {_PANICKED}: {error}") from error
+
+
+def from_storage(error: Exception) -> bool:
+    """Whether it is storage that failed, or what is stored, and not what was asked for.
+
+    Native code has one type of error for all where it scans, and only its text says which it was.
+    """
+    return is_panic(error) or is_damage(error) or any(mark in str(error) for mark in _STORAGE)
+
+
+def is_panic(error: Exception) -> bool:
+    """Whether native code gave up; what panics in a thread of its own comes back as an error that says so."""
+    return _PANICKED in str(error)
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether it is about the bytes of a data file, which are not what they must be."""
+    return _DAMAGED.search(str(error)) is not None
 
 
 def is_gone(error: Exception) -> bool:
@@ -43,7 +82,19 @@ def trouble(what: str, error: Exception, **details: Any) -> SeicheError:
         return NotFound(message, remedy=remedy, **details)
     if _FORBIDDEN in message:
         return PermissionDenied(message, remedy="Check the owner and the mode of the file.", **details)
-    remedy = "Nothing was changed. Try again; if it stays so, a file may be damaged: `seiche fsck` says which."
+    if is_panic(error):
+        remedy = (
+            "Nothing was changed. Native code failed where it must not: on a damaged file, which `seiche fsck --deep`"
+            " finds, or on what it was asked for. Try it in another way, and report it to pylance."
+        )
+        return SeicheError(message, remedy=remedy, **details)
+    if is_damage(error):
+        remedy = (
+            "A file is damaged, or native code cannot read what it wrote: `seiche fsck --deep` says which file. Put it"
+            " back from a copy, or go back to a version that does not need it."
+        )
+        return Corrupt(message, remedy=remedy, **details)
+    remedy = "Nothing was changed. Try again; if it stays so, a file may be damaged: `seiche fsck --deep` says which."
     return Unavailable(message, remedy=remedy, **details)
 
 

@@ -2,6 +2,7 @@
 
 from seiche.errors import Corrupt
 from seiche.store.base import Store
+from seiche.table.data.native_errors import native_message, without_panics
 
 __all__ = ["check_data_file"]
 
@@ -19,9 +20,10 @@ def check_data_file(store: Store, path: str, rows: int) -> None:
     from lance.file import LanceFileReader
 
     try:
-        reader = LanceFileReader(store.native_uri(path), storage_options=dict(store.native_options) or None)
-        found = sum(batch.num_rows for batch in reader.read_all().to_batches())
+        with without_panics():
+            reader = LanceFileReader(store.native_uri(path), storage_options=dict(store.native_options) or None)
+            found = sum(batch.num_rows for batch in reader.read_all().to_batches())
     except (OSError, ValueError, RuntimeError) as error:
-        raise Corrupt(f"{path} cannot be read: {error}", path=path) from error
+        raise Corrupt(f"{path} cannot be read: {native_message(error)}", path=path) from error
     if rows and found != rows:
         raise Corrupt(f"{path} has {found} rows instead of {rows}", path=path)

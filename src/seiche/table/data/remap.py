@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from seiche.errors import Corrupt
 from seiche.table.data.fragments import fragment_to_json
-from seiche.table.data.native_errors import trouble
+from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.data.reach import Reach
 from seiche.table.data.removal import live_rows
 from seiche.table.data.shadow import Shadow, shadow
@@ -83,7 +83,8 @@ def _natively(snapshot: Snapshot, groups: Sequence[RewriteGroup], first_id: int,
     with shadow(snapshot, last_fragment_id=first_id - 1) as table:
         results = [_Result.from_json(json.dumps(_result(snapshot, group, table))) for group in groups]
         try:
-            Compaction.commit(table.dataset, results, {"defer_index_remap": reuse})
+            with without_panics():
+                Compaction.commit(table.dataset, results, {"defer_index_remap": reuse})
         except OSError as error:
             uri = snapshot.store.uri
             raise trouble(f"{uri}: indices could not be led on", error, table=uri) from error

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from seiche.errors import InvalidInput
-from seiche.table.data.native_errors import from_storage, native_message, trouble
+from seiche.table.data.native_errors import from_storage, native_message, trouble, without_panics
 from seiche.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ def scanner(
     if where is not None and not where.strip():
         raise InvalidInput(f"{what} is empty", remedy="Give a condition in SQL, or leave it out.")
     try:
-        made = dataset.scanner(columns=given, filter=where, **options)
-        _ = made.projected_schema  # plans the scan: only now the SQL is looked at
+        with without_panics():
+            made = dataset.scanner(columns=given, filter=where, **options)
+            _ = made.projected_schema  # plans the scan: only now the SQL is looked at
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(
             f"{what} is refused: {native_message(error)}",
@@ -70,9 +71,10 @@ def scanner(
 def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch]:
     """The rows of a scan, batch by batch, without empty ones."""
     try:
-        for batch in scan.to_batches():
-            if batch.num_rows:
-                yield batch
+        with without_panics():
+            for batch in scan.to_batches():
+                if batch.num_rows:
+                    yield batch
     except (ValueError, OSError) as error:
         if from_storage(error):
             raise trouble(_UNREAD, error) from error

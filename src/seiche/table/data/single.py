@@ -15,6 +15,7 @@ from lance.file import LanceFileSession
 from seiche.core.runtime import Runtime
 from seiche.store.base import Store
 from seiche.table.data import small_file
+from seiche.table.data.native_errors import without_panics
 from seiche.table.data.small_file import Kinds
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment
 
@@ -112,10 +113,11 @@ _desk = _Desk()
 
 def _natively(batch: pa.RecordBatch) -> bytes:
     session = _desk.session
-    writer = session.open_writer("file", version=_VERSION)
-    writer.write_batch(batch)
-    writer.close()
-    return session.read_range("file", 0, writer.size_bytes or 0)
+    with without_panics():
+        writer = session.open_writer("file", version=_VERSION)
+        writer.write_batch(batch)
+        writer.close()
+        return session.read_range("file", 0, writer.size_bytes or 0)
 
 
 def _plain(field: pa.Field) -> bool:

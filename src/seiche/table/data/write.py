@@ -13,7 +13,7 @@ from seiche.errors import CommitUnknown, InvalidInput, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
-from seiche.table.data.native_errors import is_refusal, native_message
+from seiche.table.data.native_errors import Panic, is_refusal, native_message, without_panics
 from seiche.table.data.single import encoded, write_single
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
@@ -118,14 +118,15 @@ def _written_natively(
     reader = pa.RecordBatchReader.from_batches(schema, iter(rows))
     version = header.data_format.version
     try:
-        made = write_fragments(
-            reader,
-            _nothing(store, header),
-            mode="overwrite",
-            data_storage_version="legacy" if version in _LEGACY else version,
-            max_rows_per_file=limits.rows,
-            max_bytes_per_file=limits.size,
-        )
+        with without_panics():
+            made = write_fragments(
+                reader,
+                _nothing(store, header),
+                mode="overwrite",
+                data_storage_version="legacy" if version in _LEGACY else version,
+                max_rows_per_file=limits.rows,
+                max_bytes_per_file=limits.size,
+            )
     except Exception as error:
         if rows.failure is not None:
             raise rows.failure from None
@@ -135,7 +136,7 @@ def _written_natively(
 
 def _unwritten(store: Store, error: Exception) -> SeicheError:
     message = f"{store.uri}: data files could not be written: {native_message(error)}"
-    if is_refusal(error):
+    if isinstance(error, Panic) or is_refusal(error):
         return InvalidInput(message, remedy="Check the rows; nothing of them was written.", table=store.uri)
     return Unavailable(message, table=store.uri)
 

@@ -1,0 +1,118 @@
+"""Rows that native code cannot write, and files that are damaged: an error of ours, which blames the right one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche.cli import main
+from seiche.errors import Corrupt, InvalidInput, SeicheError, Unavailable
+from seiche.store import open_store
+from seiche.table.data import write
+from seiche.table.data.native_errors import Panic, from_storage, trouble, without_panics
+from seiche.table.data.reading_file import check_data_file
+
+
+def rows_that_panic() -> pa.Table:
+    """Half of a struct in a struct: this release of native code looks for its rows behind the end."""
+    inner = pa.StructArray.from_arrays([pa.array(range(10))], names=["a"])
+    return pa.table({"s": pa.StructArray.from_arrays([inner], names=["b"])}).slice(5)
+
+
+@pytest.fixture
+def panicking(monkeypatch: pytest.MonkeyPatch) -> pa.Table:
+    monkeypatch.setattr(write, "_from_the_start", lambda batch: batch)
+    return rows_that_panic()
+
+
+def test_a_panic_is_no_exception_as_it_comes() -> None:
+    """If this fails, native code has changed: there is another kind of panic to find."""
+    with pytest.raises(BaseException, match="end <= self") as caught:
+        lance.write_dataset(rows_that_panic(), "memory://panic")
+    assert not isinstance(caught.value, Exception)
+    with pytest.raises(Panic, match="panicked"), without_panics():
+        lance.write_dataset(rows_that_panic(), "memory://panic")
+
+
+def test_a_panic_while_rows_are_written_is_an_error_and_changes_nothing(panicking: pa.Table) -> None:
+    table = seiche.Table.create("memory://panic/t", panicking.schema)
+    with pytest.raises(InvalidInput, match="native code panicked"):
+        table.append(panicking)
+    table.append([{"s": {"b": {"a": 1}}}])
+    assert (table.version, table.to_arrow().num_rows) == (2, 1)
+
+
+def test_other_errors_and_interrupts_pass() -> None:
+    with pytest.raises(KeyboardInterrupt), without_panics():
+        raise KeyboardInterrupt
+    with pytest.raises(ZeroDivisionError), without_panics():
+        raise ZeroDivisionError
+
+
+def test_a_panic_ends_a_command_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(seiche.store, "open_store", lambda _: lance.write_dataset(rows_that_panic(), "memory://panic"))
+    assert main(["store", "probe", "memory://x"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("seiche: error: native code panicked: ")
+    assert said.count("\n") == 1
+
+
+READERS: dict[str, Callable[[seiche.Table], object]] = {
+    "rows": lambda table: table.to_arrow(),
+    "some rows": lambda table: table.to_arrow(filter="id > 5"),
+    "delete": lambda table: table.delete("id > 5"),
+    "update": lambda table: table.update({"name": "'x'"}, where="id > 5"),
+    "compact": lambda table: table.compact(),
+    "index": lambda table: table.create_index("id", "BTREE"),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with two data files, of which the first is damaged at its end, where its columns are described."""
+    place = tmp_path_factory.mktemp("damaged") / "t"
+    table = seiche.Table.create(str(place), pa.schema([("id", pa.int64()), ("name", pa.string())]), durability="os")
+    for start in (0, 1000):
+        table.append([{"id": number, "name": f"name {number}"} for number in range(start, start + 1000)])
+    file = min((place / "data").iterdir())
+    data = bytearray(file.read_bytes())
+    data[-400:-200] = b"\xff" * 200
+    file.write_bytes(data)
+    return place
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_damaged_file_is_nobodys_mistake_and_nothing_to_try_again(place: Path, reader: str) -> None:
+    table = seiche.Table.open(str(place))
+    with pytest.raises(Corrupt) as caught:
+        READERS[reader](table)
+    assert "fsck --deep" in caught.value.remedy
+    assert table.version == 3
+
+
+def test_a_damaged_file_is_found(place: Path) -> None:
+    with pytest.raises(Corrupt, match="cannot be read"):
+        check_data_file(open_store(str(place)), f"data/{min((place / 'data').iterdir()).name}", 0)
+
+
+def test_what_the_caller_got_wrong_stays_the_callers(tmp_path: Path) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), durability="os")
+    table.append([{"id": 0}])
+    for wrong in ("id / 0 = 1", "ids = 1", "id ="):
+        with pytest.raises(InvalidInput):
+            table.to_arrow(filter=wrong)
+        with pytest.raises(InvalidInput):
+            table.delete(wrong)
+
+
+def test_panics_and_damage_are_told_apart() -> None:
+    panicked = OSError('External error: task 7 panicked with message "assertion failed"')
+    assert from_storage(panicked)
+    assert type(trouble("x", panicked)) is SeicheError
+    assert type(trouble("x", OSError("External error: Encountered corrupt file data block"))) is Corrupt
+    assert type(trouble("x", OSError("LanceError(IO): timed out"))) is Unavailable
