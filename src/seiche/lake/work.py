@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from seiche.core.values import replaced
 from seiche.errors import InvalidInput
+from seiche.lake.followers import left_after
 from seiche.lake.made import Progress
 from seiche.table.affected import AffectedRows, newly_deleted
 from seiche.table.change import Change
@@ -99,8 +100,8 @@ class Work:
                 "a Restore must be the only change of a table in its transaction",
                 remedy="Restore the table in a transaction of its own.",
             )
-        kept = tuple(one for one in self.followers if not isinstance(one, Rewrite | ReserveFragments))
-        compacted = self.compacted or len(kept) < len(self.followers)
+        kept = tuple(left_after(self.followers, operation, running)) if self.followers else ()
+        compacted = self.compacted or any(isinstance(one, Rewrite | ReserveFragments) for one in self.followers)
         return replaced(
             self,
             running=running,

@@ -215,6 +215,38 @@ def test_settings_in_a_transaction_are_seen_at_once_and_come_with_it(lake: Lake)
     assert lake.table("shop.t").row.logical_version == row.logical_version
 
 
+def test_settings_are_what_later_statements_of_the_transaction_left_of_them(lake: Lake) -> None:
+    """They are committed behind the change of content, and must not undo what came after them."""
+    for name in ("overwritten", "dropped", "reused", "restored"):
+        lake.create_table(f"shop.{name}", SCHEMA)
+        lake.table(f"shop.{name}").append(rows(1))
+    with lake.transaction() as tx:
+        table = tx.table("shop.overwritten")
+        table.update_config({"a": "1"})
+        table.update_schema_metadata({"s": "3"})
+        table.update_field_metadata("n", {"f": "4"})
+        table.overwrite(pa.table({"x": [1.5], "y": [2.5]}))
+        table = tx.table("shop.dropped")
+        table.update_field_metadata("n", {"f": "4"})
+        table.update_field_metadata("id", {"g": "5"})
+        table.drop_columns(["n"])
+        table = tx.table("shop.reused")
+        table.update_field_metadata("n", {"f": "4"})
+        table.drop_columns(["n"])
+        table.add_columns({"other": "id + 1"})
+        table = tx.table("shop.restored")
+        table.update_config({"a": "1"})
+        table.restore(1)
+        seen = {name: tx.table(f"shop.{name}").schema for name in ("overwritten", "dropped", "reused")}
+    for name, schema in seen.items():
+        assert plain(lake, f"shop.{name}").schema.equals(schema, check_metadata=True)
+    assert seen["overwritten"].metadata is None
+    assert [one.metadata for one in (*seen["overwritten"], *seen["reused"])] == [None] * 4
+    assert seen["dropped"].field("id").metadata == {b"g": b"5"}
+    assert plain(lake, "shop.overwritten").config() == {"a": "1"}
+    assert plain(lake, "shop.restored").config() == {}
+
+
 def test_a_table_made_in_the_same_transaction(lake: Lake) -> None:
     with lake.transaction() as tx:
         made = tx.create_table("shop.new", SCHEMA)
