@@ -151,6 +151,8 @@ class Definitions(Sight, Statements):
         self.check_running()
         pairs = [(parts(name, what="table"), parts(to, what="table")) for name, to in names]
         renamed = [(self.named(full), target) for full, target in pairs]
+        if len({edit.row.id for edit, _ in renamed}) < len(renamed):
+            raise InvalidInput("a table is given several names at once", remedy="Name each table once.")
         before, edits = dict(self.names), dict(self.edits)
         # All leave their names before any takes one.
         self.names |= {table_key(full): None for full, target in pairs if full != target}

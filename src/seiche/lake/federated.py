@@ -110,7 +110,7 @@ class ForeignTable(TransactionTable):
 
         return open_version(self._place, self._work().base.version)
 
-    def apply(self, change: Change) -> None:
+    def _apply(self, change: Change) -> None:
         work = self._work()
         edit = self._edit
         if not isinstance(edit, FederatedEdit):
@@ -120,7 +120,7 @@ class ForeignTable(TransactionTable):
                 table=self.name,
             )
         require_writable(work.base.header)
-        super().apply(change)
+        super()._apply(change)
         try:
             after = self._edit
             assert isinstance(after, FederatedEdit)  # noqa: S101 - of the same kind as before

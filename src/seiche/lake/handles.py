@@ -77,6 +77,10 @@ class TransactionTable(TableVerbs):
 
     def apply(self, change: Change) -> None:
         """Make a prepared change part of the transaction."""
+        with self._transaction.alone(self.id):
+            self._apply(change)
+
+    def _apply(self, change: Change) -> None:
         work = self._work()
         transaction = self._transaction
         if not isinstance(change.operation, _BLIND):
@@ -91,11 +95,17 @@ class TransactionTable(TableVerbs):
             before = Manifest(header, before.fragments, before.index_section, field_ids=before.field_ids)
         operation = TableTransaction(work.base.version, transaction.id, change.operation)
         made = build(before, operation, runtime=transaction.runtime, load=self._load, managed=True)
-        transaction.put_edit(replace(self._edit, work=work.with_statement(change, made)))
+        transaction.add_statement(self.id, work.with_statement(change, made))
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Once, on what the transaction sees; a conflict with others shows when the transaction commits."""
         self._transaction.check_running()
+        if verb == "append":  # does not depend on the table's rows, so several threads may write theirs side by side
+            return self._statement(verb, prepare)
+        with self._transaction.alone(self.id):
+            return self._statement(verb, prepare)
+
+    def _statement(self, verb: str, prepare: Prepare) -> Result:
         done: Change | None = None
         following: Prepare | None = prepare
         while following is not None and (change := following(self._snapshot())) is not None:

@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from threading import RLock
 
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
@@ -43,6 +45,10 @@ class Sight(ABC):
         # Files that the statements wrote and that are not safely on disk yet, and those that are not even written.
         self.unflushed: list[str] = []
         self.late = LateFiles(state.store, self.unflushed, runtime)
+        # Several threads may run statements. What a table has become is taken and put back by one at a time, and by
+        # none once the transaction has ended; those that depend on the rows of a table come one after the other.
+        self.lock = RLock()
+        self._statements: dict[str, RLock] = {}
         # The oldest version of the lake that anything in it was built on, if files were written before it began.
         self.oldest = state.version
 
@@ -67,11 +73,8 @@ class Sight(ABC):
         if namespace is None:
             return sorted(name for one in self._all_namespaces() for name in self.tables(one))
         span = tables_of(parts(namespace, what="namespace"))
-        found = self._keys(span)
-        for key, table_id in self.names.items():
-            if key in span:
-                (found.discard if table_id is None else found.add)(key)
-        return [name_of(key) for key in sorted(found)]
+        found = self._keys(span) | {key for key in self.names if key in span}
+        return [name_of(key) for key in sorted(found) if key not in self.names or self._taken(key)]
 
     def _all_namespaces(self) -> list[Name]:
         found = self.namespaces()
@@ -100,9 +103,7 @@ class Sight(ABC):
         self.reads.found(key, Aspect.IDENTITY, None if found is None else found.id)
         row = self.state.as_table(found, name)
         edit = self.edits.get(row.id)
-        if edit is None:
-            edit = self.edits[row.id] = TableEdit(row=row, key=key, found=row, found_key=key)
-        return edit
+        return edit or self.edits.setdefault(row.id, TableEdit(row=row, key=key, found=row, found_key=key))
 
     def edit(self, table_id: str) -> TableEdit:
         """What the transaction does to a table so far."""
@@ -111,6 +112,16 @@ class Sight(ABC):
     def put_edit(self, edit: TableEdit) -> None:
         """One statement more on a table."""
         self.edits[edit.row.id] = edit
+
+    def add_statement(self, table_id: str, work: Work) -> None:
+        """The same for one that changes nothing but the table itself."""
+        with self.lock:
+            self.check_running()
+            self.edits[table_id] = replace(self.edits[table_id], work=work)
+
+    def alone(self, table_id: str) -> AbstractContextManager[object]:
+        """One statement at a time on a table, for the length of the block. The same thread may enter it again."""
+        return self._statements.setdefault(table_id, RLock())
 
     def begun(self, table_id: str, load: Callable[[], Manifest]) -> Work:
         """A table that the transaction has not changed yet; it is loaded once."""
@@ -126,10 +137,11 @@ class Sight(ABC):
 
     def note_read(self, table_id: str) -> None:
         """The content of a table was looked at."""
-        edit = self.edits[table_id]
-        if edit.found_key is not None:
-            self.reads.key(self.state, edit.found_key, Aspect.CONTENT)
-            self.edits[table_id] = replace(edit, read=True)
+        found_key = self.edits[table_id].found_key
+        if found_key is not None:
+            self.reads.key(self.state, found_key, Aspect.CONTENT)
+            with self.lock:
+                self.edits[table_id] = replace(self.edits[table_id], read=True)
 
     def namespace_named(self, name: Name) -> NamespaceRow:
         """The namespace of this name, as the transaction sees it."""
@@ -156,10 +168,14 @@ class Sight(ABC):
                 f"{text(name)} has no namespace", remedy="Name it `namespace.name`, after creating the namespace."
             )
         self.check_parent(name[:-1])
-        key = table_key(name)
-        taken = self.names[key] is not None if key in self.names else self.row_behind(key) is not None
-        if taken:
+        if self._taken(table_key(name)):
             raise AlreadyExists(f"there is a table or view {text(name)} already", name=text(name))
+
+    def _taken(self, key: bytes) -> bool:
+        """Whether a table or view has this key, as the transaction sees it. A view may stand where a table was."""
+        if self.names.get(key) is not None:
+            return True
+        return self.row_behind(key) is not None if key in self.rows or key not in self.names else False
 
     def row_behind(self, key: bytes) -> bytes | None:
         """What stands behind a key, as the transaction sees it."""

@@ -113,26 +113,35 @@ class Transaction(Definitions):
         for this, and `CommitUnknown` if the storage would not say; `lake.status(tx.id)` tells later. The transaction
         ends in any case. If nothing was changed, no version is made and the one that was read is returned.
         """
-        self.check_running()
-        try:
-            intent = self._asked()
+        with self.lock:
+            self.check_running()
+            try:
+                intent = self._asked()
+            except SeicheError as error:
+                self._fail(error)
+                raise
             if intent is None:
                 self.status, self.version = "committed", self.base
                 return self.base
             # Until there is an answer: whatever interrupts the commit may come after the root.
             self.status = "unknown"
+        try:
             answer = self._committer.commit(intent)
         except CommitUnknown:
             raise
         except SeicheError as error:
-            self.status = "failed"
-            told = explained(error, self.edits.values(), self.id) if isinstance(error, ConflictError) else error
-            if told is error:
-                raise
-            raise told from error
+            self._fail(error)
+            raise
         self.status, self.version, self.replayed = "committed", answer.version, answer.replayed
         self.table_versions = answer.tables
         return answer.version or 0
+
+    def _fail(self, error: SeicheError) -> None:
+        """The transaction ends here. Raises what says more than the error does, if there is more to say."""
+        self.status = "failed"
+        told = explained(error, self.edits.values(), self.id) if isinstance(error, ConflictError) else error
+        if told is not error:
+            raise told from error
 
     def save(self) -> str:
         """Put the transaction into storage as it is now, so that another process can go on with it; returns its id.

@@ -255,6 +255,11 @@ def test_a_name_can_go_from_a_view_to_a_table_and_back_in_one_transaction(lake: 
         tx.create_table("shop.v", SCHEMA).append(rows(1))
         tx.drop_table("shop.a")
         tx.create_view("shop.a", "SELECT 2")
+        assert tx.tables("shop") == [("shop", "a"), ("shop", "b"), ("shop", "v")]
+        with pytest.raises(AlreadyExists, match=re.escape("shop.a")):
+            tx.create_table("shop.a", SCHEMA)
+        with pytest.raises(AlreadyExists, match=re.escape("shop.a")):
+            tx.rename_table("shop.b", "shop.a")
     assert ids(lake, "shop.v") == [1]
     with pytest.raises(NotFound, match="is a view"):
         lake.table("shop.a")
@@ -536,10 +541,46 @@ def test_tables_swap_their_names_or_keep_them(lake: Lake) -> None:
         assert tx.table("shop.a").id == before["shop.a"], "a statement that fails changes nothing"
         with pytest.raises(AlreadyExists):
             tx.rename_table("shop.a", "shop.a")
+        with pytest.raises(InvalidInput, match="several names"):
+            tx.rename_tables([("shop.a", "shop.d"), ("shop.a", "shop.e")])
         tx.rename_tables([("shop.a", "shop.b"), ("shop.b", "shop.a")])
         tx.append("shop.a", rows(1))
     assert [lake.table(name).row.id for name in ("shop.b", "shop.a", "shop.c")] == list(before.values())
     assert ids(lake, "shop.a") == [1]
+
+
+def test_no_statement_of_one_of_several_threads_is_lost(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(*range(40)))
+    tx = lake.transaction()
+    together = threading.Barrier(4)
+
+    def work(number: int) -> None:
+        for turn in range(4):
+            together.wait()
+            tx.delete("shop.a", f"id = {4 * number + turn}")
+            tx.append("shop.b", rows(4 * number + turn))
+            assert tx.table("shop.b").to_arrow().num_rows
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+    tx.commit()
+    assert ids(lake, "shop.a") == list(range(16, 40))
+    assert ids(lake, "shop.b") == list(range(16))
+
+
+def test_a_statement_that_ends_after_its_transaction_is_told_so(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.append("shop.b", rows(1))
+
+    def data() -> Iterator[pa.RecordBatch]:
+        yield from rows(1).to_batches()
+        tx.commit()
+        yield from rows(2).to_batches()
+
+    with pytest.raises(InvalidInput, match="has ended: committed"):
+        tx.append("shop.a", pa.RecordBatchReader.from_batches(SCHEMA, data()))
+    assert ids(lake, "shop.a") == []
+    assert ids(lake, "shop.b") == [1]
 
 
 def test_threads_of_a_transaction_write_each_of_its_files_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
