@@ -9,7 +9,7 @@ import typer
 
 import seiche
 from seiche.cli.arguments import Uri
-from seiche.cli.failures import ExitCode
+from seiche.cli.failures import ExitCode, in_commands
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
 
@@ -180,7 +180,7 @@ def fsck(
 def _show_soundness(found: Soundness) -> None:
     if found.problems:
         rows = [
-            ("repaired" if one.repaired else one.severity, one.kind, one.path, one.message, one.remedy)
+            ("repaired" if one.repaired else one.severity, one.kind, one.path, one.message, in_commands(one.remedy))
             for one in found.problems
         ]
         print_table(("", "kind", "path", "what", "remedy"), rows, styles=_STYLES)

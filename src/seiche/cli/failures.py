@@ -25,6 +25,7 @@ __all__ = [
     "describe_unprinted",
     "describe_usage",
     "exit_code",
+    "in_commands",
     "is_panic",
 ]
 
@@ -59,6 +60,7 @@ _CODES: dict[type, ExitCode] = {
 # How remedies say it to programs, and what to type instead.
 _COMMANDS: Final = {
     "create_namespace": "'seiche create-namespace'",
+    "fsck(repair=True)": "'seiche fsck --repair'",
     "lake.adopt(table)": "'seiche table adopt'",
     "lake.exports()": "'seiche exports'",
     "lake.log()": "'seiche log'",
@@ -81,10 +83,14 @@ def exit_code(error: SeicheError) -> ExitCode:
 
 def describe(error: SeicheError) -> str:
     """One line: the error's kind, what was wrong, and what to do, in words of the command line."""
-    remedy = error.remedy
+    return _line(error.kind, error.message, in_commands(error.remedy))
+
+
+def in_commands(remedy: str) -> str:
+    """What to do, in words of the command line."""
     for call, command in _COMMANDS.items():
         remedy = remedy.replace(f"`{call}`", command)
-    return _line(error.kind, error.message, remedy)
+    return remedy
 
 
 def describe_usage(mistake: typer.TyperException) -> str:

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,6 +56,10 @@ def serve(
     credentials: Annotated[
         str, typer.Option(help="What opens the files for catalog clients: own, none, or package.module:callable.")
     ] = "own",
+    outside: Annotated[
+        list[str] | None,
+        typer.Option(help="Files below this address may be named by clients and opened here, besides the lake's own."),
+    ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The server's certificate (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
     client_ca: Annotated[Path | None, typer.Option(help="Clients need a certificate of this authority (PEM).")] = None,
@@ -91,7 +95,7 @@ def serve(
         settings=Settings(catalog=catalog, max_operations=max_operations),
     )
     with (
-        _gateways(running, ports, catalog, iceberg_port, lance_port, credentials) as addresses,
+        _gateways(running, ports, catalog, iceberg_port, lance_port, credentials, outside or ()) as addresses,
         asyncio.Runner(loop_factory=_event_loop) as runner,
     ):
         runner.run(_until_stopped(Server(running, ports), addresses))
@@ -105,8 +109,11 @@ def _gateways(
     iceberg_port: int | None,
     lance_port: int | None,
     credentials: str,
+    outside: Sequence[str],
 ) -> Iterator[Mapping[str, str]]:
     """The catalogs over HTTP that were asked for, on the same lake, for the same callers."""
+    for service in running.services.values():
+        service.lake.states.confine(outside)
     if iceberg_port is None and lance_port is None:
         yield {}
         return
@@ -130,6 +137,7 @@ def _gateways(
         catalog=catalog,
         tls=tls,
         credentials=credentials_called(credentials, service.lake.store),
+        outside=outside,
     ) as addresses:
         yield addresses
 

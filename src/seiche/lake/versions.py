@@ -1,10 +1,13 @@
 """The lake as the one who decides the versions of its tables."""
 
-from seiche.errors import Corrupt, InvalidInput
+from seiche.core.runtime import SYSTEM
+from seiche.errors import Corrupt, InvalidInput, SeicheError
 from seiche.lake.manifest_cache import ManifestCache
+from seiche.lake.objects import rows
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Data, Store
+from seiche.store.paths import join
 from seiche.store.prefix import below
 from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest import Manifest
@@ -34,6 +37,7 @@ class LakeVersions(Versions):
 
     def __init__(self, lake: Store, row: TableRow, cache: ManifestCache | None = None) -> None:
         super().__init__(below(lake, row.location))
+        self._lake = lake
         self.row = row
         self._staged = dict(manifests(row))
         self._cache = cache or ManifestCache()
@@ -62,6 +66,30 @@ class LakeVersions(Versions):
             held = super().read(version)
             self._cache.keep(ref, held)
         return held
+
+    def _no_version(self, version: int) -> SeicheError:
+        ref = self._staged.get(version)
+        if ref is None or not self._is_needed(ref):
+            return super()._no_version(version)
+        path = join(self.row.location, ref.path)
+        return Corrupt(
+            f"{path} is missing, the manifest of version {version} of a table that the lake needs",
+            remedy="`seiche fsck --repair` writes it again if the published one is still there; if not, restore it from"
+            " a copy of the lake.",
+            path=path,
+            version=version,
+        )
+
+    def _is_needed(self, ref: ManifestRef) -> bool:
+        """Whether the newest version of the lake names a manifest: one that it does not name may have been cleared away
+        since the row was read.
+        """
+        from seiche.lake.states import States  # which is built on this
+
+        state = States(self._lake, SYSTEM).latest()
+        key = state.key_of(self.row.id)
+        value = None if key is None else state.get(key)
+        return value is not None and ref in [one for _, one in manifests(rows.decode(value, TableRow))]
 
     def message(self, version: int) -> Transaction:
         inline = self.read(version).transaction if version in self._staged else None

@@ -1,5 +1,6 @@
 """Damage of every sort: found, named, and nothing that `fsck` stumbles over."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,10 +9,12 @@ import pytest
 
 import seiche
 from seiche.core.runtime import SYSTEM
+from seiche.errors import Corrupt, NotFound
 from seiche.lake.care.fsck import Soundness, check_lake
 from seiche.lake.care.layout import Sort, place
 from seiche.lake.tree.latest import read_root
 from seiche.lake.tree.names import root_name, root_version
+from seiche.lake.versions import LakeVersions
 from seiche.store import open_store
 from seiche.table.versions.naming import Naming, parse
 from tests.unit.lake.conftest import SCHEMA, ids, rows
@@ -183,6 +186,10 @@ DAMAGE: dict[str, tuple[str, Damage]] = {
     "a note of a clean-up was cut": ("note.damaged", lambda at: cut(of_sort(at, Sort.NOTE)[0])),
 }
 REPAIRED = {
+    "a staged manifest is missing",
+    "a staged manifest was cut",
+    "a bit of a staged manifest was flipped",
+    "staged manifests of two tables were swapped",
     "the newest published manifest is missing",
     "a published manifest is missing",
     "a published manifest was cut",
@@ -245,6 +252,46 @@ def test_what_a_repair_replaces_is_kept(folder: Path) -> None:
     (kept,) = path.parent.parent.glob("_damaged/*.manifest")
     assert kept.read_bytes() == b"from the future"
     assert check(folder).problems == ()
+
+
+def test_a_lost_manifest_is_damage_for_whoever_reads_and_comes_back(folder: Path) -> None:
+    lost = staged(folder, "a")[-1]
+    before = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(Corrupt, match=re.escape(str(lost.relative_to(folder)))) as caught:
+        ids(seiche.open(str(folder)), "shop.a")
+    assert "fsck --repair" in caught.value.remedy
+    (problem,) = check(folder, repair=True).problems
+    assert problem.repaired
+    assert lost.read_bytes() == before
+    assert ids(seiche.open(str(folder)), "shop.a")
+
+
+def test_a_manifest_that_nothing_gives_back_is_not_made_up(folder: Path) -> None:
+    lost, other = staged(folder, "a")[-1], published(folder, "a")[-1]
+    lost.unlink()
+    shutil.copy(published(folder, "b")[-1], other)
+    assert not check(folder, repair=True).ok
+    assert not lost.exists()
+
+
+def test_what_was_cleared_away_under_a_reader_is_no_damage(folder: Path) -> None:
+    lake = seiche.open(str(folder), durability="os")
+    row = lake.state().table(("shop", "a"))
+    lake.table("shop.a").append(rows(2000))
+    staged(folder, "a")[-2].unlink()
+    with pytest.raises(NotFound):
+        LakeVersions(lake.store, row).read(row.table_version)
+
+
+def test_a_lost_root_is_damage_for_whoever_needs_it(folder: Path) -> None:
+    (folder / root_name(3)).unlink()
+    lake = seiche.open(str(folder))
+    for asked in (lambda: list(lake.log(limit=1000)), lambda: seiche.open(str(folder), version=3)):
+        with pytest.raises(Corrupt, match=root_name(3)):
+            asked()
+    with pytest.raises(NotFound, match="does not exist"):
+        seiche.open(str(folder), version=newest(folder) + 1)
 
 
 def test_a_foreign_commit_is_named_with_its_remedy(folder: Path) -> None:

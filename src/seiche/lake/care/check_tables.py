@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from google.protobuf.message import DecodeError
+
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound, SeicheError
-from seiche.lake.care.problems import Findings
+from seiche.lake.care.problems import Findings, Mending
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.publish import fenced
+from seiche.lake.publish import fenced, opened
 from seiche.lake.versions import manifests
 from seiche.store.base import Store
 from seiche.store.paths import join
@@ -31,6 +33,7 @@ __all__ = ["TableCheck"]
 # The folder of a table in which manifests are kept that could not be read.
 _DAMAGED: Final = "_damaged"
 _ADOPT: Final = "Look at it. `lake.adopt(table)` brings its changes into the lake; nothing was overwritten."
+_AGAIN: Final = "The published manifest holds the same: `fsck(repair=True)` writes it again from there."
 _PUBLISH: Final = "Plain Lance readers are behind. The next commit, or `fsck(repair=True)`, makes up for it."
 
 
@@ -90,7 +93,12 @@ class TableCheck:
         """The manifest that the lake decided on, if it is still that."""
         path = self._full(ref.path)
         sound: list[bytes] = []
-        with self.findings.looking_at("manifest", path, needed_by=f"version {version} of the table"):
+        with self.findings.looking_at(
+            "manifest",
+            path,
+            needed_by=f"version {version} of the table",
+            mending=lambda: _from_published(store, version, ref),
+        ):
             data = store.get(ref.path)
             if len(data) != ref.size or hashlib.sha256(data).digest() != ref.sha256:
                 raise Corrupt(f"{path} is not the manifest that the lake decided on")
@@ -232,6 +240,18 @@ class TableCheck:
 
     def _full(self, path: str) -> str:
         return join(self.location, path)
+
+
+def _from_published(store: Store, version: int, ref: ManifestRef) -> Mending | None:
+    """How the lake's own manifest is made again from the published one, if that is known to give the same bytes."""
+    name = Naming.V2.path(version)
+    try:
+        sound = opened(store.get(name), name)
+    except (SeicheError, DecodeError, ValueError):
+        return None
+    if hashlib.sha256(sound).digest() != ref.sha256:
+        return None
+    return Mending(_AGAIN, lambda: store.put(ref.path, sound))
 
 
 def _replace(store: Store, version: int, damaged: bytes, sound: bytes) -> None:

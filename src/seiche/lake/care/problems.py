@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from seiche.errors import Corrupt, InvalidInput, NotFound, PermissionDenied, SeicheError
 
-__all__ = ["Findings", "Problem", "Severity"]
+__all__ = ["Findings", "Mending", "Problem", "Severity"]
 
 # A note is nothing to worry about: something was not finished, or only costs time.
 Severity: TypeAlias = Literal["error", "note"]
@@ -55,6 +55,14 @@ class Problem:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Mending:
+    """How something is repaired, in words and as an act."""
+
+    remedy: str
+    act: Callable[[], object]
+
+
 @dataclass(slots=True)
 class Findings:
     """Problems as they are found, and how to repair those that can be."""
@@ -78,18 +86,29 @@ class Findings:
         self.problems.append(Problem(kind, path, message, remedy, severity, repair is not None))
 
     @contextmanager
-    def looking_at(self, what: str, path: str, *, needed_by: str = "") -> Iterator[None]:
-        """Around whatever reads a file: if it is missing or damaged, that is a problem, and the rest is skipped."""
+    def looking_at(
+        self, what: str, path: str, *, needed_by: str = "", mending: Callable[[], Mending | None] = lambda: None
+    ) -> Iterator[None]:
+        """Around whatever reads a file: if it is missing or damaged, that is a problem, and the rest is skipped.
+
+        `mending` is asked then whether it can be repaired.
+        """
         needed = f", which {needed_by} needs" if needed_by else ""
         try:
             yield
         except NotFound:
-            self.add(f"{what}.missing", path, f"{path} is missing{needed}")
+            self._add(f"{what}.missing", path, f"{path} is missing{needed}", mending())
         except PermissionDenied as error:
             self.add(f"{what}.unreadable", path, error.message, error.remedy)
         except _DAMAGE as error:
             said = error.message if isinstance(error, SeicheError) else f"{type(error).__name__}: {error}"
-            self.add(f"{what}.damaged", path, f"{said}{needed}")
+            self._add(f"{what}.damaged", path, f"{said}{needed}", mending())
+
+    def _add(self, kind: str, path: str, message: str, mending: Mending | None) -> None:
+        if mending is None:
+            self.add(kind, path, message)
+        else:
+            self.add(kind, path, message, mending.remedy, repair=mending.act)
 
     def repair(self) -> None:
         """Repair what can be."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from seiche.errors import NotFound, SeicheError
+from seiche.errors import Corrupt, NotFound, SeicheError
 from seiche.lake.tree.names import HINT, HINT_FALLBACK, OLDEST, root_name, root_version
 from seiche.lake.tree.root import Root
 from seiche.store.base import Store
@@ -28,7 +28,7 @@ def latest_root(store: Store) -> Root:
     if hint is not None:
         version = hint if not _exists(store, hint + 1) else _last(store, hint + 1)
         try:
-            return read_root(store, version)
+            return _read(store, version)
         except NotFound:
             pass  # the hint is ahead of the lake: a restored copy, or nonsense that looks like a number
     return read_root(store, _last(store, _first(store)))
@@ -41,14 +41,26 @@ def newer_root(store: Store, root: Root) -> Root:
 
 
 def read_root(store: Store, version: int) -> Root:
-    """The root of a version, which may be a tombstone; `NotFound` if there is none yet."""
+    """The root of a version, which may be a tombstone; `NotFound` if there is none yet, `Corrupt` if it was lost."""
     try:
-        data = store.get(root_name(version))
+        return _read(store, version)
     except NotFound as error:
+        # No version is ever skipped, and an expired one leaves a tombstone.
+        if version > 0 and all(store.exists(root_name(one)) for one in (version - 1, version + 1)):
+            path = root_name(version)
+            raise Corrupt(
+                f"{path}, the root of version {version} of the lake, is missing, while its neighbours exist",
+                remedy="Restore this file from a copy of the lake; `seiche fsck` names all that is missing.",
+                path=path,
+                version=version,
+            ) from error
         raise NotFound(
             f"version {version} of the lake does not exist", remedy="Open an earlier version.", version=version
         ) from error
-    return Root.decode(data, version)
+
+
+def _read(store: Store, version: int) -> Root:
+    return Root.decode(store.get(root_name(version)), version)
 
 
 def read_hint(store: Store) -> int | None:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import Corrupt, NotFound
+from seiche.errors import Corrupt, NotFound, SeicheError
 from seiche.store.base import Data, Store
 from seiche.store.kept_turns import KeptTurns
 from seiche.table.format import file, transactions
@@ -114,7 +114,7 @@ class Versions(ABC):
         beside = f"_transactions/{self.read(version).manifest.header.transaction_file}"
         return transactions.decode(self.store.get(beside), path=beside)
 
-    def _no_version(self, version: int) -> NotFound:
+    def _no_version(self, version: int) -> SeicheError:
         return NotFound(
             f"{self.store.uri} has no version {version}",
             remedy="It never existed or was cleaned up; `versions()` lists those that are kept.",
