@@ -22,6 +22,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import (
     AlreadyExists,
     CommitUnknown,
+    Corrupt,
     InvalidInput,
     NotFound,
     PermissionDenied,
@@ -322,6 +323,21 @@ def test_a_name_that_cannot_be_flushed_is_unknown(
     with pytest.raises(CommitUnknown):
         write(with_source)
     assert with_source.get("d/target") == b"bytes"
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(
+    "flush", [lambda store: store.flush(["d/one"]), lambda store: store.put_last("last", b"names one", ["d/one"])]
+)
+def test_bytes_that_the_disk_did_not_take_are_lost_and_not_to_be_flushed_again(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, flush: Callable[[LocalStore], object], code: int
+) -> None:
+    store.put("d/one", b"1", durable=False)
+    failing(monkeypatch, "fsync", code, when=lambda fd: os.readlink(f"/proc/self/fd/{fd}").endswith("d/one"))
+    with pytest.raises(Corrupt) as refused:
+        flush(store)
+    assert (refused.value.path, refused.value.errno, refused.value.retryable) == ("d/one", code, False)
+    assert [info.path for info in store.list()] == ["d/one"]
 
 
 @pytest.fixture

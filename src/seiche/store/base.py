@@ -201,7 +201,8 @@ class Store(ABC):
         needed it.
 
         Native writers of data files do not flush: without this, a power failure could leave a commit without its rows.
-        And the disk is waited for once if many files are written first and then flushed together.
+        And the disk is waited for once if many files are written first and then flushed together. `Corrupt` if the
+        bytes of one could not be written, and so are lost: it must be made anew, under another name.
         """
         return 0
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal, TypeAlias, TypeVarTuple
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError, Unavailable
+from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound, SeicheError, Unavailable
 from seiche.store import listing
 from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
 from seiche.store.directories import Directories
@@ -231,7 +231,10 @@ class LocalStore(Store):
 
     def _flush_bytes(self, path: str) -> None:
         with self._opened(path) as (fd, _):
-            os.fsync(fd)
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                raise _not_taken(error, path) from error
 
     def _flush_names(self, path: str) -> None:
         """Flush the names in the directory of `path`."""
@@ -353,6 +356,16 @@ def _unreadable(error: OSError, path: str) -> SeicheError:
     if error.errno == errno.EISDIR:
         return _no_file(path)
     return translate(error, path)
+
+
+def _not_taken(error: OSError, path: str) -> Corrupt:
+    """What a failed flush means: the system has forgotten the bytes, and to flush the file again would succeed."""
+    return Corrupt(
+        f"{path}: the disk did not take what was written: {error.strerror or error}",
+        remedy="Nothing that needs the file was committed. See to the disk, and do it again: that writes a new file.",
+        path=path,
+        errno=error.errno,
+    )
 
 
 def _taken(target: str, path: str) -> SeicheError:

@@ -1,5 +1,7 @@
 """What a transaction of the lake promises, one promise a test."""
 
+import errno
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +15,16 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import AlreadyExists, IncompatibleConflict, InvalidInput, Lake, NotFound, RetryableConflict, Unavailable
+from seiche import (
+    AlreadyExists,
+    Corrupt,
+    IncompatibleConflict,
+    InvalidInput,
+    Lake,
+    NotFound,
+    RetryableConflict,
+    Unavailable,
+)
 from seiche.lake import commit
 from seiche.lake.tree.names import root_name
 from seiche.store import open_store
@@ -530,6 +541,32 @@ def test_a_commit_that_is_refused_ends_the_transaction(lake: Lake, how: str) -> 
         tx.commit()
     assert tx.status == "failed"
     assert ids(lake, "shop.a") == []
+
+
+@pytest.mark.parametrize("part", ["/data/", "/_staged/"])
+def test_a_commit_whose_files_the_disk_did_not_take_fails_once_and_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    lake = seiche.create(str(tmp_path / "lake"), durability="fsync")
+    lake.create_namespace("shop")
+    lake.create_table("shop.a", SCHEMA)
+    before = lake.version
+    flushed, failed = os.fsync, list[str]()
+
+    def fails_once(fd: int) -> None:
+        # The pages are clean afterwards: to flush the same file again succeeds, and the bytes are lost all the same.
+        if part in (path := os.readlink(f"/proc/self/fd/{fd}")) and not failed:
+            failed.append(path)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        flushed(fd)
+
+    monkeypatch.setattr(os, "fsync", fails_once)
+    with pytest.raises(Corrupt, match="did not take"):
+        lake.table("shop.a").append(rows(1))
+    assert failed
+    assert lake.version == before
+    lake.table("shop.a").append(rows(2))
+    assert ids(lake, "shop.a") == [2]
 
 
 def test_tables_swap_their_names_or_keep_them(lake: Lake) -> None:
