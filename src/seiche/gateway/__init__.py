@@ -3,6 +3,7 @@
 `apps(lake, auth)` gives the applications, `seiche.gateway.serving` runs them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ def apps(
     *,
     catalog: str = "lake",
     credentials: "Credentials | None" = None,
+    outside: Sequence[str] = (),
     runtime: Runtime = SYSTEM,
 ) -> Apps:
     """The Iceberg REST catalog and the Lance Namespace of a lake, with one idea of who may come in.
@@ -41,6 +43,9 @@ def apps(
     Transactions that clients choose by a header are the same in both.
 
     Without `auth` everybody may. `credentials` decides what opens the files of tables; without it, the lake's own do.
+    Addresses that callers send are opened only if they lead into the lake, or below one of those `outside`; from now on
+    that holds for everything that is done through this handle of the lake.
+
     Needs the extra `server`.
     """
     try:
@@ -51,6 +56,7 @@ def apps(
         raise InvalidInput(
             f"the gateways need {error.name}, which is not installed", remedy="pip install 'seiche[server]'"
         ) from error
+    lake.states.confine(outside)
     sessions = Sessions(lake, runtime)
     return Apps(
         iceberg=iceberg_rest_app(

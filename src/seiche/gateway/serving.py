@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,10 +133,14 @@ def serving(
     catalog: str = "lake",
     tls: Tls | None = None,
     credentials: "Credentials | None" = None,
+    outside: Sequence[str] = (),
     runtime: Runtime = SYSTEM,
 ) -> Iterator[dict[str, str]]:
-    """The gateways of a lake that have a port, inside the block; their addresses by the names of the protocols."""
-    made = apps(lake, auth, catalog=catalog, credentials=credentials, runtime=runtime)
+    """The gateways of a lake that have a port, inside the block; their addresses by the names of the protocols.
+
+    Everything else as for `apps`.
+    """
+    made = apps(lake, auth, catalog=catalog, credentials=credentials, outside=outside, runtime=runtime)
     wanted = {"iceberg": (made.iceberg, iceberg_port), "lance": (made.lance, lance_port)}
     with ExitStack() as stack:
         found: dict[str, str] = {}

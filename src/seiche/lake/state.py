@@ -9,6 +9,7 @@ from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import KeyRange, id_key, namespace_key, table_key, transaction_key
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import NamespaceRow, ObjectNameRow, Row, TableRow, TransactionRow, ViewRow
+from seiche.lake.outside import ANYWHERE, Outside
 from seiche.lake.tree.definition import LakeDefinition
 from seiche.lake.tree.latest import read_root
 from seiche.lake.tree.root import Root
@@ -33,6 +34,8 @@ class State:
     definition: LakeDefinition
     # Shared by all versions that were opened together.
     manifests: ManifestCache = field(default_factory=ManifestCache, repr=False, compare=False)
+    # What may be opened besides the lake's own files.
+    outside: Outside = field(default=ANYWHERE, repr=False, compare=False)
 
     @property
     def version(self) -> int:

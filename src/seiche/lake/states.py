@@ -1,11 +1,14 @@
 """The versions of one lake, found and remembered."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from seiche.core.runtime import Runtime
 from seiche.errors import NotFound
 from seiche.lake.manifest_cache import ManifestCache
+from seiche.lake.outside import ANYWHERE, Outside
 from seiche.lake.state import State
 from seiche.lake.tree import definition
 from seiche.lake.tree.latest import last, latest_root, read_root
@@ -33,6 +36,7 @@ class States:
         self._known = known
         self._manifests = ManifestCache()
         self._storage_times: dict[int, datetime] = {}
+        self._outside: Outside = ANYWHERE
         # Whether the last look for something newer found nothing.
         self.quiet = False
 
@@ -45,6 +49,20 @@ class States:
     def known(self) -> State:
         """The newest version that was seen here."""
         return self._known if self._known is not None else self.latest()
+
+    @property
+    def outside(self) -> Outside:
+        """What may be opened besides the lake's own files."""
+        return self._outside
+
+    def confine(self, places: Iterable[str]) -> None:
+        """From now on nothing is opened through this handle but the lake's own files and those below these addresses.
+
+        For servers: they open files with their own rights, at addresses that others send.
+        """
+        self._outside = Outside.below(places)
+        if self._known is not None:
+            self._known = replace(self._known, outside=self._outside)
 
     def latest(self) -> State:
         """The newest version there is."""
@@ -96,4 +114,5 @@ class States:
         found = self._definitions.get(root.definition)
         if found is None:
             found = self._definitions[root.definition] = definition.load(self.store, root.definition)
-        return State(self.store, root, Tree(root.node, self.nodes, found.shape), found, self._manifests)
+        tree = Tree(root.node, self.nodes, found.shape)
+        return State(self.store, root, tree, found, self._manifests, self._outside)

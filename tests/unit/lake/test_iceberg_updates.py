@@ -146,3 +146,30 @@ def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:
     del uncounted["snapshot"]["added-rows"]
     with pytest.raises(InvalidInput, match="added-rows"):
         apply(metadata, [UPDATES.validate_python(uncounted)], now_millis=5_000)
+
+
+@pytest.mark.parametrize("where", ["/etc", "file:///else", "file:///t/../else", "file:///tt"])
+@pytest.mark.parametrize("place_first", [True, False])
+def test_files_of_a_new_table_have_their_place_whatever_the_order_of_updates(where: str, place_first: bool) -> None:
+    made = [
+        {"action": "assign-uuid", "uuid": "6f5c2a0e-7c0b-4a52-8f3e-3a1d8a6e5b10"},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": SCHEMA.model_dump(mode="json", by_alias=True)},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+    ]
+
+    def applied(path: str) -> Metadata:
+        last = [
+            {"action": "set-location", "location": "file:///t"},
+            {"action": "set-properties", "updates": {"write.data.path": path}},
+        ]
+        updates = [*made, *(last if place_first else reversed(last))]
+        return apply(None, [UPDATES.validate_python(one) for one in updates], now_millis=1)
+
+    assert applied("file:///t/data").properties == {"write.data.path": "file:///t/data"}
+    with pytest.raises(InvalidInput, match="outside of its place"):
+        applied(where)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyiceberg.catalog.rest import CreateViewRequest
 from pyiceberg.view.metadata import ViewMetadata
 
-from seiche.errors import InvalidInput, SeicheError
+from seiche.errors import InvalidInput, PermissionDenied, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.iceberg_rest.catalog import Catalog, check_free, missing_view, page, require_namespace
 from seiche.gateway.iceberg_rest.names import identifier, namespace_in, table_in
@@ -227,9 +227,12 @@ def _metadata(row: ViewRow, transaction: "Transaction") -> dict[str, Any]:
 
 
 def _read(where: str, transaction: "Transaction") -> dict[str, Any]:
+    state = transaction.state
     try:
-        with LakeFileIO(transaction.state.store).new_input(where).open() as stream:
+        with LakeFileIO(state.store, outside=state.outside).new_input(where).open() as stream:
             found = json.loads(stream.read())
+    except PermissionDenied:
+        raise
     except (OSError, ValueError, SeicheError) as error:
         raise InvalidInput(
             f"there is no view metadata at {where}", remedy="Send the address of such a file."

@@ -22,6 +22,7 @@ class ElsewhereVerbs(LakeNamespace):
         if (asked(request, "mode") or "create").lower() != "create":
             raise lance.UnsupportedOperationError("a table is registered under a new name: drop the old one first")
         with answering("table"):
+            self._lake.states.outside.check(str(place), self._lake.store.native_uri())
             self._writing(
                 lambda transaction: transaction.register_table(
                     name, place, "federated", properties=asked(request, "properties")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 
 from seiche.errors import InvalidInput
-from seiche.lake.engines.native_manifest import NativeManifest, check_no_cleanup, check_same, new_files
+from seiche.lake.engines.native_manifest import NativeManifest, check_bases, check_no_cleanup, check_same, new_files
 from seiche.lake.engines.staged_table import StagedTable
 from seiche.lake.work import Work
 from seiche.table.affected import AffectedRows, newly_deleted
@@ -34,6 +34,7 @@ def capture(table: StagedTable, native: NativeManifest) -> None:
     operation = numbers.settled(native.message)
     _check_possible(operation, table.name)
     check_no_cleanup(work.running, native.manifest)
+    check_bases(work.running, native.manifest, table.transaction.state)
     table.apply(_change(operation, table, work))
     try:
         check_same(table.work.running, numbers.settled_manifest(native.manifest))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from seiche.core.runtime import Runtime
 from seiche.errors import RetryableConflict
 from seiche.lake.edits import TableEdit
-from seiche.lake.engines.native_manifest import NativeManifest, new_files
+from seiche.lake.engines.native_manifest import NativeManifest, check_bases, new_files
 from seiche.lake.engines.staged_table import StagedTable
 from seiche.lake.made import Made
 from seiche.lake.objects.keys import table_key
@@ -96,19 +96,20 @@ class NativeVersion:
             self.native.check_follows(
                 previous, transaction.runtime, load=lambda version: versions.read(version).manifest
             )
-            self._note_files(transaction, previous)
+            self._take_files(transaction, previous)
         return NativeEdit(row=edit.row, key=edit.key, found=edit.found, found_key=edit.found_key, native=self.native)
 
     def _created(self, transaction: "Transaction") -> NativeEdit:
         transaction.check_free(self.name)
         previous = before_first(self.native)
         self.native.check_follows(previous, transaction.runtime)
-        self._note_files(transaction, previous)
+        self._take_files(transaction, previous)
         key = table_key(self.name)
         transaction.names[key] = self.row.id
         return NativeEdit(row=self.row, key=key, native=self.native)
 
-    def _note_files(self, transaction: "Transaction", previous: Manifest) -> None:
+    def _take_files(self, transaction: "Transaction", previous: Manifest) -> None:
+        check_bases(previous, self.native.manifest, transaction.state)
         # pylance flushes nothing: without this, a power failure could leave the commit without its rows.
         transaction.unflushed += [join(self.row.location, path) for path in new_files(previous, self.native.manifest)]
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.engines.differences import difference
+from seiche.lake.state import State
 from seiche.store.base import Store
 from seiche.table.build import build
 from seiche.table.format import deletions, file
@@ -17,7 +18,7 @@ from seiche.table.format.transaction_pb2 import Transaction as TransactionMessag
 from seiche.table.operations import Operation, Rewrite
 from seiche.table.transaction import Transaction
 
-__all__ = ["NativeManifest", "check_no_cleanup", "new_files", "read_native"]
+__all__ = ["NativeManifest", "check_bases", "check_no_cleanup", "new_files", "read_native"]
 
 _CLEANUP = "lance.auto_cleanup."
 
@@ -104,6 +105,14 @@ def check_no_cleanup(*versions: Manifest) -> None:
             "the table is set up to be cleaned up by pylance, which knows nothing of the lake's older versions",
             remedy=f"Remove the settings `{_CLEANUP}*` with `update_config` of the lake's table; `lake.gc` cleans up.",
         )
+
+
+def check_bases(before: Manifest, after: Manifest, state: State) -> None:
+    """Refuse a version that leads its readers to places that nobody has allowed; those that it has stay allowed."""
+    known = {base.path for base in before.header.base_paths}
+    for base in after.header.base_paths:
+        if base.path not in known:
+            state.outside.check(base.path, state.store.native_uri())
 
 
 def new_files(before: Manifest, after: Manifest) -> Iterator[str]:

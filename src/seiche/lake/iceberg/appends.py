@@ -20,6 +20,7 @@ from seiche.core.runtime import Runtime
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.places import path_of
+from seiche.lake.outside import ANYWHERE, Outside
 from seiche.store.base import Store
 from seiche.store.overlay import OverlayStore
 
@@ -37,6 +38,7 @@ class Appends:
     store: Store
     runtime: Runtime
     files: dict[str, bytes] = field(default_factory=dict)
+    outside: Outside = ANYWHERE
 
     def moved(self, snapshot: Any, parent: Any | None, onto: Any | None, metadata: Metadata) -> Any:
         """The snapshot as it is on top of `onto` instead of `parent`, in a table with this metadata.
@@ -94,7 +96,7 @@ class Appends:
             raise CannotMove(f"the manifest list {snapshot.manifest_list} is missing") from error
 
     def _io(self) -> FileIO:
-        return LakeFileIO(OverlayStore(self.store, self.files))
+        return LakeFileIO(OverlayStore(self.store, self.files), outside=self.outside)
 
     def _list_address(self, snapshot: Any) -> str:
         folder = snapshot.manifest_list.rpartition("/")[0]

@@ -81,7 +81,7 @@ def _files(state: State, metadata: Metadata | None) -> frozenset[str]:
     snapshot = None if metadata is None else metadata.current_snapshot()
     if snapshot is None or metadata is None:
         return frozenset()
-    io = LakeFileIO(state.store)
+    io = LakeFileIO(state.store, outside=state.outside)
     start = f"{metadata.location.rstrip('/')}/"
     found = (
         entry.data_file.file_path

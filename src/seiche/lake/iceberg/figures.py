@@ -17,7 +17,7 @@ def figures(state: State, row: TableRow, name: str) -> IcebergHealth:
     """What the current snapshot consists of, and how much metadata there is; `Corrupt` if that cannot be read."""
     metadata = load(state, row)
     size = 0 if row.iceberg is None else state.store.head(row.iceberg.location).size
-    snapshot, io = metadata.current_snapshot(), LakeFileIO(state.store)
+    snapshot, io = metadata.current_snapshot(), LakeFileIO(state.store, outside=state.outside)
     manifests = files = small = deletes = rows = 0
     try:
         for manifest in () if snapshot is None else read_manifest_list(io.new_input(snapshot.manifest_list)):

@@ -10,6 +10,7 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStrea
 
 from seiche.errors import NotFound
 from seiche.lake.iceberg.places import path_of
+from seiche.lake.outside import ANYWHERE, Outside
 from seiche.store.base import Store
 from seiche.store.local import LocalStore
 
@@ -25,16 +26,24 @@ _DATA: Final = (".parquet", ".orc")
 
 
 class LakeFileIO(FileIO):
-    """Reads and writes files in the lake through its store; what lies elsewhere, as PyIceberg itself would.
+    """Reads and writes files in the lake through its store; what lies elsewhere, as PyIceberg itself would, if it is
+    not `outside` of what may be opened.
 
     What is written is seen when it is whole, and reported to `note`: whoever commits it flushes it first. Nothing is
     ever deleted. PyIceberg deletes what it takes for the remains of a failed commit; the lake's clean-up knows better.
     """
 
-    def __init__(self, store: Store, note: Note = lambda _path: None, properties: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        note: Note = lambda _path: None,
+        properties: dict[str, str] | None = None,
+        outside: Outside = ANYWHERE,
+    ) -> None:
         super().__init__(properties or {})
         self._store = store
         self._note = note
+        self._outside = outside
 
     def new_input(self, location: str) -> InputFile:
         path = self._path(location)
@@ -54,6 +63,7 @@ class LakeFileIO(FileIO):
         return path_of(self._store, location)
 
     def _elsewhere(self, location: str) -> FileIO:
+        self._outside.check(location)
         return load_file_io(self.properties, location)
 
 

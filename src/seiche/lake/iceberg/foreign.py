@@ -15,7 +15,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.edits import TableEdit
 from seiche.lake.iceberg.foreign_edit import ForeignEdit, made_by
-from seiche.lake.iceberg.foreign_files import GuardedFileIO, plain_address, refuse_writing
+from seiche.lake.iceberg.foreign_files import GuardedFileIO, refuse_writing
 from seiche.lake.iceberg.foreign_sources import FileSource, Found, Source, source_of
 from seiche.lake.iceberg.handles import IcebergLakeTable
 from seiche.lake.iceberg.metadata import Metadata, last_number
@@ -23,6 +23,7 @@ from seiche.lake.iceberg.table import IcebergTable
 from seiche.lake.iceberg.work import IcebergWork, Step, snapshots_in
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.outside import plain_address
 from seiche.lake.state import State
 from seiche.lake.tree.root import millis
 from seiche.store.base import Store

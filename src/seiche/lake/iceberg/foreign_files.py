@@ -10,19 +10,11 @@ from pyiceberg.io import FileIO, InputFile, OutputFile
 
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.outside import plain_address
 from seiche.store.base import Store
 from seiche.store.paths import valid
 
-__all__ = ["GuardedFileIO", "PlaceFileIO", "plain_address"]
-
-
-def plain_address(where: str) -> str:
-    """An address as the lake's storage has it, however an engine has written it."""
-    for scheme in ("file://", "file:"):
-        if where.startswith(scheme):
-            return "/" + where.removeprefix(scheme).lstrip("/")
-    scheme, mark, rest = where.partition("://")
-    return f"s3{mark}{rest}" if scheme in ("s3a", "s3n") else where
+__all__ = ["GuardedFileIO", "PlaceFileIO"]
 
 
 class PlaceFileIO(LakeFileIO):

@@ -24,10 +24,11 @@ from pyiceberg.table.update import _update_table_metadata_log
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, SeicheError
 from seiche.lake.iceberg.file_io import LakeFileIO
-from seiche.lake.iceberg.foreign_files import PlaceFileIO, plain_address
+from seiche.lake.iceberg.foreign_files import PlaceFileIO
 from seiche.lake.iceberg.metadata import Metadata, decode, encode, read
 from seiche.lake.iceberg.places import address
 from seiche.lake.iceberg.updates import apply
+from seiche.lake.outside import plain_address
 from seiche.lake.tree.root import millis
 from seiche.store.base import Store
 from seiche.store.beside import open_beside

@@ -38,7 +38,7 @@ def make_metadata(
         return staged(current, work.running, now, state, runtime=runtime, checked=checked)
     if found.iceberg == now.iceberg:
         return staged(current, work.running, now, state, runtime=runtime, checked=checked)
-    appends = Appends(state.store, runtime)
+    appends = Appends(state.store, runtime, outside=state.outside)
     rebase = Rebase(table, work.found, current, appends, millis(runtime.clock.now()))
     made = staged(current, rebase.run(work.steps), now, state, runtime=runtime, checked=checked)
     return replace(made, files={**appends.files, **made.files})

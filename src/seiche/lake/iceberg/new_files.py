@@ -13,17 +13,17 @@ from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import BROKEN
 from seiche.lake.state import State
 from seiche.lake.written import written_since
-from seiche.store.base import Store
 
 __all__ = ["age_of", "brought_by", "named_by"]
 
 
-def brought_by(snapshot: Any, store: Store) -> list[str]:
+def brought_by(snapshot: Any, state: State) -> list[str]:
     """The paths in the lake of its manifest list, and of the manifests and data files that it adds.
 
-    `InvalidInput` if one of the metadata files among them is missing or cannot be read.
+    `InvalidInput` if one of the metadata files among them is missing or cannot be read, and `PermissionDenied` if one
+    lies where nothing may be opened. Neither tells what is in a file: whoever asks need not be allowed to read it.
     """
-    io = LakeFileIO(store)
+    io = LakeFileIO(state.store, outside=state.outside)
     found = [snapshot.manifest_list]
     try:
         for manifest in read_manifest_list(io.new_input(snapshot.manifest_list)):
@@ -31,19 +31,22 @@ def brought_by(snapshot: Any, store: Store) -> list[str]:
                 found.append(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(io)
                 found += [one.data_file.file_path for one in entries if one.status is ManifestEntryStatus.ADDED]
-    except BROKEN as error:
+    except FileNotFoundError as error:
         raise _unreadable(snapshot, error) from error
-    inside = (path_of(store, one) for one in found)
+    except BROKEN as error:
+        raise _unreadable(snapshot, f"{found[-1]} is something else") from error
+    inside = (path_of(state.store, one) for one in found)
     return [path for path in inside if path is not None]
 
 
-def named_by(update: Any, store: Store) -> list[str]:
+def named_by(update: Any, state: State) -> list[str]:
     """The paths in the lake of the files that an update brings: those of a snapshot, or of statistics that are there.
 
     Statistics that are not there serve nobody, and harm nobody either.
     """
     if isinstance(update, AddSnapshotUpdate):
-        return brought_by(update.snapshot, store)
+        return brought_by(update.snapshot, state)
+    store = state.store
     if isinstance(update, SetStatisticsUpdate):
         path = path_of(store, update.statistics.statistics_path)
     elif isinstance(update, SetPartitionStatisticsUpdate):

@@ -26,9 +26,12 @@ def registered(
 
     Metadata in the place of a table of the lake that was dropped is taken as it is. Any other table gets a place in the
     lake: its new files go there, and so does a copy of its metadata. Files that it has elsewhere stay where they are,
-    and are not the lake's to clean up.
+    and are not the lake's to clean up; `PermissionDenied` if they are where nothing may be opened.
     """
     metadata = read_at(metadata_location, state)
+    for snapshot in metadata.snapshots:
+        if path_of(state.store, snapshot.manifest_list) is None:
+            state.outside.check(snapshot.manifest_list)
     row = TableRow(
         id=str(runtime.uuid()),
         format="iceberg",
@@ -51,7 +54,7 @@ def read_at(metadata_location: str, state: State) -> Metadata:
     Of a file that is something else nothing is told: whoever asks need not be allowed to read it.
     """
     try:
-        with LakeFileIO(state.store).new_input(metadata_location).open() as stream:
+        with LakeFileIO(state.store, outside=state.outside).new_input(metadata_location).open() as stream:
             data = stream.read()
         try:
             return decode(data, metadata_location)

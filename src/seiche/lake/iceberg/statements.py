@@ -226,7 +226,7 @@ def _appends_of(transaction: "Sight", edit: TableEdit) -> Appends:
     store, runtime = transaction.state.store, transaction.runtime
     if isinstance(edit, ForeignEdit) and edit.seen is not None:
         return ForeignAppends(store, runtime, io=edit.seen.io)
-    return Appends(store, runtime)
+    return Appends(store, runtime, outside=transaction.state.outside)
 
 
 def _put_back(transaction: "Sight", name: Name, table_id: str, before: TableEdit | None) -> None:
@@ -255,7 +255,7 @@ def _take_files(transaction: "Sight", step: Step, written: Mapping[str, int] | N
                 continue
             if first in known:
                 continue
-        found = [path for path in named_by(update, store) if path not in known]
+        found = [path for path in named_by(update, transaction.state) if path not in known]
         others = [path for path in found if path not in written]
         begun = min([transaction.base, transaction.oldest, *(written[path] for path in found if path in written)])
         transaction.oldest = age_of(others, update, begun, transaction.state, transaction.runtime)

@@ -33,7 +33,7 @@ class IcebergTable:
 
     def io(self, note: Callable[[str], None] = lambda _path: None) -> FileIO:
         """Reads and writes the table's files; `note` is told what was written and has to be flushed."""
-        return LakeFileIO(self.state.store, note) if self.files is None else self.files
+        return LakeFileIO(self.state.store, note, outside=self.state.outside) if self.files is None else self.files
 
 
 def at_state(state: State, name: Name) -> IcebergTable:

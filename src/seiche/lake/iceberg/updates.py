@@ -5,7 +5,7 @@ table, or trip over something harmless, it is caught here; the list is in docs/d
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -90,6 +90,8 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         for update in updates:
             applying.one(update)
         made = applying.metadata
+        if base is None:
+            _check_paths(made.properties, made.location)
         # PyIceberg copies what version 1 has no place for, which only reading it back drops.
         simple = base is not None and base.format_version > 1 and all(type(one) in _SIMPLE for one in updates)
         if not simple:
@@ -182,10 +184,8 @@ class _Applying:
         return update
 
     def properties(self, update: Any) -> Any:
-        for name in _PATHS:
-            where = update.updates.get(name)
-            if where is not None and not f"{where}/".startswith(f"{self.metadata.location.rstrip('/')}/"):
-                raise ValueError(f"{name} would put files of the table outside of its place {self.metadata.location}")
+        if not self.created:
+            _check_paths(update.updates, self.metadata.location)
         for name in _NUMBERS:
             if not _is_number(update.updates.get(name, "0")):
                 raise ValueError(f"{name} has to be a whole number, not {update.updates[name]!r}")
@@ -244,6 +244,18 @@ _SIMPLE: Final = frozenset(
         SetSnapshotRefUpdate,
     }
 )
+
+
+def _check_paths(properties: Mapping[str, str], location: str) -> None:
+    """Refuse properties that would have engines put files of the table anywhere but at its `location`.
+
+    Of a new table when all is known about it: updates may come in any order.
+    """
+    for name in _PATHS:
+        where = properties.get(name)
+        inside = where is None or (f"{where}/".startswith(f"{location.rstrip('/')}/") and ".." not in where.split("/"))
+        if not inside:
+            raise ValueError(f"{name} would put files of the table outside of its place {location}")
 
 
 def _is_number(text: str) -> bool:
