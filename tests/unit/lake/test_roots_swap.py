@@ -1,6 +1,6 @@
 """The compare-and-swap: who wins, who lost, who cannot know, and what never reaches storage."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from seiche.lake.tree.root import Root
 from seiche.lake.tree.swap import Lost, Won, check, publish, stage
 from seiche.lake.tree.transactions import TransactionRecord
 from seiche.store import open_store
-from seiche.store.base import Store
+from seiche.store.base import Data, Store
 from seiche.testing import Call, DictStore, Fault, SimulatedStore, VolatileStore, WrappingStore
 from tests.unit.lake.roots import a_root, chain, commit, follow
 
@@ -145,16 +145,19 @@ def test_what_the_store_will_not_tell_is_unknown_and_names_the_transactions() ->
 
 
 class Refusing(WrappingStore):
-    """Loses the answer of the first put, then refuses."""
+    """Loses the answer of the first put, then refuses: to write, or only to read."""
 
-    def __init__(self, inner: Store, *, lose_first: bool) -> None:
+    def __init__(self, inner: Store, *, lose_first: bool, verb: str = "put_if_absent") -> None:
         super().__init__(inner)
         self.lose = lose_first
+        self.verb = verb
 
     def _call(self, call: Call, act: Callable[[], T]) -> T:
-        if call.verb != "put_if_absent":
+        if call.verb not in (self.verb, "put_if_absent"):
             return act()
         if self.lose:
+            if self.verb == "get":
+                act()
             self.lose = False
             raise CommitUnknown("lost")
         raise PermissionDenied("no more")
@@ -167,6 +170,51 @@ def test_a_refusal_after_a_lost_answer_decides_nothing() -> None:
         publish(Refusing(inner, lose_first=True), root, base, order=128, runtime=runtime)
     with pytest.raises(PermissionDenied):
         publish(Refusing(inner, lose_first=False), root, base, order=128, runtime=runtime)
+
+
+def test_damage_and_refused_reads_after_a_lost_answer_decide_nothing() -> None:
+    inner, base, runtime = lake()
+    root = follow(inner, base, runtime)
+    with pytest.raises(CommitUnknown):
+        publish(Refusing(inner, lose_first=True, verb="get"), root, base, order=128, runtime=runtime)
+    assert read_root(inner, 3) == root
+    inner.put(root.name, b"torn")
+    with pytest.raises(CommitUnknown):
+        publish(SimulatedStore(inner, plan={1: "lost"}, runtime=runtime), root, base, order=128, runtime=runtime)
+
+
+class Settling(VolatileStore):
+    """A disk that does not say for a while whether new names last."""
+
+    failures = 2
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        super().put_if_absent(path, data, durable=False)
+        raise CommitUnknown("the names of the directory could not be flushed")
+
+    def flush(self, paths: Iterable[str]) -> int:
+        files = list(paths)
+        if files and self.failures:
+            self.failures -= 1
+            raise Unavailable("nor now")
+        return super().flush(files)
+
+
+def test_a_root_that_stands_after_an_unclear_answer_lasts_before_anybody_is_told() -> None:
+    runtime = Runtime.seeded(1)
+    store = Settling(runtime=runtime)
+    root = a_root(0)
+    assert publish(store, root, None, order=128, runtime=runtime) == Won(root)
+    assert store.at_risk == frozenset()
+    store.failures = 99
+    with pytest.raises(CommitUnknown):
+        publish(
+            store,
+            a_root(1, prev_eff_micros=0, created_at_millis=root.created_at_millis + 1),
+            root,
+            order=128,
+            runtime=runtime,
+        )
 
 
 def test_a_root_that_expired_while_its_writer_waited_is_still_his() -> None:

@@ -75,26 +75,38 @@ def publish(
             return Won(root)
         except AlreadyExists:
             pass
-        except NotFound:
-            if doubt is None:
-                raise
-            break
         except CommitUnknown as error:
             doubt = error
-        except SeicheError as error:
-            failure = error
-            if isinstance(error, Unavailable):
-                continue
-            break
-        try:
-            found = read_root(store, root.version)
-        except (NotFound, Unavailable) as error:
+        except Unavailable as error:
             failure = error
             continue
-        return Won(root) if found.root_id == root.root_id else Lost(found)
-    if doubt is None and failure is not None and not isinstance(failure, (NotFound, Unavailable)):
-        raise failure  # the store refused, and no earlier put can have slipped through
+        except SeicheError as error:
+            failure = error
+            break
+        try:
+            return _standing(store, root)
+        except (NotFound, Unavailable) as error:
+            failure = Unavailable(error.message)
+        except SeicheError as error:
+            failure = error
+            break
+    if doubt is None and failure is not None and not isinstance(failure, Unavailable):
+        raise failure  # a file is missing, the store refused, or damage is in the way; no earlier put slipped through
     raise _undecided(root, doubt, failure)
+
+
+def _standing(store: Store, root: Root) -> Won | Lost:
+    """What stands under the name of a root; if it is that very root it lasts, which the lost answer may have been
+    about.
+    """
+    found = read_root(store, root.version)
+    if found.root_id != root.root_id:
+        return Lost(found)
+    try:
+        store.flush([root.name])
+    except SeicheError as error:
+        raise Unavailable(f"{root.name} stands, and may not last: {error.message}", path=root.name) from error
+    return Won(root)
 
 
 def stage(
