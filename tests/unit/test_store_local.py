@@ -329,14 +329,17 @@ def test_a_name_that_cannot_be_flushed_is_unknown(
 @pytest.mark.parametrize(
     "flush", [lambda store: store.flush(["d/one"]), lambda store: store.put_last("last", b"names one", ["d/one"])]
 )
-def test_bytes_that_the_disk_did_not_take_are_lost_and_not_to_be_flushed_again(
+def test_bytes_that_the_disk_did_not_take_are_lost_however_often_they_are_flushed(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch, flush: Callable[[LocalStore], object], code: int
 ) -> None:
     store.put("d/one", b"1", durable=False)
-    failing(monkeypatch, "fsync", code, when=lambda fd: os.readlink(f"/proc/self/fd/{fd}").endswith("d/one"))
-    with pytest.raises(Corrupt) as refused:
-        flush(store)
+    with monkeypatch.context() as patched:
+        failing(patched, "fsync", code, when=lambda fd: os.readlink(f"/proc/self/fd/{fd}").endswith("d/one"))
+        with pytest.raises(Corrupt) as refused:
+            flush(store)
     assert (refused.value.path, refused.value.errno, refused.value.retryable) == ("d/one", code, False)
+    with pytest.raises(Corrupt):
+        flush(store)
     assert [info.path for info in store.list()] == ["d/one"]
 
 

@@ -31,7 +31,9 @@ class Verdict:
 
 
 def verdict(error: SeicheError, wanted: Sequence[Wanted], lake: LakeState, now: int) -> Verdict:
-    """A conflict is for good: the same intents cannot succeed. Everything else may work later."""
+    """A conflict is for good: the same intents cannot succeed. Everything else may work later, but for files that the
+    disk did not take: they must be written anew.
+    """
     message = error.message
     if isinstance(error, ConflictError) and error.details.get("reason") != "outrun":
         precise = _culprits(error, wanted, lake, now)
@@ -45,7 +47,7 @@ def verdict(error: SeicheError, wanted: Sequence[Wanted], lake: LakeState, now: 
             State.APPLY_FAILED_CONFLICT,
             {"": ApplyError("NAME_POINTER_CONFLICT", message, now, conflict_owner=owner)},
         )
-    if isinstance(error, InvalidInput | NotFound):
+    if isinstance(error, InvalidInput | NotFound) or error.details.get("reason") == "lost":
         return Verdict(State.APPLY_FAILED_CONFLICT, {"": ApplyError("TABLE_INTENT_INVALID_PAYLOAD", message, now)})
     code = str(error.details.get("code") or error.kind.upper().replace(".", "_"))
     return Verdict(State.APPLY_FAILED_RETRYABLE, {"": ApplyError(code, message, now)})

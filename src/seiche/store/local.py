@@ -68,6 +68,8 @@ class LocalStore(Store):
         self._large = LargeFiles()
         self._directories = Directories(self._root, flush=self._fsync)
         self._turns = Turns(self._root, runtime)
+        # Files whose bytes the disk did not take. It says so once: to flush them again would seem to succeed.
+        self._lost: dict[str, OSError] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r})"
@@ -234,7 +236,9 @@ class LocalStore(Store):
             try:
                 os.fsync(fd)
             except OSError as error:
-                raise _not_taken(error, path) from error
+                self._lost[path] = error
+        if path in self._lost:
+            raise _not_taken(self._lost[path], path)
 
     def _flush_names(self, path: str) -> None:
         """Flush the names in the directory of `path`."""
@@ -359,12 +363,13 @@ def _unreadable(error: OSError, path: str) -> SeicheError:
 
 
 def _not_taken(error: OSError, path: str) -> Corrupt:
-    """What a failed flush means: the system has forgotten the bytes, and to flush the file again would succeed."""
+    """What a failed flush means: the system has given up the bytes, and nobody has them any more."""
     return Corrupt(
         f"{path}: the disk did not take what was written: {error.strerror or error}",
         remedy="Nothing that needs the file was committed. See to the disk, and do it again: that writes a new file.",
         path=path,
         errno=error.errno,
+        reason="lost",
     )
 
 

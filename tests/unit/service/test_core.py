@@ -11,6 +11,7 @@ import pytest
 from seiche import (
     AlreadyExists,
     CommitUnknown,
+    Corrupt,
     IncompatibleConflict,
     InvalidInput,
     Lake,
@@ -96,6 +97,8 @@ def test_a_failure_that_may_pass_keeps_intents_and_says_why(
         (CommitUnknown("perhaps"), State.APPLY_FAILED_RETRYABLE, "COMMIT_UNKNOWN"),
         (RetryableConflict("outrun", reason="outrun"), State.APPLY_FAILED_RETRYABLE, None),
         (SeicheError("a defect"), State.APPLY_FAILED_RETRYABLE, None),
+        (Corrupt("damaged"), State.APPLY_FAILED_RETRYABLE, "CORRUPT"),
+        (Corrupt("not taken", reason="lost"), State.APPLY_FAILED_CONFLICT, "TABLE_INTENT_INVALID_PAYLOAD"),
         (RetryableConflict("changed"), State.APPLY_FAILED_CONFLICT, "RETRYABLE_CONFLICT"),
         (IncompatibleConflict("gone"), State.APPLY_FAILED_CONFLICT, "INCOMPATIBLE_CONFLICT"),
         (AlreadyExists("taken"), State.APPLY_FAILED_CONFLICT, "NAME_POINTER_CONFLICT"),
