@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from seiche.core.given import texts, wrong
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import children_of, namespace_key, table_key, tables_of
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Definitions"]
 
+_PROPERTIES = ("properties", 'Give texts by name: {"owner": "me"}.')
+
 
 class Definitions(Sight, Statements):
     """The statements of a transaction that make, change and remove what has a name."""
@@ -35,7 +38,7 @@ class Definitions(Sight, Statements):
         if self.row_behind(key) is not None:
             raise AlreadyExists(f"there is a namespace {text(full)} already", name=text(full))
         row = NamespaceRow(
-            id=str(self.runtime.uuid()), properties=dict(properties or {}), created_at_millis=self.now_millis()
+            id=str(self.runtime.uuid()), properties=texts(properties, *_PROPERTIES), created_at_millis=self.now_millis()
         )
         self.write_row(key, rows.encode(row))
 
@@ -44,8 +47,10 @@ class Definitions(Sight, Statements):
         self.check_running()
         full = parts(name, what="namespace")
         found = self.namespace_named(full)
+        if not isinstance(properties, Mapping):
+            raise wrong(_PROPERTIES[0], properties, _PROPERTIES[1])
         merged = {**found.properties, **properties}
-        kept = {key: value for key, value in merged.items() if value is not None}
+        kept = texts({key: value for key, value in merged.items() if value is not None}, *_PROPERTIES)
         changed = replace(found, properties=kept, pointer_version=found.pointer_version + 1)
         self.write_row(namespace_key(full), rows.encode(changed))
 
@@ -98,9 +103,8 @@ class Definitions(Sight, Statements):
             )
         full = parts(name, what="table")
         self.check_free(full)
-        row, base, change = creation(
-            full, schema, self.runtime, properties=properties or {}, stable_row_ids=stable_row_ids
-        )
+        given = texts(properties, *_PROPERTIES)
+        row, base, change = creation(full, schema, self.runtime, properties=given, stable_row_ids=stable_row_ids)
         self.enter(full, row, Work.begin(base))
         made = self.table(full)
         made.apply(change)

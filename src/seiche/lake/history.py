@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, overload
 
+from seiche.core import given
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.changes import ObjectChange, changes_made, object_changes
@@ -211,7 +212,7 @@ def _time(after_1970: int) -> datetime:
 
 def history(states: States, newest: int, *, limit: int | None = None, since: Point | None = None) -> Log:
     """The versions from `newest` down to the one after `since`, at most `limit` of them."""
-    if limit is not None and limit < 0:
+    if limit is not None and given.number(limit, "limit", "Give a number, or nothing for all versions.") < 0:
         raise InvalidInput(f"{limit} versions cannot be shown", remedy="Give a `limit=` of 0 or more.")
     latest = states.latest()
     names: dict[int, tuple[str, ...]] = {}

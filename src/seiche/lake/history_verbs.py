@@ -2,8 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from seiche.core.given import text
 from seiche.lake.diff import Diff, diff
 from seiche.lake.history import Log, history
 from seiche.lake.intent import Intent
@@ -68,6 +70,7 @@ class HistoryVerbs(ABC):
 
     def untag(self, name: str) -> None:
         """Take a name away again; `NotFound` if there is no such tag."""
+        text(name, "a tag")
         self.decide(Untagging(str(self.states.runtime.uuid()), self.states.latest().version, name=name))
 
     def tags(self) -> dict[str, Tag]:
@@ -113,7 +116,7 @@ class HistoryVerbs(ABC):
     def export(
         self,
         name: str,
-        target: str | Store,
+        target: str | PathLike[str] | Store,
         version: Point | None = None,
         mode: "Mode" = "full",
         tables: Sequence[str | Sequence[str]] | None = None,
@@ -146,6 +149,7 @@ class HistoryVerbs(ABC):
         """Forget an export; `NotFound` if there is none of this name. What it shares with this lake may go then."""
         from seiche.lake.export.records import Forgetting
 
+        text(name, "the name of an export")
         self.decide(Forgetting(str(self.states.runtime.uuid()), self.states.latest().version, name=name))
 
     def exports(self) -> "dict[str, Export]":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 from seiche.core.durations import Duration
@@ -22,7 +23,7 @@ from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tags import version_of
 from seiche.lake.transacting import TransactionVerbs
-from seiche.lake.tree.create import create_lake
+from seiche.lake.tree.create import create_lake, known_settings
 from seiche.store import open_store
 from seiche.store.base import Store
 from seiche.table.engines import engine
@@ -151,16 +152,20 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
 
 
 def create(
-    uri: str | Store, *, runtime: Runtime = SYSTEM, settings: Mapping[str, Any] | None = None, **options: Any
+    uri: str | PathLike[str] | Store,
+    *,
+    runtime: Runtime = SYSTEM,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Lake:
     """Make an empty lake and publish its version 0; `AlreadyExists` if there is one."""
     store = _trusted(uri, runtime, options)
-    create_lake(store, runtime=runtime, **(settings or {}))
+    create_lake(store, runtime=runtime, **known_settings(settings))
     return Lake(States(store, runtime))
 
 
 def open_lake(
-    uri: str | Store,
+    uri: str | PathLike[str] | Store,
     version: int | str | None = None,
     *,
     as_of: datetime | None = None,
@@ -192,7 +197,7 @@ def open_lake(
     return Lake(states, pinned=states.at(version_of(states, point)), lease=lease)
 
 
-def _trusted(uri: str | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:
+def _trusted(uri: str | PathLike[str] | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:
     """The store, after making sure that of two writers of one name only one wins there."""
     if isinstance(uri, Store):
         return uri

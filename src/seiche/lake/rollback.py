@@ -20,7 +20,7 @@ from seiche.lake.intent import Intent
 from seiche.lake.making import Made, make_versions
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import id_key, name_of, namespace_key, trash_key
-from seiche.lake.objects.names import Name, parts, text
+from seiche.lake.objects.names import Name, tables_named, text
 from seiche.lake.objects.rows import NamespaceRow, ObjectNameRow, Row, TableRow, TrashRow, ViewRow
 from seiche.lake.pins import check_kept
 from seiche.lake.state import State, as_relation
@@ -98,9 +98,7 @@ def roll_back(
 ) -> int | Diff:
     """Commit a rollback and return the version that it made; the newest one if there is nothing to undo."""
     states = lake.states
-    if isinstance(tables, str):
-        tables = [tables]
-    names = None if tables is None else tuple(parts(name, what="table") for name in tables)
+    names = None if tables is None else tables_named(tables)
     target = states.at(version_of(states, to))
     state = states.latest()
     intent = Rollback(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
+from seiche.core.given import text
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.lake.edits import Planned
@@ -96,6 +97,7 @@ def version_of(states: States, point: Point) -> int:
         if point.tzinfo is None:
             raise InvalidInput(f"{point} has no time zone", remedy="Give an aware datetime, such as one in UTC.")
         return states.as_of(point).version
+    text(point, "a version", "Give a number, the name of a tag, or a time.")
     if point.isdecimal() and point.isascii():
         return int(point)
     state = states.latest()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
+from seiche.core import given
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, RetryableConflict
@@ -139,6 +140,9 @@ class TransactionVerbs(ABC):
         self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any
     ) -> tuple[T, int]:
         """As `run`, with the version of the lake that it made."""
+        if not callable(fn):
+            raise given.wrong("what is run in a transaction", fn, "Give a function: `lake.run(lambda tx: ...)`.")
+        given.number(attempts, "attempts", "Give a number of at least 1.")
         patience = Patience(attempts=attempts, timeout=120.0 if timeout is None else timeout)
         conflict: RetryableConflict | None = None
         for _ in patience.tries(self._runtime):
@@ -156,6 +160,7 @@ class TransactionVerbs(ABC):
 
     def status(self, transaction_id: str) -> Status:
         """What became of a transaction. `undecided` may still change, unless `settle` decides it."""
+        given.text(transaction_id, "the id of a transaction", "Give `tx.id`, a UUID.")
         found = self.states.latest().outcome(transaction_id)
         if found is None:
             return Status(transaction_id, "undecided")

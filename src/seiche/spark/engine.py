@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from seiche.spark.settings import require_pyspark
+from seiche.spark.settings import check_session
 from seiche.table.change import Prepare
 from seiche.table.data.clauses import Clause
 from seiche.table.data.write import Limits
@@ -45,7 +45,7 @@ def merging(rows: Any, on: Sequence[str], clauses: Sequence[Clause], limits: Lim
 
 def transaction_class(session: Any) -> "Callable[..., Transaction]":
     """What makes a transaction whose statements this session executes."""
-    require_pyspark()
+    check_session(session)
     from seiche.spark.transaction import SparkTransaction
 
     return partial(SparkTransaction, session=session)
@@ -53,7 +53,7 @@ def transaction_class(session: Any) -> "Callable[..., Transaction]":
 
 def lake(handle: "Lake", session: Any) -> "SparkLake":
     """The lake with a session of Spark."""
-    require_pyspark()
+    check_session(session)
     from seiche.spark.lake import SparkLake
 
     return SparkLake(handle, session)

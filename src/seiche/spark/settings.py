@@ -8,12 +8,13 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seiche.core.given import wrong
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULTS", "hush_errors", "require_pyspark", "session"]
+__all__ = ["DEFAULTS", "check_session", "hush_errors", "require_pyspark", "session"]
 
 # Rows go to and from Python as Arrow; filters of `spark.read.format("seiche")` are handed on. Everything stays on this
 # machine unless a master elsewhere is named. Over TCP each task would wait 40 ms for its first rows: Spark sends them
@@ -43,6 +44,15 @@ def require_pyspark() -> None:
         import pyspark  # noqa: F401
     except ImportError as error:
         raise InvalidInput("pyspark is not installed", remedy='Install it with pip install "seiche[spark]".') from error
+
+
+def check_session(given: object) -> None:
+    """`InvalidInput` if it is not a session of Spark, by itself or through Spark Connect."""
+    require_pyspark()
+    if not all(hasattr(given, name) for name in ("dataSource", "createDataFrame", "conf")):
+        raise wrong(
+            "a session of Spark", given, "Give one: `seiche.spark.session()` starts it, or finds the running one."
+        )
 
 
 def session(

@@ -4,6 +4,7 @@ import os
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from seiche.core import given
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
@@ -25,7 +26,7 @@ def open_store(
     those of the remote store, such as `aws_access_key_id` or `aws_endpoint`; what is not given is taken from the usual
     environment variables.
     """
-    address = os.fspath(uri)
+    address = given.an_address(uri, _REMEDY)
     if durability not in ("fsync", "os"):
         raise InvalidInput(f"durability {durability!r} is unknown", remedy='Use "fsync" or "os".')
     scheme, separator, rest = address.partition("://")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
+from seiche.core.given import wrong
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, SeicheError, Unavailable
 from seiche.store.base import Store
@@ -70,6 +71,9 @@ def probe(store: Store, *, quick: bool = False, runtime: Runtime = SYSTEM) -> Pr
     Works below a random name, which it removes again. Raises what the first write raises, such as `PermissionDenied` or
     `NotFound` for a missing bucket: then there is nothing to report.
     """
+    given: object = store
+    if not isinstance(given, Store):
+        raise wrong("what is probed", store, "Give a store: `probe(open_store(uri))`.")
     trial = _Trial(store, f".seiche-probe-{runtime.uuid().hex}", 2 if quick else 6, 4 if quick else 8, runtime)
     try:
         store.put_if_absent(trial.path("first"), b"here")

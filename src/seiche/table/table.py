@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
+from seiche.core.given import several, texts
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, RetryableConflict
@@ -63,7 +65,7 @@ class Table(TableVerbs, CareVerbs):
 
     @staticmethod
     def create(
-        uri: str | Store,
+        uri: str | PathLike[str] | Store,
         schema: "pa.Schema",
         *,
         config: Mapping[str, str] | None = None,
@@ -89,8 +91,8 @@ class Table(TableVerbs, CareVerbs):
         operation = Overwrite(
             schema=tuple(from_arrow(schema)),
             schema_metadata=metadata_from_arrow(schema),
-            config_upsert_values=config or {},
-            initial_bases=tuple(bases),
+            config_upsert_values=texts(config, "config", "Give texts by name."),
+            initial_bases=tuple(several(bases, "bases", "Give the paths of directories, in a list.")),
         )
         first = empty(stable_row_ids=stable_row_ids)
         committed = Committer(versions, runtime, Patience()).create(_transaction(operation, 0, runtime), first)
@@ -98,7 +100,7 @@ class Table(TableVerbs, CareVerbs):
 
     @staticmethod
     def open(
-        uri: str | Store,
+        uri: str | PathLike[str] | Store,
         version: int | str | None = None,
         *,
         branch: str | None = None,

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from seiche.core.durations import Duration, duration
+from seiche.core.given import number
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.care.fence import Fence
 from seiche.lake.care.given_up import GivenUp
@@ -54,8 +55,9 @@ class Policy:
     @classmethod
     def of(cls, definition: LakeDefinition, older_than: Duration | None, keep: int | None) -> "Policy":
         """As a user wants it; where he says nothing, as the lake's definition has it."""
-        if keep is not None and (isinstance(keep, bool) or keep < 1):
-            raise InvalidInput(f"keep cannot be {keep!r}", remedy="Give how many versions to keep, at least 1.")
+        remedy = "Give how many versions to keep, at least 1."
+        if keep is not None and number(keep, "keep", remedy) < 1:
+            raise InvalidInput(f"keep cannot be {keep!r}", remedy=remedy)
         usual = timedelta(milliseconds=definition.maximum_version_age_millis)
         age = usual if older_than is None else duration(older_than, "older_than")
         longer = {

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from seiche.errors import AlreadyExists, SeicheError, Unavailable
@@ -41,7 +42,7 @@ Progress = Callable[[str, int], None]
 def export_lake(
     lake: "HistoryVerbs",
     name: str,
-    target: str | Store,
+    target: str | PathLike[str] | Store,
     version: Point | None = None,
     *,
     mode: str = "full",

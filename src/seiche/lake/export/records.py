@@ -18,7 +18,7 @@ from seiche.lake.edits import Planned
 from seiche.lake.intent import Intent
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import export_key, tag_key
-from seiche.lake.objects.names import Name, parts, text
+from seiche.lake.objects.names import Name, tables_named, text
 from seiche.lake.objects.rows import ExportRow, TagRow
 from seiche.lake.pins import EXPORTS, TAGS, check_kept
 from seiche.lake.state import State
@@ -173,8 +173,7 @@ def check_mode(mode: str, tables: Sequence[str | Sequence[str]] | None) -> tuple
         raise InvalidInput("a partial export copies some tables", remedy="Say which, with `tables=`.")
     if mode == "minimal" and tables is not None:
         raise InvalidInput("a minimal export copies no table", remedy='Use mode="partial", or leave `tables=` out.')
-    wanted = [tables] if isinstance(tables, str) else tables
-    names = None if wanted is None else tuple(sorted({parts(one, what="table") for one in wanted}))
+    names = None if tables is None else tuple(sorted(set(tables_named(tables))))
     return ("full" if mode == "full" else "partial" if mode == "partial" else "minimal"), names
 
 

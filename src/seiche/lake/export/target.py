@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from os import PathLike
 from typing import Any, Final
 
 from seiche.core.runtime import SYSTEM, Runtime
@@ -20,7 +21,7 @@ __all__ = ["CLAIM", "check_address", "check_free", "claim", "is_export_root", "o
 CLAIM: Final = f"{FOLDER}/of"
 
 
-def open_target(uri: str | Store, lake: Store, runtime: Runtime = SYSTEM, **options: Any) -> Store:
+def open_target(uri: str | PathLike[str] | Store, lake: Store, runtime: Runtime = SYSTEM, **options: Any) -> Store:
     """The store at the target; `InvalidInput` if it is inside of the lake, or the other way round.
 
     A remote one is tried first: what is exported is to be a lake, where of two writers only one may win.

@@ -5,13 +5,14 @@ build a path, a line or a key from it, can be led astray.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from seiche.core import given
 from seiche.errors import InvalidInput
 
-__all__ = ["Name", "check_name", "parts", "text"]
+__all__ = ["Name", "check_name", "parts", "tables_named", "text"]
 
 # The parts of a name, outermost namespace first.
 Name: TypeAlias = tuple[str, ...]
@@ -27,7 +28,7 @@ _FORBIDDEN: Final = re.compile(rb"[\x00-\x20\x7f/\\]|\xc2[\x80-\x9f]|\xe2\x80[\x
 def check_name(part: str, *, most_bytes: int = MOST_BYTES, what: str = "name") -> str:
     """Return `part` unchanged if it may name something; else raise `InvalidInput` that says why not."""
     try:
-        data = part.encode()
+        data = given.text(part, f"a {what}", "Give a text.").encode()
     except UnicodeEncodeError as error:
         raise _refused(part, what, "it is not valid Unicode") from error
     if not data:
@@ -71,6 +72,13 @@ def _given(name: object, what: str) -> Name:
     if not isinstance(name, Sequence) or not all(isinstance(part, str) for part in name):
         raise InvalidInput(f"{name!r} is not the name of a {what}", remedy="Give 'shop.orders', or a tuple of parts.")
     return tuple(name)
+
+
+def tables_named(given_names: str | Iterable[str | Sequence[str]]) -> tuple[Name, ...]:
+    """The checked parts of several names of tables, or of a single one."""
+    several = [given_names] if isinstance(given_names, str) else given_names
+    remedy = "Give a list, as in ['shop.orders', 'shop.stock']."
+    return tuple(parts(one, what="table") for one in given.several(several, "tables", remedy))
 
 
 def text(name: Sequence[str]) -> str:

@@ -1,9 +1,12 @@
 """Version 0."""
 
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
+from seiche.core.given import number, wrong
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import AlreadyExists, NotFound
+from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.lake.tree import definition
 from seiche.lake.tree.definition import LakeDefinition
 from seiche.lake.tree.latest import latest_root, write_hint
@@ -12,7 +15,7 @@ from seiche.lake.tree.root import Root, millis
 from seiche.lake.tree.swap import Lost, publish, stage
 from seiche.store.base import Store
 
-__all__ = ["create_lake"]
+__all__ = ["create_lake", "known_settings"]
 
 
 def create_lake(store: Store, *, runtime: Runtime = SYSTEM, **settings: Any) -> tuple[Root, LakeDefinition]:
@@ -40,6 +43,22 @@ def create_lake(store: Store, *, runtime: Runtime = SYSTEM, **settings: Any) -> 
         raise _taken(store, outcome.winner)
     write_hint(store, 0)
     return root, made
+
+
+def known_settings(settings: object) -> Mapping[str, Any]:
+    """Settings that somebody chose for a new lake; `InvalidInput` for one that there is not, or of another type."""
+    known = {one.name: one for one in fields(LakeDefinition) if one.name not in ("id", "origin")}
+    remedy = f"Settings are {', '.join(known)}."
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping):
+        raise wrong("settings", settings, f"Give them by name. {remedy}")
+    for name, value in settings.items():
+        if name not in known:
+            raise InvalidInput(f"a lake has no setting {name!r}", remedy=remedy, setting=name)
+        if known[name].type is int:
+            number(value, f"the setting {name}", "Give a whole number.")
+    return settings
 
 
 def _taken(store: Store, root: Root) -> AlreadyExists:

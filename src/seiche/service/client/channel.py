@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from google.protobuf.message import Message
 
 from seiche import errors
+from seiche.core import given
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import CommitUnknown, InvalidInput, PermissionDenied, SeicheError, Unavailable
@@ -87,7 +88,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str, *, token: str = "", ca: str | Path | None = None) -> "Address":
-        parts = urlsplit(text)
+        parts = urlsplit(given.text(text, "the address of a server", "Write grpc://host:port."))
         if parts.scheme not in ("grpc", "grpcs") or not parts.hostname or not parts.port:
             raise InvalidInput(f"{text!r} is not the address of a server", remedy="Write grpc://host:port.")
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

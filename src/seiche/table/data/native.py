@@ -5,7 +5,9 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from seiche.core.given import wrong
 from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
 from seiche.table.data.native_errors import from_storage, is_gone, native_message, trouble, without_panics
@@ -73,6 +75,8 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
     """Rows of a dataset as an Arrow table."""
     if isinstance(columns, str):
         raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
+    if not isinstance(filter, str | None | pc.Expression):
+        raise wrong("the filter", filter, "Give a condition in SQL.")
     try:
         with without_panics():
             return dataset.to_table(columns=None if columns is None else list(columns), filter=filter)

@@ -27,7 +27,8 @@ class Order:
     def by(cls, keys: SortKey | Iterable[SortKey]) -> "Order":
         """Of what a caller gives: a column, a column with a direction, or several of these."""
         single = isinstance(keys, str) or (isinstance(keys, tuple) and len(keys) == 2 and keys[1] in _DIRECTIONS)
-        made = tuple(map(_key, [keys] if single else keys))  # type: ignore[arg-type]
+        several: object = [keys] if single else keys
+        made = tuple(map(_key, several if isinstance(several, Iterable) else [several]))
         if not made:
             raise InvalidInput("no column to sort by is given")
         if len({name for name, _ in made}) < len(made):

@@ -20,6 +20,7 @@ Rows: TypeAlias = Any
 
 # How many rows that come one by one are put into a batch.
 _ROWS = 8192
+_END = object()
 
 _REMEDY = (
     "Give an Arrow table, record batches, a reader, an iterator of batches, a pandas or Polars data frame,"
@@ -101,8 +102,8 @@ def _arrow(rows: Rows, wanted: pa.Schema | None) -> Any:
 
 def _from_iterable(rows: Iterable[Any], wanted: pa.Schema | None) -> Opened:
     rest = iter(rows)
-    first = next(rest, None)
-    if first is None:
+    first = next(rest, _END)
+    if first is _END:
         return Opened(pa.schema([]), iter(()))
     if isinstance(first, Mapping):
         return _from_rows(first, rest, wanted)
@@ -141,14 +142,15 @@ def _rows_of(given: Iterable[Any]) -> list[Mapping[str, Any]]:
 
 def _flat(first: Any, rest: Iterator[Any]) -> Iterator[pa.RecordBatch]:
     one: Any = first
-    while one is not None:
+    # Not until the first `None`: where one is given by mistake, what comes after it must not be left out in silence.
+    while one is not _END:
         if isinstance(one, pa.RecordBatch):
             yield one
         elif isinstance(one, pa.Table):
             yield from one.to_batches()
         else:
             raise _unknown(rest, one)
-        one = next(rest, None)
+        one = next(rest, _END)
 
 
 def _full(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -227,8 +229,8 @@ def _misfit(name: str, kind: pa.DataType | None, error: Exception) -> InvalidInp
     )
 
 
-def _unknown(rows: Rows, first: Any = None) -> InvalidInput:
-    inside = "" if first is None else f" of {type(first).__name__}"
+def _unknown(rows: Rows, first: Any = _END) -> InvalidInput:
+    inside = "" if first is _END else f" of {type(first).__name__}"
     return InvalidInput(f"rows cannot be taken from a {type(rows).__name__}{inside}", remedy=_REMEDY)
 
 

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
+from seiche.core.given import text, texts
 from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.data.assign import assigned, check_columns, check_expressions
@@ -28,7 +29,9 @@ class Updating:
     def __init__(self, assignments: Mapping[str, str], where: str | None, mode: Mode | None, limits: Limits) -> None:
         if mode not in (None, "rows", "columns"):
             raise InvalidInput(f"the mode {mode!r} is unknown", remedy='Use "rows" or "columns", or leave it out.')
-        self._set = dict(assignments)
+        self._set = texts(assignments, "what is set", 'Give SQL by column: {"left": "left - 1"}.')
+        if where is not None:
+            text(where, "the condition", "Give SQL, or nothing for all rows.")
         # To say that all rows are meant in words would only be in the way of seeing it.
         self._where = None if where is not None and where.strip().lower() == "true" else where
         self._mode = mode

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
+from seiche.core.given import text
 from seiche.errors import Corrupt, InvalidInput
 
 __all__ = [
@@ -139,12 +140,14 @@ def name_of(path: str) -> str | None:
 
 def check_tag_name(name: str) -> str:
     """Return the name if Lance allows it for a tag, else raise `InvalidInput`."""
+    text(name, "the name of a tag")
     good = _has_good_letters(name) and not name.startswith(".") and not name.endswith((".", ".lock"))
     return name if good else _refuse("tag", name)
 
 
 def check_branch_name(name: str) -> str:
     """Return the name if Lance allows it for a branch, else raise `InvalidInput`. Slashes may separate parts."""
+    text(name, "the name of a branch")
     good = all(map(_has_good_letters, name.split("/"))) and not name.endswith(".lock") and name != MAIN
     # A part of one dot would name the directory it lies in.
     return name if good and "." not in name.split("/") else _refuse("branch", name)

@@ -13,7 +13,7 @@ def named(fields: Sequence[Field], path: str) -> Field:
     """The column, or with dots in the path the field inside one; `InvalidInput` if there is none."""
     given: object = path
     if not isinstance(given, str) or not given:
-        raise InvalidInput(f"the name of a column is needed, not {path!r}", column=path)
+        raise InvalidInput(f"the name of a column is needed, not {path!r}", remedy="Give it as text.", column=path)
     try:
         return find(fields, path)
     except NotFound as error:

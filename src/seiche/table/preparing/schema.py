@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from seiche.core.given import names
 from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.format.fields import children, path_of
@@ -18,7 +19,7 @@ class Dropping:
     """Prepares a schema without some columns or fields; their values stay in the files until these are rewritten."""
 
     def __init__(self, columns: Iterable[str]) -> None:
-        self._columns = (columns,) if isinstance(columns, str) else tuple(columns)
+        self._columns = names(columns, "columns", "Give their names.")
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         fields = snapshot.manifest.header.fields

@@ -99,7 +99,11 @@ class Restoring:
 
     def __init__(self, version: int | str) -> None:
         if not isinstance(version, str) and not _is_number(version):
-            raise InvalidInput(f"{version!r} is neither a version nor a tag", version=version)
+            raise InvalidInput(
+                f"{version!r} is neither a version nor a tag",
+                remedy="Give a number, or the name of a tag.",
+                version=version,
+            )
         self._version = version if isinstance(version, str) else check_version(version)
 
     def __call__(self, snapshot: Snapshot) -> Change | None:

@@ -1,6 +1,7 @@
 """The verbs about a table as a whole: copies of it, what is kept of it, what its files are called."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from seiche.core.durations import Duration
@@ -133,7 +134,7 @@ class CareVerbs(ReferenceVerbs):
 
     @staticmethod
     def migrate_naming(
-        uri: str | Store,
+        uri: str | PathLike[str] | Store,
         *,
         manifest_store: "str | ManifestStore | None" = None,
         runtime: Runtime = SYSTEM,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from seiche.core.given import names, texts
 from seiche.table.change import Result
 from seiche.table.data.clauses import Clause
 from seiche.table.engines import engine_for
@@ -28,7 +29,7 @@ class MergeBuilder:
         """Use `merge` of a table."""
         self._run = run
         self._data = data
-        self._on = (on,) if isinstance(on, str) else tuple(on)
+        self._on = tuple(names(on, "the key of a merge", 'Give columns: on="id", or on=["day", "id"].'))
         self._limits = limits
         self._clauses: list[Clause] = []
 
@@ -38,7 +39,8 @@ class MergeBuilder:
 
     def when_matched_update(self, set: Mapping[str, str], condition: str | None = None) -> Self:  # noqa: A002
         """Rows of the table whose key is in the data get these columns set, to SQL over `source.x` and `target.x`."""
-        return self._with(Clause("matched", "update", dict(set), condition))
+        assignments = texts(set, "what is set", 'Give SQL by column: {"left": "source.left"}.')
+        return self._with(Clause("matched", "update", assignments, condition))
 
     def when_matched_delete(self, condition: str | None = None) -> Self:
         """Rows of the table whose key is in the data are removed."""

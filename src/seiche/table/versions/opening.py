@@ -1,6 +1,7 @@
 """From an address to the one who decides a table's versions."""
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 from seiche.core.runtime import Runtime
@@ -17,7 +18,7 @@ __all__ = ["open_versions", "within"]
 
 
 def open_versions(
-    uri: str | Store,
+    uri: str | PathLike[str] | Store,
     *,
     naming: Naming | None = None,
     manifest_store: str | ManifestStore | None = None,

@@ -1,8 +1,10 @@
 """From an address to a manifest store, and to the versions of a table that it decides."""
 
+from os import PathLike
 from threading import Lock
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from seiche.core import given
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
@@ -61,12 +63,13 @@ def open_manifest_store(
     raise InvalidInput(f"there is no manifest store of the kind {scheme!r}", remedy=f"Use {_FORMS}.")
 
 
-def split_address(uri: str) -> tuple[str, str | None]:
+def split_address(uri: str | PathLike[str]) -> tuple[str, str | None]:
     """The address of a table, and that of its manifest store if it names one.
 
     `s3+ddb://BUCKET/PATH?ddbTableName=TABLE`, which is pylance's, becomes `s3://BUCKET/PATH` and `dynamodb://TABLE`;
     everything else is left as it is.
     """
+    uri = given.an_address(uri, "Give a path, or an address such as s3://BUCKET/PATH.")
     scheme, _, rest = uri.partition("://")
     if scheme != "s3+ddb":
         return uri, None

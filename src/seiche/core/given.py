@@ -1,0 +1,68 @@
+"""What callers give, looked at before anything is done with it: a wrong type is said in words of the call."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from seiche.errors import InvalidInput
+
+__all__ = ["an_address", "names", "number", "several", "text", "texts", "wrong"]
+
+T = TypeVar("T")
+
+_LONGEST = 60
+
+
+def wrong(what: str, value: object, remedy: str) -> InvalidInput:
+    """The error about a value that is not of the type that it must be."""
+    shown = repr(value)
+    shown = f"{shown[:_LONGEST]}..." if len(shown) > _LONGEST else shown
+    kind = "" if value is None else f", which is of type {type(value).__name__}"
+    return InvalidInput(f"{what} cannot be {shown}{kind}", remedy=remedy)
+
+
+def text(value: object, what: str, remedy: str = "Give a text.") -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise wrong(what, value, remedy)
+    return value
+
+
+def an_address(value: object, remedy: str) -> str:
+    """An address: a text, or a path as `pathlib` makes it."""
+    made = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return text(made, "an address", remedy)
+
+
+def number(value: object, what: str, remedy: str) -> int:
+    """A whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong(what, value, remedy)
+    return value
+
+
+def several(value: Iterable[T], what: str, remedy: str) -> Iterable[T]:
+    """Whatever can be gone through and is no text."""
+    given: object = value
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise wrong(what, value, remedy)
+    return value
+
+
+def names(value: str | Iterable[str], what: str, remedy: str) -> list[str]:
+    """Texts: one, or several in whatever they come."""
+    if isinstance(value, str):
+        return [value]
+    return [text(one, f"one of {what}", remedy) for one in several(value, what, remedy)]
+
+
+def texts(value: object, what: str, remedy: str) -> dict[str, str]:
+    """Texts by name; none for `None`."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise wrong(what, value, remedy)
+    for name, one in value.items():
+        text(name, f"a name in {what}", remedy)
+        text(one, f"{name!r} in {what}", remedy)
+    return dict(value)

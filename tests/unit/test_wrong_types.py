@@ -1,0 +1,170 @@
+"""Arguments of the wrong type: an error that names the argument and what was expected, not one from inside."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche.errors import InvalidInput
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+ROW = [{"id": 1, "name": "a"}]
+THING = object()
+
+
+@pytest.fixture(scope="module")
+def lake() -> Any:
+    made = seiche.create("memory://wrong-types")
+    made.create_namespace("s")
+    made.create_table("s.t", SCHEMA).append(ROW)
+    return made
+
+
+@pytest.fixture(scope="module")
+def table() -> Any:
+    made = seiche.Table.create("memory://wrong-types-of/table", SCHEMA)
+    made.append(ROW)
+    return made
+
+
+def open_(*arguments: Any, **options: Any) -> Any:
+    return seiche.open(*arguments, **options)
+
+
+Call = Callable[[Any], object]
+
+# What is said, by the call: every one of them begins to be true somewhere else than where the mistake is.
+OPENING: dict[str, tuple[Call, str]] = {
+    "connect(None)": (lambda _: seiche.connect(None), "address of a server"),  # type: ignore[arg-type]
+    "connect(5)": (lambda _: seiche.connect(5), "address of a server"),  # type: ignore[arg-type]
+    "open(None)": (lambda _: open_(None), "an address cannot be None"),
+    "open(5)": (lambda _: open_(5), "an address cannot be 5, which is of type int"),
+    "open(version=object)": (lambda lake: open_(lake.store, version=THING), "a version"),
+    "open(version=1.5)": (lambda lake: open_(lake.store, version=1.5), "a version cannot be 1.5"),
+    "open(version=True)": (lambda lake: open_(lake.store, version=True), "not a version"),
+    "open(as_of=text)": (lambda lake: open_(lake.store, as_of="yesterday"), "not a time"),
+    "open(as_of=naive)": (lambda lake: open_(lake.store, as_of=datetime(2030, 1, 1)), "time zone"),  # noqa: DTZ001
+    "create(None)": (lambda _: seiche.create(None), "an address cannot be None"),  # type: ignore[arg-type]
+    "create(settings=5)": (lambda _: seiche.create("memory://x1", settings=5), "settings"),  # type: ignore[arg-type]
+    "create(settings=unknown)": (lambda _: seiche.create("memory://x2", settings={"ordr": 1}), "'ordr'"),
+    "create(settings=text)": (lambda _: seiche.create("memory://x3", settings={"order": "many"}), "setting order"),
+    "Table.create(None)": (lambda _: seiche.Table.create(None, SCHEMA), "an address cannot be None"),  # type: ignore[arg-type]
+    "Table.create(config=5)": (lambda _: seiche.Table.create("memory://x/1", SCHEMA, config=5), "config"),  # type: ignore[arg-type]
+    "Table.create(bases=5)": (lambda _: seiche.Table.create("memory://x/2", SCHEMA, bases=5), "bases"),  # type: ignore[arg-type]
+    "Table.open(None)": (lambda _: seiche.Table.open(None), "an address cannot be None"),  # type: ignore[arg-type]
+    "Table.open(5)": (lambda _: seiche.Table.open(5), "an address cannot be 5"),  # type: ignore[arg-type]
+    "open_store(None)": (lambda _: seiche.store.open_store(None), "an address cannot be None"),  # type: ignore[arg-type]
+    "probe(text)": (lambda _: seiche.store.probe("memory://x"), "open_store"),  # type: ignore[arg-type]
+}
+OF_LAKE: dict[str, tuple[Call, str]] = {
+    "spark(None)": (lambda lake: lake.spark(None), "a session of Spark cannot be None"),
+    "spark(5)": (lambda lake: lake.spark(5), "a session of Spark"),
+    "transaction(spark=5)": (lambda lake: lake.transaction(spark=5), "a session of Spark"),
+    "transaction(isolation=5)": (lambda lake: lake.transaction(isolation=5), "isolation"),
+    "table(None)": (lambda lake: lake.table(None), "name of a table"),
+    "table((s, 5))": (lambda lake: lake.table(("s", 5)), "name of a table"),
+    "table(bytes)": (lambda lake: lake.table(b"s.t"), "name of a table"),
+    "create_namespace(None)": (lambda lake: lake.create_namespace(None), "name of a namespace"),
+    "create_namespace(properties=5)": (lambda lake: lake.create_namespace("q", 5), "properties cannot be 5"),
+    "create_namespace(property=5)": (lambda lake: lake.create_namespace("q", {"a": 5}), "'a' in properties"),
+    "create_namespace(5=property)": (lambda lake: lake.create_namespace("q", {5: "a"}), "a name in properties"),
+    "create_table(properties=list)": (lambda lake: lake.create_table("s.u", SCHEMA, properties=[1]), "properties"),
+    "create_table(None)": (lambda lake: lake.create_table("s.u", None), "schema"),
+    "run(None)": (lambda lake: lake.run(None), "run in a transaction"),
+    "run(attempts=text)": (lambda lake: lake.run(print, attempts="x"), "attempts"),
+    "log(text)": (lambda lake: lake.log("x"), "limit"),
+    "diff(None)": (lambda lake: lake.diff(None), "a version cannot be None"),
+    "status(None)": (lambda lake: lake.status(None), "id of a transaction"),
+    "tag(None)": (lambda lake: lake.tag(None), "tag"),
+    "tag(version=object)": (lambda lake: lake.tag("a", THING), "a version"),
+    "untag(None)": (lambda lake: lake.untag(None), "tag"),
+    "rollback(None)": (lambda lake: lake.rollback(None), "a version cannot be None"),
+    "rollback(tables=5)": (lambda lake: lake.rollback(1, tables=5), "tables"),
+    "export(target=5)": (lambda lake: lake.export("e", 5), "an address cannot be 5"),
+    "export(tables=5)": (lambda lake: lake.export("e", "memory://e", tables=5), "tables"),
+    "unexport(None)": (lambda lake: lake.unexport(None), "name of an export"),
+    "expire(older_than=object)": (lambda lake: lake.expire(older_than=THING), "older_than"),
+    "expire(keep=text)": (lambda lake: lake.expire(keep="x"), "keep"),
+    "adopt(None)": (lambda lake: lake.adopt(None), "name of a table"),
+}
+# Of a table of a lake, of one in a transaction, and of a plain one.
+OF_TABLES: dict[str, tuple[Call, str]] = {
+    "append(None)": (lambda table: table.append(None), "NoneType"),
+    "append(text)": (lambda table: table.append("x"), "str"),
+    "append([None, row])": (lambda table: table.append([None, *ROW]), "NoneType"),
+    "append([5])": (lambda table: table.append([5]), "int"),
+    "delete(None)": (lambda table: table.delete(None), "condition"),
+    "update(None)": (lambda table: table.update(None), "what is set|nothing to set|no column"),
+    "update(list)": (lambda table: table.update(["name"]), "what is set"),
+    "update(where=5)": (lambda table: table.update({"name": "'x'"}, where=5), "condition"),
+    "update(value=5)": (lambda table: table.update({"name": 5}), "'name' in what is set"),
+    "merge(on=None)": (lambda table: table.merge(ROW, on=None), "key of a merge"),
+    "merge(on=5)": (lambda table: table.merge(ROW, on=5), "key of a merge"),
+    "merge(update=5)": (lambda table: table.merge(ROW, on="id").when_matched_update(5), "what is set"),
+    "to_arrow(columns=text)": (lambda table: table.to_arrow(columns="id"), "columns"),
+    "to_arrow(filter=5)": (lambda table: table.to_arrow(filter=5), "the filter cannot be 5"),
+}
+OF_PLAIN: dict[str, tuple[Call, str]] = {
+    "drop_columns(5)": (lambda table: table.drop_columns(5), "columns"),
+    "reorder(5)": (lambda table: table.reorder(5), "sorted by 5"),
+    "tag(None)": (lambda table: table.tag(None), "name of a tag"),
+    "branch(None)": (lambda table: table.branch(None), "name of a branch"),
+    "clone(None)": (lambda table: table.clone(None), "an address cannot be None"),
+    "restore(object)": (lambda table: table.restore(THING), "version"),
+    "commit(5)": (lambda table: table.commit(5), "int cannot be committed"),
+    "create_index(None)": (lambda table: table.create_index(None, "BTREE"), "column"),
+}
+
+
+def refused(call: Call, given: Any, said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        call(given)
+    assert re.search(said, str(caught.value)), caught.value
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("name", OPENING)
+def test_opening(name: str, lake: Any) -> None:
+    refused(OPENING[name][0], lake, OPENING[name][1])
+
+
+@pytest.mark.parametrize("name", OF_LAKE)
+def test_a_lake(name: str, lake: Any) -> None:
+    before = lake.version
+    refused(OF_LAKE[name][0], lake, OF_LAKE[name][1])
+    assert lake.version == before
+
+
+@pytest.mark.parametrize("name", OF_TABLES)
+def test_tables(name: str, lake: Any, table: Any) -> None:
+    call, said = OF_TABLES[name]
+    refused(call, lake.table("s.t"), said)
+    refused(call, table, said)
+    with lake.transaction() as tx:
+        refused(call, tx.table("s.t"), said)
+    assert lake.table("s.t").to_arrow().to_pylist() == table.to_arrow().to_pylist() == ROW
+
+
+@pytest.mark.parametrize("name", OF_PLAIN)
+def test_a_plain_table(name: str, table: Any) -> None:
+    refused(OF_PLAIN[name][0], table, OF_PLAIN[name][1])
+    assert table.version == 2
+
+
+def test_paths_are_addresses(tmp_path: Path) -> None:
+    seiche.create(tmp_path / "lake")
+    assert seiche.open(tmp_path / "lake").version == 0
+    seiche.Table.create(tmp_path / "table", SCHEMA)
+    assert seiche.Table.open(tmp_path / "table").version == 1
+
+
+def test_nothing_between_batches_is_left_out_in_silence(table: Any) -> None:
+    batch = pa.RecordBatch.from_pylist(ROW, SCHEMA)
+    with pytest.raises(InvalidInput, match="NoneType"):
+        table.append(iter([batch, None, batch]))
+    assert table.version == 2
