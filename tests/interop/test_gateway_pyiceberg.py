@@ -304,7 +304,6 @@ def test_views(servers: Gateways, tmp_path: Path) -> None:
     assert client.list_views("a") == []
     elsewhere = tmp_path / "view.metadata.json"
     elsewhere.write_text(changed.metadata.model_dump_json(by_alias=True, exclude_none=True))
-    servers.lake.states.confine([str(tmp_path)])
     assert client.register_view("a.r", f"file://{elsewhere}").current_version().version_id == 2
     again = {"name": "q", "metadata-location": f"file://{elsewhere}"}
     said = [

@@ -35,7 +35,7 @@ def apps(
     *,
     catalog: str = "lake",
     credentials: "Credentials | None" = None,
-    outside: Sequence[str] = (),
+    outside: Sequence[str] | None = None,
     runtime: Runtime = SYSTEM,
 ) -> Apps:
     """The Iceberg REST catalog and the Lance Namespace of a lake, with one idea of who may come in.
@@ -43,8 +43,9 @@ def apps(
     Transactions that clients choose by a header are the same in both.
 
     Without `auth` everybody may. `credentials` decides what opens the files of tables; without it, the lake's own do.
-    Addresses that callers send are opened only if they lead into the lake, or below one of those `outside`; from now on
-    that holds for everything that is done through this handle of the lake.
+    With `auth`, addresses that callers send are opened only if they lead into the lake, or below one of those
+    `outside`; from now on that holds for everything that is done through this handle of the lake. Without, callers are
+    trusted like the process itself, unless there are such addresses.
 
     Needs the extra `server`.
     """
@@ -56,7 +57,8 @@ def apps(
         raise InvalidInput(
             f"the gateways need {error.name}, which is not installed", remedy="pip install 'seiche[server]'"
         ) from error
-    lake.states.confine(outside)
+    if auth is not None or outside is not None:
+        lake.states.confine(outside or ())
     sessions = Sessions(lake, runtime)
     return Apps(
         iceberg=iceberg_rest_app(

@@ -133,7 +133,7 @@ def serving(
     catalog: str = "lake",
     tls: Tls | None = None,
     credentials: "Credentials | None" = None,
-    outside: Sequence[str] = (),
+    outside: Sequence[str] | None = None,
     runtime: Runtime = SYSTEM,
 ) -> Iterator[dict[str, str]]:
     """The gateways of a lake that have a port, inside the block; their addresses by the names of the protocols.

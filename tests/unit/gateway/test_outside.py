@@ -15,9 +15,11 @@ from pyiceberg.manifest import ManifestFile, read_manifest_list, write_manifest_
 import seiche
 from seiche import Lake, PermissionDenied
 from seiche.gateway import apps
+from seiche.gateway.http.auth import ServiceAuth
 from seiche.lake.engines.native_manifest import check_bases
 from seiche.lake.iceberg import file_io
 from seiche.lake.outside import Outside
+from seiche.service.auth import Nobody
 from seiche.store import open_store
 from seiche.table.build import empty
 from tests.gateway_server import Direct, Said, direct
@@ -34,6 +36,7 @@ def lake(tmp_path: Path) -> Lake:
     made.create_table("db.t", ROWS.schema, format="iceberg")
     made.table("db.t").append(ROWS)
     (tmp_path / "secret").write_text(SECRET)
+    made.states.confine([])
     return made
 
 
@@ -161,6 +164,16 @@ def test_a_table_elsewhere_is_registered_where_the_operator_allows_it(
     lake.table("db.r").append(ROWS)
     assert lake.table("db.r").to_arrow().num_rows == 6
     assert lake.table("db.r").to_iceberg().location().startswith(f"file://{tmp_path}/lake/")
+
+
+def test_callers_who_are_not_asked_who_they_are_are_trusted_unless_places_are_named(lake: Lake) -> None:
+    opened = seiche.open(lake.store)
+    apps(opened)
+    assert opened.states.outside == Outside()
+    apps(opened, outside=["/a"])
+    assert opened.states.outside == Outside.below(["/a"])
+    apps(opened, ServiceAuth(Nobody(), "default"))
+    assert opened.states.outside == Outside.below([])
 
 
 def test_metadata_inside_that_leads_outside_is_not_registered(servers: Direct, tmp_path: Path) -> None:
