@@ -1,0 +1,117 @@
+"""What tables and views are said to be: the columns of a branch, and the schema of each version of a view."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche import InvalidInput, Lake
+from seiche.gateway.iceberg_rest.view_metadata import with_updates
+from seiche.store import open_store
+from tests.gateway_server import Direct, direct
+
+VIEWS = "/v1/lake/namespaces/db/views"
+TABLE = "/v1/table/db%24t"
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
+    made.create_namespace("db")
+    made.create_table("db.t", SCHEMA)
+    return made
+
+
+@pytest.fixture
+def servers(lake: Lake) -> Direct:
+    return direct(lake)
+
+
+def test_a_branch_is_described_with_its_own_columns(servers: Direct) -> None:
+    def columns(**given: Any) -> tuple[int, list[str]]:
+        said = servers.ask("POST", f"{TABLE}/describe?load_detailed_metadata=true", given, lance=True)
+        assert said.status == 200, said.body
+        return said.json["version"], [field["name"] for field in said.json["schema"]["fields"]]
+
+    lake = servers.lake
+    assert servers.ask("POST", f"{TABLE}/branches/create", {"name": "dev"}, lance=True).status == 200
+    lake.table("db.t@dev").add_columns({"ours": "1"})
+    lake.table("db.t").add_columns({"theirs": "1"})
+    lake.table("db.t").add_columns({"more": "1"})
+    tag = {"tag": "then", "version": 1, "branch": "dev"}
+    assert servers.ask("POST", f"{TABLE}/tags/create", tag, lance=True).status == 200
+    tag = {"tag": "now", "version": 2, "branch": "dev"}
+    assert servers.ask("POST", f"{TABLE}/tags/create", tag, lance=True).status == 200
+    assert columns() == (3, ["id", "theirs", "more"])
+    assert columns(version=2) == (2, ["id", "theirs"])
+    assert columns(branch="dev") == (2, ["id", "ours"])
+    assert columns(branch="dev", version=1) == (1, ["id"])
+    assert columns(tag="then") == (1, ["id"])
+    assert columns(tag="now") == (2, ["id", "ours"])
+    none = servers.ask("POST", f"{TABLE}/describe?load_detailed_metadata=true", {"branch": "no"}, lance=True)
+    assert none.status == 404
+
+
+def version(number: int, schema: int | None, sql: str) -> dict[str, Any]:
+    made = {
+        "version-id": number,
+        "timestamp-ms": number,
+        "summary": {},
+        "representations": [{"type": "sql", "sql": sql, "dialect": "spark"}],
+        "default-namespace": ["db"],
+    }
+    return made if schema is None else {**made, "schema-id": schema}
+
+
+def struct(*names: str) -> dict[str, Any]:
+    fields = [{"id": number + 1, "name": name, "type": "long", "required": False} for number, name in enumerate(names)]
+    return {"type": "struct", "schema-id": 0, "fields": fields}
+
+
+@pytest.fixture
+def view(servers: Direct) -> dict[str, Any]:
+    body = {"name": "v", "schema": struct("a"), "view-version": version(1, 0, "select 1"), "properties": {}}
+    said = servers.ask("POST", VIEWS, body)
+    assert said.status == 200
+    metadata: dict[str, Any] = said.json["metadata"]
+    return metadata
+
+
+@pytest.mark.parametrize("schema", [7, -2, "0", None, -1])
+def test_a_version_of_a_view_has_a_schema_that_the_view_has(
+    servers: Direct, view: dict[str, Any], schema: int | None
+) -> None:
+    """Without one, or with -1, it is the one that was added last: here none was."""
+    updates = [
+        {"action": "add-view-version", "view-version": version(2, schema, "select 2")},
+        {"action": "set-current-view-version", "view-version-id": -1},
+    ]
+    assert servers.ask("POST", f"{VIEWS}/v", {"requirements": [], "updates": updates}).error == (
+        400,
+        "ValidationException",
+    )
+    with pytest.raises(InvalidInput):
+        with_updates(view, [], updates, 5)
+    assert servers.ask("GET", f"{VIEWS}/v").json["metadata"] == view
+
+
+def test_a_version_of_a_view_has_the_schema_that_came_with_it_or_an_earlier_one(
+    servers: Direct, view: dict[str, Any]
+) -> None:
+    def changed(schema: int, *before: dict[str, Any]) -> tuple[list[int], list[int]]:
+        updates = [*before, {"action": "add-view-version", "view-version": version(9, schema, "select 3")}]
+        said = servers.ask("POST", f"{VIEWS}/v", {"requirements": [], "updates": updates})
+        assert said.status == 200, said.body
+        metadata = said.json["metadata"]
+        return [one["schema-id"] for one in metadata["schemas"]], [one["schema-id"] for one in metadata["versions"]]
+
+    add = {"action": "add-schema", "schema": struct("a", "b")}
+    assert changed(-1, add) == ([0, 1], [0, 1])
+    assert changed(0) == ([0, 1], [0, 1, 0])
+    assert changed(1) == ([0, 1], [0, 1, 0, 1])
+    # A schema that the view has is not added again, and is meant all the same.
+    assert changed(-1, {"action": "add-schema", "schema": struct("a")}) == ([0, 1], [0, 1, 0, 1, 0])
+    assert with_updates(view, [], [], 5) == view
