@@ -32,7 +32,7 @@ from lance.fragment import FragmentMetadata
 import seiche
 from bench import commit as plain
 from bench._echo import asking, calling, echo
-from bench._folders import folder
+from bench._folders import folder, quick_folder
 from bench.lake import Report, prepared
 from bench.report import Table
 from seiche.core.runtime import SYSTEM
@@ -175,7 +175,7 @@ def crowds() -> Table:
                 )
             )
     for shape in SHAPES:
-        with folder() as path:
+        with quick_folder() as path:
             given = payloads(path, shape.tables)
             before = seiche.open(str(path / "lake")).version
             with server(path) as address:
@@ -304,7 +304,7 @@ def _channel(address: str) -> "Channel":
 
 def pylance(processes: int) -> Report:
     """The same without a server, by pylance."""
-    with folder() as path:
+    with quick_folder() as path:
         fragment = plain.prepared(path / "t", 10)
         return crowd(processes, partial(_pylance, path / "t", json.dumps(fragment.to_json())))
 

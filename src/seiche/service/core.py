@@ -7,24 +7,23 @@ share the database and the lake. gRPC handlers and HTTP gateways call the same o
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from uuid import UUID
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import SeicheError, Unavailable
 from seiche.lake.lake import Lake
-from seiche.lake.objects.names import Name, text
-from seiche.lake.state import State as LakeState
+from seiche.lake.objects.names import text
 from seiche.service.blobs import Blobs
-from seiche.service.changes import Change, Wanted, digest
+from seiche.service.changes import Change, digest
 from seiche.service.deciding import Decider
 from seiche.service.group import GroupCommitter
 from seiche.service.idempotency import Idempotency
+from seiche.service.ids import Ids
 from seiche.service.ledger import Ledger, from_tree
+from seiche.service.lookup import Targets
 from seiche.service.noting import noted
 from seiche.service.planning import Plan
 from seiche.service.refusals import (
     committed_already,
-    expired,
     key_mismatch,
     locked,
     not_open,
@@ -38,7 +37,6 @@ from seiche.service.requests import (
     check_properties,
     check_reserved,
     checked_id,
-    checked_key,
     execute_hash,
     prepare_hash,
     reserved_names,
@@ -48,9 +46,9 @@ from seiche.service.state.database import Database
 from seiche.service.state.keys import KeyStore
 from seiche.service.state.records import IntentRecord, Record
 from seiche.service.state.transactions import Held, TransactionStore
-from seiche.service.states import Action, Call, State, action
-from seiche.service.targets import Found, Resolver, split_name
-from seiche.service.tickets import Decided, Ticket
+from seiche.service.states import Action, Call, State
+from seiche.service.targets import split_name
+from seiche.service.tickets import Decided, Ticket, into
 from seiche.service.undecided import Undecided
 
 __all__ = ["DEFAULT_TTL", "LONGEST_TTL", "RESERVED", "Service", "Settings"]
@@ -79,10 +77,9 @@ class Service:
         self._ledger = Ledger(account, lake, self.store, settings, runtime)
         self._undecided = Undecided(account, self.store, settings.max_undecided, runtime.clock)
         self._keys = Idempotency(account, KeyStore(database), self._ledger, runtime)
-        self._space = runtime.derived_uuid(UUID(lake.state().definition.id), f"account:{account}")
+        self._ids = Ids(lake.state().definition.id, account, runtime)
+        self._targets = Targets(lake, account, settings, self._blobs)
         self._decider = Decider(account, lake, self.store, self._blobs, runtime)
-        # What was looked up in the version that was asked last: all of a group ask for the same.
-        self._found: tuple[LakeState | None, dict[str, Found | None]] = (None, {})
         self.group = GroupCommitter(self._decider, settings.limits, account)
 
     def close(self) -> None:
@@ -94,7 +91,7 @@ class Service:
         given = dict(properties or {})
         check_properties(given)
         request = begin_hash(ttl, given)
-        record = self._ledger.new(self._id("BeginTransaction", key), ttl, given, request if key.strip() else "")
+        record = self._ledger.new(self._ids.made("BeginTransaction", key), ttl, given, request if key.strip() else "")
         if key.strip():
             # The tree remembers longer than the database: what was decided under this key is not begun again.
             status = self.lake.status(record.id)
@@ -121,7 +118,7 @@ class Service:
 
         def act() -> Record:
             done: Future[Decided] = Future()
-            record = self.submit_commit(tx, _into(done))
+            record = self.submit_commit(tx, into(done))
             return record if record is not None else done.result().record
 
         return self._keys.once("CommitTransaction", key, digest(tx.encode()), tx, act)
@@ -129,7 +126,7 @@ class Service:
     def submit_commit(self, tx: str, done: Callable[[Decided | SeicheError], None]) -> Record | None:
         """As `commit`, for those who do not want to wait: returns the record if there is nothing to decide."""
         record = self._ledger.load(tx)
-        match self._action(record, Call.COMMIT):
+        match self._ledger.action(record, Call.COMMIT):
             case Action.SAME:
                 return record
             case Action.APPLY:
@@ -140,7 +137,7 @@ class Service:
     def abort(self, tx: str, reason: str = "") -> Record:
         """ABORTED, for good: no root will ever have it. Refused if it is found to be applied."""
         record = self._ledger.load(tx)
-        match self._action(record, Call.ABORT):
+        match self._ledger.action(record, Call.ABORT):
             case Action.SAME:
                 return record
             case Action.ABORT:
@@ -163,7 +160,7 @@ class Service:
         record = self._ledger.load(tx)
         full = text(split_name(table_name, self.settings.catalog))
         known = record.properties.get(RESERVED + full)
-        match self._action(record, Call.RESERVE):
+        match self._ledger.action(record, Call.RESERVE):
             case Action.RESERVE:
                 if known is not None:
                     return known
@@ -193,7 +190,7 @@ class Service:
         done: Future[Decided] = Future()
         self.submit(
             changes,
-            _into(done),
+            into(done),
             base_version=base_version,
             key=key,
             tx=tx,
@@ -229,16 +226,16 @@ class Service:
         if base < 0:
             raise refused(f"{base_version} is not a version of the lake", "base-version.invalid")
         chosen = checked_id(tx) if tx else ""
-        tx = chosen or self._id("ExecuteTransaction", key)
+        tx = chosen or self._ids.made("ExecuteTransaction", key)
         # Whoever gives the id vouches for it: with other files, it is still the same transaction.
         request = "" if chosen else request_hash or execute_hash(ttl, given, changes, work)
+        # Who says from when its files are is believed also about the rest. It is nothing that the lake remembers.
+        flushed = given.pop(FLUSHED, "") == "true" and base_version is not None
         record = self._ledger.new(tx, ttl, given, request, base=base)
         if work:
             plan = Plan(tx, base, properties=given, work=work, flushed=True)
         else:
-            wanted = self._wanted(tx, changes, {}, look=look)
-            # Who says from when its files are is believed also about the rest.
-            flushed = base_version is not None and given.get(FLUSHED) == "true"
+            wanted = self._targets.wanted(tx, changes, {}, look=look)
             plan = Plan(tx, base, wanted, given, flushed=flushed)
         self.group.submit(Ticket(tx, done, record, plan))
 
@@ -248,7 +245,7 @@ class Service:
 
     def _prepare(self, tx: str, changes: Sequence[Change], request: str) -> Record:
         record = self._ledger.load(tx)
-        match self._action(record, Call.PREPARE):
+        match self._ledger.action(record, Call.PREPARE):
             case Action.COMPARE if record.changes_hash == request:
                 return record
             case Action.COMPARE:
@@ -257,7 +254,7 @@ class Service:
                 pass
             case _:
                 raise not_open(tx, record.state)
-        wanted = self._wanted(tx, changes, reserved_names(record.properties))
+        wanted = self._targets.wanted(tx, changes, reserved_names(record.properties))
         now = self._ledger.now()
         intents = noted(self.account, tx, wanted, self._blobs, now)
         done = self.store.prepare(replace(record, changes_hash=request), intents, now)
@@ -268,51 +265,3 @@ class Service:
         if done.changes_hash != request:
             raise refused("the transaction was prepared with other changes", "prepare.mismatch")
         return done
-
-    def _wanted(
-        self, tx: str, changes: Sequence[Change], reserved: Mapping[str, Name], *, look: bool = True
-    ) -> list[Wanted]:
-        most = self.settings.max_operations
-        if most is not None and len(changes) > most:
-            raise refused(f"{len(changes)} changes are more than {most}", "POINTER_TXN_TOO_LARGE")
-        state = self.lake.states.known
-        try:
-            return self._resolver(state, tx, reserved).all(changes)
-        except SeicheError:
-            # What this server knows may be old: others make tables too.
-            newer = self.lake.states.latest() if look else state
-            if newer.version == state.version:
-                raise
-            return self._resolver(newer, tx, reserved).all(changes)
-
-    def _resolver(self, state: LakeState, tx: str, reserved: Mapping[str, Name]) -> Resolver:
-        found = self._found
-        if found[0] is not state:
-            found = self._found = state, {}
-        return Resolver(state, self.account, self.settings.catalog, tx, self._blobs.get, reserved, found[1])
-
-    def _action(self, record: Record, call: Call) -> Action:
-        """What the table says; a transaction whose time is up is ended first, and the call refused."""
-        found = action(record.state, call, expired=record.expired(self._ledger.now()))
-        if found is Action.EXPIRE:
-            ended = self._ledger.end(record, "expired")
-            if ended.state is State.APPLIED and call is Call.COMMIT:
-                return Action.SAME
-            raise expired(record.id)
-        return found
-
-    def _id(self, operation: str, key: str) -> str:
-        key = checked_key(key)
-        if not key:
-            return str(self._runtime.ordered_uuid())
-        return str(self._runtime.derived_uuid(self._space, f"{operation}:{key}"))
-
-
-def _into(future: "Future[Decided]") -> Callable[[Decided | SeicheError], None]:
-    def done(answer: Decided | SeicheError) -> None:
-        if isinstance(answer, SeicheError):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
-
-    return done

@@ -10,11 +10,11 @@ from seiche.errors import SeicheError, Unavailable
 from seiche.lake.lake import Lake
 from seiche.lake.transacting import Status
 from seiche.lake.tree.root import millis
-from seiche.service.refusals import not_found
+from seiche.service.refusals import expired, not_found
 from seiche.service.settings import Settings
 from seiche.service.state.records import Record
 from seiche.service.state.transactions import Ending, TransactionStore
-from seiche.service.states import State
+from seiche.service.states import Action, Call, State, action
 
 __all__ = ["Ledger", "from_tree"]
 
@@ -73,6 +73,16 @@ class Ledger:
         if ended.final:
             return ended
         return self._note(ended, self._lake.settle(record.id))
+
+    def action(self, record: Record, call: Call) -> Action:
+        """What the table says; a transaction whose time is up is ended first, and the call refused."""
+        found = action(record.state, call, expired=record.expired(self.now()))
+        if found is Action.EXPIRE:
+            ended = self.end(record, "expired")
+            if ended.state is State.APPLIED and call is Call.COMMIT:
+                return Action.SAME
+            raise expired(record.id)
+        return found
 
     def sweep(self, limit: int) -> int:
         """Decide transactions whose time is up, and note how commits ended that nobody noted; returns how many.

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from seiche.errors import SeicheError
@@ -9,7 +10,7 @@ from seiche.service.outcomes import Touched
 from seiche.service.planning import Plan
 from seiche.service.state.records import ApplyError, Record
 
-__all__ = ["Decided", "Ticket"]
+__all__ = ["Decided", "Ticket", "into"]
 
 log = logging.getLogger("seiche.service")
 
@@ -45,3 +46,15 @@ class Ticket:
             self.done(answer)
         except Exception:
             log.exception("an answer could not be delivered")
+
+
+def into(future: "Future[Decided]") -> Callable[[Decided | SeicheError], None]:
+    """What to call with an answer so that whoever waits for the future gets it."""
+
+    def done(answer: Decided | SeicheError) -> None:
+        if isinstance(answer, SeicheError):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+    return done

@@ -1,6 +1,7 @@
 """The calls of the protocol: what they do, what they refuse, and what they say."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -483,6 +484,30 @@ def test_the_matrix_decides_about_operations(service: Service, lake: Lake) -> No
     done = service.commit(tx)
     assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "INCOMPATIBLE_CONFLICT")
     assert numbers_in(lake) == []
+
+
+def test_that_files_are_flushed_is_for_the_server_and_not_remembered(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    flush = lake.store.flush
+
+    def noting(paths: Iterable[str]) -> int:
+        named = list(paths)
+        flushed.extend(named)
+        return flush(named)
+
+    monkeypatch.setattr(lake.store, "flush", noting)
+    for number, base in ((1, lake.version), (2, None)):
+        given = {"seiche.flushed": "true", "note": "mine"}
+        change = appending(lake, "shop.orders", numbers=[number])
+        flushed.clear()
+        made = service.execute([change], base_version=base, properties=given)
+        assert (dict(made.record.properties), dict(lake.log(1)[0].transactions[0].properties)) == (
+            {"note": "mine"},
+            {"note": "mine"},
+        )
+        assert any("/data/" in path for path in flushed) is (base is None), "believed only with a base"
 
 
 def test_a_key_gives_the_transaction_as_it_is_now(service: Service, lake: Lake) -> None:
