@@ -89,6 +89,8 @@ def test_every_command_explains_itself(path: tuple[str, ...], capsys: pytest.Cap
         ["store", "probe", "one", "two"],
         ["store", "probe", "memory://x", "--nonsense"],
         ["log", "memory://x", "--limit", "many"],
+        ["serve", "memory://x", "--no-auth", "--port", "99999"],
+        ["serve", "memory://x", "--no-auth", "--iceberg-port", "-1"],
         ["demo", "--keep"],
     ],
     ids=" ".join,
@@ -105,6 +107,10 @@ def test_a_mistake_ends_the_process_as_it_ends_the_function() -> None:
     assert done.stderr == "seiche: usage: No such command 'nonsense'. See 'seiche --help'.\n"
 
 
+def test_what_is_no_id_of_a_transaction_is_not_undecided(capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(capsys, "status", "memory://x", "x")[0] == 2
+
+
 @pytest.mark.parametrize("uri", ["ftp://host/x", "", "file://relative", "memory://a/../b"])
 def test_a_bad_address_is_one_line_and_code_2(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, shown, said = called(capsys, "store", "probe", uri)
@@ -116,7 +122,7 @@ def test_a_file_in_place_of_a_folder_is_one_line_and_code_2(tmp_path: Path, caps
     (tmp_path / "file").write_text("not a folder")
     code, shown, said = called(capsys, "store", "probe", str(tmp_path / "file"))
     assert (code, shown) == (2, "")
-    assert re.fullmatch(r"seiche: \w+: .+\.\n", said)
+    assert re.fullmatch(rf"seiche: \w+: .+{tmp_path}/file.+\.\n", said), "it is said which one"
 
 
 CODES = {
@@ -297,5 +303,9 @@ def test_json_is_what_every_parser_reads(capsys: pytest.CaptureFixture[str]) -> 
 def test_remedies_are_said_in_words_of_the_command_line() -> None:
     shown = describe(errors.NotFound("no tag", remedy="`lake.tags()` lists them. Give `version=` or `as_of=`."))
     assert shown == "seiche: not_found: no tag. 'seiche tags' lists them. Give --version or --as-of."
-    told = re.findall(r"'seiche ([\w -]+)'", " ".join(failures._COMMANDS.values()))
+    moved = errors.IncompatibleConflict(
+        "the lake moved", remedy="Look at `lake.diff(1, 9)`; `seiche fsck --deep` helps."
+    )
+    assert describe(moved).endswith("Look at 'seiche diff URI 1 9'; 'seiche fsck' helps.")
+    told = re.findall(r"'seiche ([\w -]+?)(?: --\w+)?'", " ".join(failures._COMMANDS.values()))
     assert {tuple(one.split()) for one in told} <= set(commands(app))

@@ -93,7 +93,7 @@ def test_plain_output(made: Lake, run: Command) -> None:
     Path("lake", "notes.txt").write_text("mine")
     shown = run("gc", "lake")
     assert "manifest" in shown
-    assert "1 unknown files were left alone: notes.txt" in shown
+    assert "1 unknown file was left alone: notes.txt" in shown
     assert "1 day" in shown
     assert Path("lake", "notes.txt").exists()
     shown = run("health", "lake")

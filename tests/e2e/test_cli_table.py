@@ -73,7 +73,7 @@ def test_the_life_of_a_table(made: Lake, run: Command, where: list[str]) -> None
     assert [row["id"] for row in found["rows"]] == [1, 2, 3]
     text = run("table", "changes", *where, "--from", "2")
     assert re.search(r"^3 +insert +3 *$", text, re.MULTILINE)
-    assert "1 changes from version 2" in text
+    assert "1 change from version 2" in text
     assert "3 changes" in run("table", "changes", *where, "--from", "1", "-n", "1")
 
 

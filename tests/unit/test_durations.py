@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from seiche.core.durations import duration
+from seiche.core.durations import Duration, duration, in_words
 from seiche.errors import InvalidInput
 
 
@@ -35,3 +35,18 @@ def test_what_is_not(given: timedelta | float | str) -> None:
         duration(given, "grace")
     with pytest.raises(InvalidInput):
         duration(None, "grace")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("7d", "7 days"),
+        ("1d", "1 day"),
+        ("36h", "36 hours"),
+        ("90m", "90 minutes"),
+        ("1.5s", "1.5 seconds"),
+        (0, "0 seconds"),
+    ],
+)
+def test_in_words(given: Duration, said: str) -> None:
+    assert in_words(duration(given, "x")) == said

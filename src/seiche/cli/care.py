@@ -10,7 +10,7 @@ import typer
 import seiche
 from seiche.cli.arguments import Uri
 from seiche.cli.failures import ExitCode, in_commands
-from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
 from seiche.cli.progress import working
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ def expire(
         print_json(done.as_dict())
         return
     print_table(("versions", "kept because"), [(str(one.versions), one.reason) for one in done.kept])
-    what = f"{len(done.versions)} versions" + (f" ({done.versions})" if done.versions else "")
-    print_line(f"\n{what} {'have been' if done.done else 'would be'} given up.", style="" if done.versions else "dim")
+    count = len(done.versions)
+    what = counted(count, "version") + (f" ({done.versions})" if count else "")
+    done_ = "has been" if count == 1 else "have been"
+    print_line(f"\n{what} {done_ if done.done else 'would be'} given up.", style="" if done.versions else "dim")
     if done.late:
         print_line(f"Readers still hold {done.late}: a later expiry finishes these.", style="yellow")
 
@@ -93,18 +95,22 @@ def _show_clean_up(done: CleanUp) -> None:
     moved = done.moved
     size = sum(one.size for one in moved)
     where = f"the trash as {done.run}" if done.run else "the trash"
+    unneeded = len(done.unneeded)
     print_line(
-        f"{done.files} files, {done.versions} versions: {len(done.unneeded)} files are needed by nothing;"
-        f" {len(moved)} with {size} bytes {'went' if done.done else 'would go'} to {where}."
+        f"{counted(done.files, 'file')}, {counted(done.versions, 'version')}:"
+        f" {counted(unneeded, 'file')} {'is' if unneeded == 1 else 'are'} needed by nothing;"
+        f" {len(moved)} with {counted(size, 'byte')} {'went' if done.done else 'would go'} to {where}."
     )
     if done.removed:
-        print_line(f"{done.removed} files with {done.removed_bytes} bytes were removed from the trash for good.")
+        gone = f"{counted(done.removed, 'file')} with {counted(done.removed_bytes, 'byte')}"
+        print_line(f"{gone} {'was' if done.removed == 1 else 'were'} removed from the trash for good.")
     if done.waiting_for:
         print_line(f"The others wait for {done.waiting_for}.", style="dim")
     for what, paths in (("foreign", done.foreign), ("unknown", done.unknown)):
         if paths:
             some = ", ".join(paths[:5]) + (" ..." if len(paths) > 5 else "")
-            print_line(f"{len(paths)} {what} files were left alone: {some}", style="yellow")
+            verb = "was" if len(paths) == 1 else "were"
+            print_line(f"{counted(len(paths), f'{what} file')} {verb} left alone: {some}", style="yellow")
     for location, why in done.closed.items():
         print_line(f"Nothing of {location} was touched: {why}", style="yellow")
     for path in done.restored:
@@ -133,7 +139,7 @@ def trash(
         if as_json:
             print_json({"run": restore, "restored": back})
         else:
-            print_line(f"{len(back)} files are back.", style="green")
+            print_line(f"{counted(len(back), 'file')} {'is' if len(back) == 1 else 'are'} back.", style="green")
         return
     runs = list(found)
     if as_json:
@@ -185,8 +191,11 @@ def _show_soundness(found: Soundness) -> None:
         ]
         print_table(("", "kind", "path", "what", "remedy"), rows, styles=_STYLES)
     counts = Counter("repaired" if one.repaired else one.severity for one in found.problems)
-    seen = f"{found.versions} versions, {found.nodes} nodes, {found.tables} tables, {found.files} files"
-    said = ", ".join(f"{count} {what}{'s' if what in ('error', 'note') else ''}" for what, count in counts.items())
+    looked_at = ((found.versions, "version"), (found.nodes, "node"), (found.tables, "table"), (found.files, "file"))
+    seen = ", ".join(counted(count, what) for count, what in looked_at)
+    said = ", ".join(
+        f"{count} repaired" if what == "repaired" else counted(count, what) for what, count in counts.items()
+    )
     print_line(f"{seen}: {said or 'all sound'}.", style="green" if found.ok else "bold red")
 
 

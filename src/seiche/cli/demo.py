@@ -29,7 +29,13 @@ TABLES = ("shop.orders", "shop.customers", "shop.products", "shop.sales")
 def demo(
     keep: Annotated[Path | None, typer.Option(help="Make the lake in this folder and leave it there.")] = None,
 ) -> None:
-    """See what Seiche does, in about a minute. Leaves nothing behind unless told to."""
+    """See what Seiche does, in about a minute. Leaves nothing behind unless told to.
+
+    ```sh
+    seiche demo
+    seiche demo --keep shop-demo
+    ```
+    """
     from seiche.spark.settings import require_pyspark
 
     require_pyspark()

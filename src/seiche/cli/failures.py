@@ -1,6 +1,7 @@
 """How a failure leaves the command: the exit code, and one line that says what was wrong and what to do."""
 
 import errno
+import re
 from enum import IntEnum
 from typing import Final
 
@@ -64,6 +65,7 @@ _COMMANDS: Final = {
     "lake.adopt(table)": "'seiche table adopt'",
     "lake.exports()": "'seiche exports'",
     "lake.log()": "'seiche log'",
+    "lake.trash()": "'seiche trash'",
     "lake.tables()": "'seiche ls'",
     "lake.tags()": "'seiche tags'",
     "lake.unexport": "'seiche unexport'",
@@ -74,6 +76,13 @@ _COMMANDS: Final = {
     "tables=": "--table",
     "version=": "--version",
 }
+_WORDS: Final = (
+    (re.compile(r"`lake\.diff\((\w+), (\w+)\)`"), r"'seiche diff URI \1 \2'"),
+    (re.compile(r"`seiche\.create\(\.\.\.\)`, or `seiche init`"), "'seiche init'"),
+    (re.compile(r"`seiche ([\w -]+)`"), r"'seiche \1'"),
+    (re.compile(r"Give a timedelta, a number of seconds, or a text such as"), "Write it as"),
+    (re.compile(r'format="lance" or "iceberg"'), "--format lance or iceberg"),
+)
 
 
 def exit_code(error: SeicheError) -> ExitCode:
@@ -90,6 +99,8 @@ def in_commands(remedy: str) -> str:
     """What to do, in words of the command line."""
     for call, command in _COMMANDS.items():
         remedy = remedy.replace(f"`{call}`", command)
+    for said, instead in _WORDS:
+        remedy = said.sub(instead, remedy)
     return remedy
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["diff", "export", "exports", "log", "rollback", "tag", "tags", "unexport", "untag"]
 
 _STYLES = {"added": "green", "dropped": "red", "renamed": "cyan", "changed": "yellow"}
+_Called: TypeAlias = Annotated[str, typer.Argument(help="The name.", metavar="NAME")]
 _TIME = "%Y-%m-%d %H:%M:%S"
 
 
@@ -39,9 +40,12 @@ def log(
     seiche log lake -n 3 --since nightly --json
     ```
     """
-    entries = seiche.open(uri).log(limit, since=since)
+    entries = list(seiche.open(uri).log(limit, since=since))
     if as_json:
         print_json([one.as_dict() for one in entries])
+        return
+    if not entries:
+        print_line("There is no such version.")
         return
     print_table(
         ("version", "time (UTC)", "tags", "what"),
@@ -88,9 +92,10 @@ def _show(found: Diff) -> None:
 
 def tag(
     uri: Uri,
-    name: Annotated[str, typer.Argument(help="The new name.")],
+    name: Annotated[str, typer.Argument(help="The new name.", metavar="NAME")],
     version: Annotated[
-        str | None, typer.Argument(help="The version: its number or a tag; the newest if not given.")
+        str | None,
+        typer.Argument(help="The version: its number or a tag; the newest if not given.", metavar="VERSION"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -108,7 +113,7 @@ def tag(
         print_line(f"Version {number} is called {name}.")
 
 
-def untag(uri: Uri, name: Annotated[str, typer.Argument(help="The name.")], as_json: AsJson = False) -> None:
+def untag(uri: Uri, name: _Called, as_json: AsJson = False) -> None:
     """Take a name away from a version, which can expire then.
 
     ```sh
@@ -132,6 +137,8 @@ def tags(uri: Uri, as_json: AsJson = False) -> None:
     found = seiche.open(uri).tags().values()
     if as_json:
         print_json([{"name": one.name, "version": one.version, "created_at": one.created_at} for one in found])
+    elif not found:
+        print_line("No version has a name; 'seiche tag' gives one.")
     else:
         print_table(
             ("tag", "version", "made (UTC)"), [(one.name, one.version, f"{one.created_at:{_TIME}}") for one in found]
@@ -191,8 +198,11 @@ def _ask(would: Diff, as_json: bool) -> None:
 
 def export(
     uri: Uri,
-    name: Annotated[str, typer.Argument(help="What to call the export, in one namespace with tags.")],
-    target: Annotated[str, typer.Argument(help="An empty place: a folder, or file://, s3://, gs://, az://, hdfs://.")],
+    name: Annotated[str, typer.Argument(help="What to call the export, in one namespace with tags.", metavar="NAME")],
+    target: Annotated[
+        str,
+        typer.Argument(help="An empty place: a folder, or file://, s3://, gs://, az://, hdfs://.", metavar="TARGET"),
+    ],
     version: Annotated[
         str | None, typer.Option(help="The version: its number or a tag; the newest if not given.")
     ] = None,
@@ -243,6 +253,9 @@ def exports(uri: Uri, as_json: AsJson = False) -> None:
     if as_json:
         print_json([one.as_dict() for one in found])
         return
+    if not found:
+        print_line("Nothing was exported; 'seiche export' does that.")
+        return
     print_table(
         ("export", "version", "mode", "finished", "made (UTC)", "to"),
         [
@@ -252,7 +265,7 @@ def exports(uri: Uri, as_json: AsJson = False) -> None:
     )
 
 
-def unexport(uri: Uri, name: Annotated[str, typer.Argument(help="The name.")], as_json: AsJson = False) -> None:
+def unexport(uri: Uri, name: _Called, as_json: AsJson = False) -> None:
     """Forget an export. What it shares with this lake can expire then; what it has copied stays where it is.
 
     ```sh

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
@@ -47,7 +48,9 @@ def init(uri: Uri, as_json: AsJson = False) -> None:
 
 def ls(
     uri: Uri,
-    namespace: Annotated[str | None, typer.Argument(help="What is in this namespace; everything if not given.")] = None,
+    namespace: Annotated[
+        str | None, typer.Argument(help="What is in this namespace; everything if not given.", metavar="NAMESPACE")
+    ] = None,
     version: AtVersion = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
@@ -132,7 +135,10 @@ def _show(found: TableSummary) -> None:
 
 def create_namespace(
     uri: Uri,
-    name: Annotated[str, typer.Argument(help="The namespace, as in shop or shop.eu. The one around it must exist.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="The namespace, as in shop or shop.eu. The one around it must exist.", metavar="NAMESPACE"),
+    ],
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
@@ -233,7 +239,9 @@ def _done(lake: seiche.Lake, name: str, as_json: bool) -> None:
 
 def status(
     uri: Uri,
-    transaction: Annotated[str, typer.Argument(help="The id of a transaction, as an error or the log gives it.")],
+    transaction: Annotated[
+        str, typer.Argument(help="The id of a transaction, as an error or the log gives it.", metavar="TRANSACTION")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Tell what became of a transaction.
@@ -244,6 +252,11 @@ def status(
     seiche status lake 00000000-0000-4000-8000-000000000000
     ```
     """
+    try:
+        UUID(transaction)
+    except ValueError as error:
+        remedy = "Ids are UUIDs; 'seiche log --json' has those of kept versions."
+        raise InvalidInput(f"{transaction!r} is not the id of a transaction", remedy=remedy) from error
     found = seiche.open(uri).status(transaction)
     if as_json:
         print_json({"transaction": found.transaction, "outcome": found.outcome, "version": found.version})

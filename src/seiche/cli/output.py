@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["AsJson", "print_json", "print_line", "print_table", "row_text"]
+__all__ = ["AsJson", "counted", "print_json", "print_line", "print_table", "row_text"]
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -44,6 +44,11 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(str(cell), style=(styles or {}).get(str(cell), "")) for cell in row))
     _console().print(table, soft_wrap=False)
+
+
+def counted(count: int, what: str) -> str:
+    """So many of something: `1 file`, `2 files`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def row_text(row: Mapping[str, object]) -> str:

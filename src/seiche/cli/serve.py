@@ -26,6 +26,10 @@ __all__ = ["serve"]
 _PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "taskName"}
 
 
+# gRPC would take a larger one for another port.
+_PORTS = 65535
+
+
 class _Lines(logging.Formatter):
     """One JSON object for each line."""
 
@@ -40,7 +44,7 @@ class _Lines(logging.Formatter):
 def serve(
     uri: Annotated[str | None, typer.Argument(help="The lake; not needed if --config names lakes.")] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for any free one.")] = 7447,
+    port: Annotated[int, typer.Option(min=0, max=_PORTS, help="The port; 0 for any free one.")] = 7447,
     state: Annotated[
         str | None, typer.Option(help="Where undecided transactions are kept: sqlite:///file or postgresql://...")
     ] = None,
@@ -50,9 +54,15 @@ def serve(
     max_operations: Annotated[
         int | None, typer.Option(min=1, help="The most changes that one transaction may have.")
     ] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="Where to answer GET /metrics.")] = None,
-    iceberg_port: Annotated[int | None, typer.Option(help="Where to be an Iceberg REST catalog; 0 for any.")] = None,
-    lance_port: Annotated[int | None, typer.Option(help="Where to be a Lance Namespace; 0 for any.")] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=_PORTS, help="The port where to answer GET /metrics.")
+    ] = None,
+    iceberg_port: Annotated[
+        int | None, typer.Option(min=0, max=_PORTS, help="The port of an Iceberg REST catalog; 0 for any.")
+    ] = None,
+    lance_port: Annotated[
+        int | None, typer.Option(min=0, max=_PORTS, help="The port of a Lance Namespace; 0 for any.")
+    ] = None,
     credentials: Annotated[
         str, typer.Option(help="What opens the files for catalog clients: own, none, or package.module:callable.")
     ] = "own",
@@ -64,7 +74,14 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
     client_ca: Annotated[Path | None, typer.Option(help="Clients need a certificate of this authority (PEM).")] = None,
 ) -> None:
-    """Serve transactions over gRPC until interrupted."""
+    """Serve transactions over gRPC until interrupted, and if asked for be a catalog of the lake for other engines.
+
+    ```sh
+    seiche serve lake --no-auth
+    seiche serve lake --no-auth --iceberg-port 8181 --lance-port 8182
+    seiche serve --config server.toml --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+    ```
+    """
     try:
         from seiche.service.host import DEFAULT_ACCOUNT, Config, Host, read_config
         from seiche.service.server import Ports, Server

@@ -13,7 +13,7 @@ import typer
 import seiche
 from seiche.cli.arguments import AsOf, AtVersion, Uri, open_at
 from seiche.cli.failures import describe
-from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
 from seiche.cli.quiet import quiet_start
 from seiche.errors import SeicheError
 
@@ -164,7 +164,7 @@ def _show(frame: "DataFrame", *, as_json: bool) -> None:
     if len(rows) > _SHOWN:
         print_line(f"... and more than these {_SHOWN} rows: say LIMIT, or --json for all of them", style="dim")
     else:
-        print_line(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
+        print_line(counted(len(rows), "row"), style="dim")
 
 
 def _plain(value: Any) -> Any:

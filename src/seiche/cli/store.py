@@ -27,13 +27,20 @@ def _group() -> None:
 
 @app.command()
 def probe(
-    uri: Annotated[str, typer.Argument(help="A folder, or file://, s3://, gs://, az://, hdfs://, memory://.")],
+    uri: Annotated[
+        str, typer.Argument(help="A folder, or file://, s3://, gs://, az://, hdfs://, memory://.", metavar="URI")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Find out what a store really does, by racing writers in it.
 
     Writes a few small files below the address and removes them again. The exit code is 1 if the store must not be
     trusted: a lake there could lose commits.
+
+    ```sh
+    seiche store probe lake
+    seiche store probe s3://bucket/lake --json
+    ```
     """
     report = seiche.store.probe(seiche.store.open_store(uri))
     if as_json:

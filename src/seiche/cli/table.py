@@ -8,7 +8,7 @@ import typer
 
 import seiche
 from seiche.cli.arguments import TableName, Uri
-from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
 from seiche.cli.progress import working
 from seiche.errors import InvalidInput, NotFound
 
@@ -121,7 +121,8 @@ def compact(
             }
         )
     elif done.changed:
-        print_line(f"Done: version {done.version}, {done.files} files with {done.bytes} bytes were written.")
+        written = f"{counted(done.files, 'file')} with {counted(done.bytes, 'byte')}"
+        print_line(f"Done: version {done.version}. Written: {written}.")
     else:
         print_line(f"There is nothing to do: still version {done.version}.")
 
@@ -184,9 +185,12 @@ def _show_cleanup(done: Cleanup) -> None:
     for version, why in done.held.items():
         print_line(f"Version {version} stays: {why}", style="dim")
     if done.young:
-        print_line(f"{done.young} files are too young to tell.", style="dim")
+        print_line(f"{counted(done.young, 'file')} too young to tell.", style="dim")
     verb = "were" if done.done else "would be"
-    print_line(f"{len(done.dropped)} versions and {done.files} files with {done.bytes} bytes {verb} removed.")
+    what = (
+        f"{counted(len(done.dropped), 'version')} and {counted(done.files, 'file')} with {counted(done.bytes, 'byte')}"
+    )
+    print_line(f"{what} {verb} removed.")
 
 
 @app.command()
@@ -224,7 +228,7 @@ def changes(
     print_table([one.lstrip("_") for one in shown], [[row[name] for name in shown] for row in rows], styles=_STYLES)
     total = sum(sum(kinds.values()) for kinds in counts.values())
     more = f", of which {len(rows)} are shown" if len(rows) < total else ""
-    print_line(f"{total} changes from version {found.from_version} to {found.to_version}{more}.")
+    print_line(f"{counted(total, 'change')} from version {found.from_version} to {found.to_version}{more}.")
 
 
 def _plain(uri: str, table: str | None = None) -> seiche.Table:

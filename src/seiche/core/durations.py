@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from seiche.errors import InvalidInput
 
-__all__ = ["Duration", "duration"]
+__all__ = ["Duration", "duration", "in_words"]
 
 # A timedelta, a number of seconds, or a number with a unit such as "7d", "36h", "90s".
 Duration: TypeAlias = timedelta | int | float | str
@@ -36,6 +36,15 @@ def duration(value: Duration, name: str) -> timedelta:
             remedy='Give a timedelta, a number of seconds, or a text such as "7d", "36h", "90m" or "30s".',
         ) from error
     return length
+
+
+def in_words(length: timedelta) -> str:
+    """A length of time for people, in the largest unit that gives a whole number: `7 days`, `36 hours`."""
+    seconds = length.total_seconds()
+    sizes = {"day": 86400, "hour": 3600, "minute": 60}
+    unit = next((unit for unit, size in sizes.items() if seconds >= size and seconds % size == 0), "second")
+    count = seconds / sizes.get(unit, 1)
+    return f"{count:g} {unit}{'' if count == 1 else 's'}"
 
 
 def _parts(text: str) -> tuple[float, str]:

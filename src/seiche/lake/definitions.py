@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Definitions"]
 
+_ANOTHER = "Choose another name, or use what is there."
 _PROPERTIES = ("properties", 'Give texts by name: {"owner": "me"}.')
 
 
@@ -36,7 +37,7 @@ class Definitions(Sight, Statements):
         self.check_parent(full[:-1])
         key = namespace_key(full)
         if self.row_behind(key) is not None:
-            raise AlreadyExists(f"there is a namespace {text(full)} already", name=text(full))
+            raise AlreadyExists(f"there is a namespace {text(full)} already", remedy=_ANOTHER, name=text(full))
         row = NamespaceRow(
             id=str(self.runtime.uuid()), properties=texts(properties, *_PROPERTIES), created_at_millis=self.now_millis()
         )

@@ -169,7 +169,11 @@ class Sight(ABC):
             )
         self.check_parent(name[:-1])
         if self._taken(table_key(name)):
-            raise AlreadyExists(f"there is a table or view {text(name)} already", name=text(name))
+            raise AlreadyExists(
+                f"there is a table or view {text(name)} already",
+                remedy="Choose another name, or use what is there.",
+                name=text(name),
+            )
 
     def _taken(self, key: bytes) -> bool:
         """Whether a table or view has this key, as the transaction sees it. A view may stand where a table was."""

@@ -1,6 +1,7 @@
 """What a failure of the operating system means to the caller of a store."""
 
 import errno
+import os
 
 from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, SeicheError, Unavailable
 
@@ -39,4 +40,10 @@ def translate(error: OSError, path: str, *, took_effect: bool = False) -> Seiche
             errno=error.errno,
         )
     meaning, remedy = _MEANINGS.get(error.errno, (Unavailable, ""))
-    return meaning(f"{path}: {reason}", remedy=remedy, path=path, errno=error.errno)
+    return meaning(f"{path}: {reason}{_folder(error)}", remedy=remedy, path=path, errno=error.errno)
+
+
+def _folder(error: OSError) -> str:
+    """Where it happened: `path` is known to us, the folder to the user."""
+    name: object = error.filename
+    return f": {os.path.dirname(name)}" if isinstance(name, str) and os.path.isabs(name) else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from seiche.core.durations import Duration, duration
+from seiche.core.durations import Duration, duration, in_words
 from seiche.core.given import number
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.care.fence import Fence
@@ -180,7 +180,7 @@ def _plan(states: States, state: State, policy: Policy, *, most: int | None = No
     kept = [
         Kept(Ranges(((state.version, state.version + 1),)), "it is the newest"),
         Kept(Ranges(((few, state.version + 1),)), f"it is one of the newest {policy.keep}"),
-        Kept(Ranges(((young, state.version + 1),)), f"it was the newest less than {policy.older_than} ago"),
+        Kept(Ranges(((young, state.version + 1),)), f"it was the newest less than {in_words(policy.older_than)} ago"),
         *(Kept(Ranges(((one.base, state.version + 1),)), _waits(one)) for one in waiting),
         *(Kept(Ranges.of([version]), reason) for version, why in sorted(reasons.items()) for reason in why),
     ]
@@ -208,7 +208,7 @@ def _pinned(
         found.setdefault(lease.version, []).append(f"a reader holds it until {lease.until:%Y-%m-%d %H:%M:%S}")
     for version, age in policy.longer.items():
         if age > policy.older_than and version < state.version and _current_at(states, state, now - age) <= version:
-            found.setdefault(version, []).append(f"the lake's definition keeps it for {age}")
+            found.setdefault(version, []).append(f"the lake's definition keeps it for {in_words(age)}")
     return ((version, tuple(why)) for version, why in found.items())
 
 

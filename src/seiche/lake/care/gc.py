@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from seiche.core.durations import Duration, duration
+from seiche.core.durations import Duration, duration, in_words
 from seiche.lake.care.clean_up import CleanUp, Unneeded
 from seiche.lake.care.fence import Fence
 from seiche.lake.care.layout import Place, Sort, place
@@ -132,7 +132,9 @@ class _Job:
         noted = note.load(self._lake.store)
         ready = [(one, listed) for one, listed in self.found if listed.modified <= old and listed.identity in noted]
         if len(ready) < len(self.found):
-            self._waiting = f"files that were not noted by version {note.version}, or are younger than {self._grace}"
+            self._waiting = (
+                f"files that were not noted by version {note.version}, or are younger than {in_words(self._grace)}"
+            )
         return note, ready
 
     def clear(self) -> CleanUp:
@@ -282,4 +284,4 @@ def _why_wait(known: Sequence[Note], now: datetime, grace: timedelta, saved: Seq
     if old and saved:
         oldest = min(saved, key=lambda one: one.base)
         return f"transaction {oldest.id}, which was saved at version {oldest.base} and may commit until {oldest.until}"
-    return f"a run that comes {grace} after the first one that noted them"
+    return f"a run that comes {in_words(grace)} after the first one that noted them"

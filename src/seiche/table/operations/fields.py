@@ -27,7 +27,11 @@ def check_schema(schema: Schema) -> None:
                 field=field.id,
             )
         if (field.parent_id, field.name) in names:
-            raise InvalidInput(f"two fields with the same parent are named {field.name!r}", field=field.id)
+            raise InvalidInput(
+                f"two columns, or two fields of one column, are named {field.name!r}",
+                remedy="Give each a name of its own.",
+                field=field.id,
+            )
         seen.add(field.id)
         names.add((field.parent_id, field.name))
 
