@@ -23,6 +23,7 @@ from seiche.table.operations import (
     Delete,
     KeyExistenceFilter,
     Merge,
+    MergedGeneration,
     Opaque,
     Operation,
     Overwrite,
@@ -166,7 +167,7 @@ class Work:
             kept,
             bare,
             fields_modified=tuple(sorted(_fields_modified(operations, self.settled))),
-            merged_generations=tuple(one for op in _updates(operations) for one in op.merged_generations),
+            merged_generations=_generations(operations),
             update_mode=REWRITE_COLUMNS if any(old.files != new.files for old, new in updated) else REWRITE_ROWS,
             inserted_rows=keys,
         )
@@ -242,6 +243,11 @@ def _fields_modified(operations: Iterable[Operation], settled: Manifest) -> set[
         elif isinstance(one, DataReplacement):
             modified.update(field_id for group in one.replacements for field_id in group.new_file.fields)
     return modified & {one.id for one in settled.header.fields}
+
+
+def _generations(operations: Iterable[Operation]) -> tuple[MergedGeneration, ...]:
+    """The generations that the operations merged, of each shard the last: those before it are merged with it."""
+    return tuple({one.shard.uuid: one for update in _updates(operations) for one in update.merged_generations}.values())
 
 
 def _inserted_keys(operations: Iterable[Operation]) -> tuple[KeyExistenceFilter | None, bool]:

@@ -1,0 +1,220 @@
+"""Two transactions that meet: what the later one must notice, and what both must keep."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche import Corrupt, Lake, NotFound, RetryableConflict, Unavailable
+from seiche.core.runtime import SYSTEM
+from seiche.lake.intent import Intent, Member
+from seiche.lake.publish import Publisher
+from seiche.lake.transaction import Transaction
+from seiche.store.local import LocalStore
+from seiche.store.prefix import below
+from seiche.table.change import Change
+from seiche.table.format.manifest_pb2 import UUID
+from seiche.table.operations import MergedGeneration, Update
+from tests.unit.lake.conftest import SCHEMA, ids, rows
+
+Statement = Callable[[Transaction], object]
+
+
+def merge(tx: Transaction, table: str, data: pa.Table, on: str) -> None:
+    tx.merge(table, data, on=on).when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda tx: tx.create_namespace("new"), lambda tx: tx.create_namespace("new")),
+        (lambda tx: tx.alter_namespace("shop", {"a": "1"}), lambda tx: tx.alter_namespace("shop", {"b": "2"})),
+        (lambda tx: tx.create_view("shop.v", "SELECT 1"), lambda tx: tx.create_view("shop.v", "SELECT 2")),
+        (lambda tx: tx.rename_table("shop.a", "shop.x"), lambda tx: tx.rename_table("shop.a", "shop.y")),
+        (lambda tx: tx.rename_table("shop.a", "shop.x"), lambda tx: tx.drop_table("shop.a")),
+    ],
+    ids=["namespace", "properties", "view", "renames", "rename and drop"],
+)
+def test_of_two_definitions_of_the_same_thing_the_second_has_to_look_again(
+    lake: Lake, first: Statement, second: Statement
+) -> None:
+    one, other = lake.transaction(), lake.transaction()
+    first(one)
+    second(other)
+    one.commit()
+    before = lake.tables(), lake.namespaces()
+    with pytest.raises(RetryableConflict):
+        other.commit()
+    assert (lake.tables(), lake.namespaces()) == before
+    assert lake.fsck().ok
+
+
+def intent_of(tx: Transaction) -> Intent:
+    found = tx.intent()
+    assert found is not None
+    return found
+
+
+def test_a_member_of_a_group_answers_for_what_it_read_to_those_before_it(lake: Lake) -> None:
+    one, other = (lake.transaction("serializable") for _ in range(2))
+    one.table("shop.a").to_arrow()
+    one.append("shop.b", rows(1))
+    other.table("shop.b").to_arrow()
+    other.append("shop.a", rows(1))
+    first, second = lake.decide_group([intent_of(one), intent_of(other)])
+    assert first.error is None
+    assert isinstance(second.error, RetryableConflict)
+    assert (ids(lake, "shop.a"), ids(lake, "shop.b")) == ([], [1])
+
+
+def test_joined_transactions_are_taken_apart_if_one_of_them_was_decided_before(lake: Lake) -> None:
+    done = lake.transaction()
+    done.append("shop.a", rows(1))
+    done.commit()
+    both = lake.transaction()
+    both.append("shop.b", rows(2))
+    asked = intent_of(both)
+    members = (Member(done.id, asked.base), Member(both.id, asked.base))
+    joined = Intent(str(SYSTEM.uuid()), asked.base, edits=asked.edits, members=members)
+    (answer,) = lake.decide_group([joined])
+    assert isinstance(answer.error, RetryableConflict)
+    assert answer.error.transaction_id == done.id
+    assert ids(lake, "shop.b") == []
+
+
+def test_a_group_that_outgrows_the_root_leaves_every_node_that_its_tree_needs() -> None:
+    lake = seiche.create("memory://outgrown", settings={"order": 4, "root_buffer_max_size_bytes": 1000})
+    lake.create_namespace("shop")
+    made = []
+    for group in range(4):
+        members = []
+        for number in range(6):
+            tx = lake.transaction()
+            name = f"shop.t{group}{number}"
+            tx.create_table(name, SCHEMA)
+            members.append(intent_of(tx))
+            made.append(tuple(name.split(".")))
+        assert [answer.error for answer in lake.decide_group(members)] == [None] * 6
+    fresh = seiche.open("memory://outgrown")
+    assert fresh.tables("shop") == sorted(made)
+    found = fresh.fsck()
+    assert found.ok
+    assert found.nodes > 1
+
+
+def test_a_compaction_of_own_rows_does_not_touch_rows_that_others_have_under_those_numbers(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    tx = lake.transaction()
+    for number in (10, 11):
+        tx.append("shop.a", rows(number))
+    tx.table("shop.a").compact()
+    lake.table("shop.a").append(rows(2))
+    lake.table("shop.a").append(rows(3))
+    with pytest.raises(RetryableConflict, match="compacted rows that it had added itself"):
+        tx.commit()
+    assert ids(lake, "shop.a") == [1, 2, 3]
+
+
+def test_changes_of_compacted_rows_hold_only_while_the_content_is_what_it_was(lake: Lake) -> None:
+    for number in (1, 2):
+        lake.table("shop.a").append(rows(number))
+    tx = lake.transaction()
+    tx.table("shop.a").compact()
+    tx.delete("shop.a", "id = 1")
+    lake.table("shop.a").append(rows(3))
+    with pytest.raises(RetryableConflict, match="depends on it"):
+        tx.commit()
+    assert ids(lake, "shop.a") == [1, 2, 3]
+
+
+def test_keys_that_two_merges_of_a_transaction_inserted_are_all_looked_for(lake: Lake) -> None:
+    """Under different columns there is no common filter for them: then nobody else may have changed the table."""
+    lake.table("shop.a").append(rows(1, n=1))
+    tx = lake.transaction()
+    merge(tx, "shop.a", rows(10, n=10), on="id")
+    merge(tx, "shop.a", rows(20, n=20), on="n")
+    other = lake.transaction()
+    merge(other, "shop.a", rows(21, n=20), on="id")
+    other.commit()
+    with pytest.raises(RetryableConflict):
+        tx.commit()
+    again = lake.transaction()
+    merge(again, "shop.a", rows(30), on="id")
+    merge(again, "shop.a", rows(31), on="id")
+    other = lake.transaction()
+    merge(other, "shop.a", rows(31), on="id")
+    other.commit()
+    with pytest.raises(RetryableConflict):
+        again.commit()
+    assert ids(lake, "shop.a") == [1, 21, 31]
+
+
+def test_an_index_built_meanwhile_does_not_speak_for_values_that_several_statements_changed(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(*range(10)))
+    building = lake.transaction()
+    building.table("shop.a").create_index("n")
+    with lake.transaction() as tx:
+        tx.append("shop.a", rows(100, n=5))
+        tx.table("shop.a").update({"n": "id + 50"}, where="id < 10", mode="columns")
+    building.commit()
+    found = lake.table("shop.a").to_arrow(filter="n = 53")
+    assert found["id"].to_pylist() == [3]
+    assert lake.table("shop.a").to_arrow(filter="n = 0").num_rows == 0
+
+
+def test_generations_that_statements_merged_are_merged_by_what_they_add_up_to(lake: Lake) -> None:
+    def merged(shard: bytes, number: int) -> Change:
+        return Change(Update(merged_generations=(MergedGeneration(shard=UUID(uuid=shard * 16), generation=number),)))
+
+    lake.table("shop.a").append(rows(1, 2))
+    with lake.transaction() as tx:
+        tx.delete("shop.a", "id = 1")
+        for change in (merged(b"a", 2), merged(b"b", 7), merged(b"a", 3)):
+            tx.table("shop.a").apply(change)
+    for shard, number in ((b"a", 3), (b"b", 7)):
+        with pytest.raises(seiche.InvalidInput, match=f"{number}"):
+            lake.transaction().table("shop.a").apply(merged(shard, number))
+        lake.transaction().table("shop.a").apply(merged(shard, number + 1))
+
+
+def test_a_version_that_has_expired_is_not_restored_though_its_files_still_stand(lake: Lake) -> None:
+    for number in range(3):
+        lake.table("shop.a").append(rows(number))
+    lake.expire(older_than=0, keep=1)
+    with pytest.raises(NotFound, match="expired"):
+        lake.table("shop.a").restore(2)
+    assert ids(lake, "shop.a") == [0, 1, 2]
+
+
+def test_what_is_published_is_what_the_lake_decided_on(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Publisher, "publish", lambda *_, **__: None)
+    lake.table("shop.a").append(rows(1))
+    monkeypatch.undo()
+    row = lake.table("shop.a").row
+    assert row.manifest is not None
+    store = below(lake.store, row.location)
+    other = below(lake.store, lake.table("shop.b").row.location)
+    theirs = lake.table("shop.b").row.manifest
+    assert theirs is not None
+    store.put(row.manifest.path, other.get(theirs.path))
+    with pytest.raises(Corrupt, match="is not the manifest that the lake decided on"):
+        Publisher(lake.store, SYSTEM).publish(row)
+
+
+def test_files_that_cannot_be_flushed_are_known_before_a_federated_table_is_changed(
+    lake: Lake, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = seiche.Table.create(str(tmp_path_factory.mktemp("other") / "t"), SCHEMA)
+    lake.register_table("shop.fed", other.uri, type="federated")
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    tx.append("shop.fed", rows(1))
+
+    def refused(*_: object) -> int:
+        raise Unavailable("the disk is full")
+
+    monkeypatch.setattr(LocalStore, "flush", refused)
+    with pytest.raises(Unavailable, match="full"):
+        tx.commit()
+    assert seiche.Table.open(other.uri).version == 1
