@@ -6,7 +6,7 @@ before Arrow sees a single byte: a damaged length inside an Arrow file can ask f
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from operator import itemgetter, lt
 from typing import Any, Final
@@ -132,52 +132,95 @@ def _parsed(data: bytes) -> tuple[Node, dict[str, bytes]]:
         raise ValueError(f"its columns are {', '.join(map(str, reader.schema))}")
     if reader.num_record_batches != 1:
         raise ValueError(f"it has {reader.num_record_batches} record batches instead of one")
-    keys, values, pnodes, txns = map(_cells, reader.get_batch(0).columns)
-    table = keys.index(None)
-    end = next((row for row in range(table, len(txns)) if txns[row] is not None), len(txns))
-    system = {key.decode(): value for key, value in zip(keys[:table], values[:table], strict=True)}
+    batch = reader.get_batch(0)
+    keys, values, pnodes, txns = map(_Column, batch.columns)
+    # System rows are those before the first without a key, which begins the key table; messages have a transaction.
+    table, end, rows = keys.first_null(), txns.first(), batch.num_rows
+    system = {key.decode(): value for key, value in zip(keys.cells(0, table), values.cells(0, table), strict=True)}
     # Empty rows only ever stand behind the keys: they fill the table up to the order that the tree had then.
     count = int(system["n_keys"])
     last = table + 1 + count
-    if (
-        count < 0
-        or last > end
-        or any(cell is not None for column in (keys, values, pnodes) for cell in column[last:end])
-    ):
+    if count < 0 or last > end or any(column.has_any(last, end) for column in (keys, values, pnodes)):
         raise ValueError(f"its key table does not have the {count} keys that it says")
+    if (
+        values.has_any(table, table + 1)
+        or not all(column.has_all(table + 1, last) for column in (keys, values))
+        or not all(column.has_all(end, rows) for column in (keys, txns))
+        or pnodes.has_any(end, rows)
+    ):
+        raise ValueError("its rows are not in the three sections of a node")
+    messages = zip(values.cells(end, rows), txns.texts(end, rows), strict=True)
     node = Node(
         int(system.pop("level")),
-        tuple(keys[table + 1 : last]),
-        tuple(values[table + 1 : last]),
-        tuple(pointer.decode() for pointer in pnodes[table:last] if pointer is not None),
-        dict(zip(keys[end:], zip(values[end:], map(bytes.decode, txns[end:]), strict=True), strict=True)),
+        tuple(keys.cells(table + 1, last)),
+        tuple(values.cells(table + 1, last)),
+        tuple(pointer.decode() for pointer in pnodes.cells(table, last) if pointer is not None),
+        dict(zip(keys.cells(end, rows), messages, strict=True)),
     )
     del system["n_keys"]
-    _check(node, values[table], pnodes[end:])
+    _check(node)
     return node, system
 
 
-def _check(node: Node, corner: bytes | None, strays: Sequence[bytes | None]) -> None:
-    if corner is not None or None in node.keys or None in node.values or None in node.buffer or any(strays):
-        raise ValueError("its rows are not in the three sections of a node")
+def _check(node: Node) -> None:
     if not all(map(lt, node.keys, node.keys[1:])):
         raise ValueError("its keys are not in ascending order")
     if len(node.children) != (len(node.keys) + 1 if node.level else 0):
         raise ValueError(f"a node of level {node.level} with {len(node.keys)} keys has {len(node.children)} children")
 
 
-def _cells(column: Any) -> list[Any]:
-    """The cells of a column as bytes or None, cut out of its buffers: ten times as fast as Arrow's own conversion."""
-    count = len(column)
-    validity, offsets, content = column.buffers()
-    if count == 0:
-        return []
-    data = b"" if content is None else content.to_pybytes()
-    bounds = memoryview(offsets).cast("i")[: count + 1].tolist()
-    if len(bounds) != count + 1 or bounds[-1] > len(data):
-        raise ValueError("a column's offsets do not fit its content")
-    cells = [data[start:stop] for start, stop in pairwise(bounds)]
-    if validity is None or not column.null_count:
+class _Column:
+    """A column of cells, cut out of its buffers where they are wanted: ten times as fast as Arrow's own conversion.
+
+    A root is read whenever somebody else has committed, and half of its cells are known to be empty by where they are.
+    """
+
+    __slots__ = ("_bounds", "_count", "_data", "_filled")
+
+    def __init__(self, column: Any) -> None:
+        self._count = count = len(column)
+        validity, offsets, content = column.buffers()
+        self._data = b"" if content is None else content.to_pybytes()
+        self._bounds = memoryview(offsets).cast("i")[: count + 1].tolist() if count else [0]
+        if len(self._bounds) != count + 1 or self._bounds[-1] > len(self._data):
+            raise ValueError("a column's offsets do not fit its content")
+        # A bit for each cell that there is, the first one lowest.
+        self._filled = (1 << count) - 1
+        if validity is not None and column.null_count:
+            self._filled &= int.from_bytes(validity.to_pybytes(), "little")
+
+    def first(self) -> int:
+        """Where the first cell is that there is; behind the last one if there is none."""
+        return (self._filled & -self._filled).bit_length() - 1 if self._filled else self._count
+
+    def first_null(self) -> int:
+        """Where the first one is missing; `LookupError` if none is."""
+        missing = ~self._filled & ((1 << self._count) - 1)
+        if not missing:
+            raise LookupError("it has no key table")
+        return (missing & -missing).bit_length() - 1
+
+    def has_any(self, start: int, stop: int) -> bool:
+        return self._between(start, stop) != 0
+
+    def has_all(self, start: int, stop: int) -> bool:
+        return self._between(start, stop) == (1 << (stop - start)) - 1
+
+    def cells(self, start: int, stop: int) -> list[Any]:
+        """Cells as bytes, or None."""
+        data = self._data
+        cells: list[Any] = [data[begin:end] for begin, end in pairwise(self._bounds[start : stop + 1])]
+        if not self.has_all(start, stop):
+            bits = self._between(start, stop)
+            cells = [cell if bits >> index & 1 else None for index, cell in enumerate(cells)]
         return cells
-    bits = int.from_bytes(validity.to_pybytes(), "little")
-    return [cell if bit == "1" else None for cell, bit in zip(cells, f"{bits:0{count}b}"[::-1], strict=False)]
+
+    def texts(self, start: int, stop: int) -> list[str]:
+        """Cells as text; all of them must be there."""
+        if not self._data.isascii():
+            return [cell.decode() for cell in self.cells(start, stop)]
+        text = self._data.decode("ascii")
+        return [text[begin:end] for begin, end in pairwise(self._bounds[start : stop + 1])]
+
+    def _between(self, start: int, stop: int) -> int:
+        return self._filled >> start & (1 << (stop - start)) - 1
