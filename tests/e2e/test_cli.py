@@ -256,6 +256,16 @@ def test_colours_only_on_a_terminal() -> None:
     assert b"\x1b[" in shown
 
 
+def test_what_an_output_cannot_show_is_written_in_its_letters() -> None:
+    """As over a connection, or in a job, that knows ASCII only."""
+    script = "import seiche; seiche.create('memory://x').create_namespace('\u65e5'); from seiche.cli import main; {}"
+    command = [sys.executable, "-c", script.format("main(['ls', 'memory://x'])")]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"namespace .*\\u65e5", done.stdout)
+
+
 def test_a_closed_pipe_is_no_traceback() -> None:
     command = [str(COMMAND), "store", "probe", "memory://pipe"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -306,6 +316,6 @@ def test_remedies_are_said_in_words_of_the_command_line() -> None:
     moved = errors.IncompatibleConflict(
         "the lake moved", remedy="Look at `lake.diff(1, 9)`; `seiche fsck --deep` helps."
     )
-    assert describe(moved).endswith("Look at 'seiche diff URI 1 9'; 'seiche fsck' helps.")
+    assert describe(moved).endswith("Look at 'seiche diff URI 1 9'; 'seiche fsck --deep' helps.")
     told = re.findall(r"'seiche ([\w -]+?)(?: --\w+)?'", " ".join(failures._COMMANDS.values()))
     assert {tuple(one.split()) for one in told} <= set(commands(app))

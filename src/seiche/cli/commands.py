@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -73,6 +74,9 @@ def _root(
 
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run a command (`None`: that of this process) and return its exit code; never raises for a user's mistake."""
+    # What the output has no letters for is spelled out: a name must not end a command, nor be lost.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         outcome = app(args=arguments, prog_name="seiche", standalone_mode=False)
         print(end="", flush=True)
