@@ -19,7 +19,6 @@ from seiche.service.arrivals import Context, decoded, metadata, submitting
 from seiche.service.auth import READ, WRITE
 from seiche.service.bounds import DEFAULT, Bounds, Intake, Watches
 from seiche.service.core import Service
-from seiche.service.door import Caller
 from seiche.service.executing import OpenCalls
 from seiche.service.host import Host
 from seiche.service.metrics import Metrics
@@ -126,20 +125,6 @@ class Handlers:
     async def _execute_many(self, _: object, context: Context) -> None:
         header = metadata(context, "authorization")
         await self._open_calls.serve(context, self._request_id(context), lambda: self._host.service(header, WRITE))
-
-    async def execute_framed(self, caller: Caller) -> None:
-        """`ExecuteTransactions` for those who speak in frames."""
-        header = metadata(caller, "authorization")
-        id_ = self._request_id(caller)
-        try:
-            self._host.service(header, WRITE)
-        except SeicheError as error:
-            with self._metrics.call("execute") as call:
-                call.id = id_
-                await refuse(error, caller, call)
-            return
-        caller.welcome()
-        await self._open_calls.serve(caller, id_, lambda: self._host.service(header, WRITE))
 
     async def describe(self, service: Service, _: pb.DescribeLakeRequest) -> Message:
         state = await self._run(service.lake.state)

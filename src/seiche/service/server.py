@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import InvalidInput, NotFound, SeicheError, Unavailable
+from seiche.errors import InvalidInput, NotFound, Unavailable
 from seiche.service.bounds import DEFAULT, Bounds
-from seiche.service.door import Door
 from seiche.service.handlers import NAMES, Handlers
 from seiche.service.host import Host
 from seiche.service.metrics import Metrics
@@ -82,7 +81,6 @@ class Server:
         self._grpc: grpc.aio.Server | None = None
         self._health: health_aio.HealthServicer | None = None
         self._handlers: Handlers | None = None
-        self._door: Door | None = None
         self._pages: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -91,42 +89,30 @@ class Server:
         from grpc_reflection.v1alpha import reflection
 
         bounds = self._bounds
-        handlers = self._handlers = Handlers(
+        self._handlers = Handlers(
             self.host, self.metrics, asyncio.get_running_loop(), runtime=self._runtime, bounds=bounds
         )
         server = self._grpc = grpc.aio.server(options=_options(bounds), maximum_concurrent_rpcs=bounds.calls)
-        server.add_generic_rpc_handlers(handlers.generic())
+        server.add_generic_rpc_handlers(self._handlers.generic())
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         for name in ("", *NAMES):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         reflection.enable_server_reflection((NAMES[0], health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        try:
-            await self._listen(server, handlers)
-            if self.ports.metrics is not None:
-                self._pages = await self._listening_for_figures(self.ports.metrics)
-                self.metrics_port = self._pages.sockets[0].getsockname()[1]
-        except SeicheError:
-            if self._door is not None:
-                self._door.shut()
-            raise
-        await server.start()
-        log.info("listening", extra={"host": self.ports.host, "port": self.port})
-
-    async def _listen(self, server: grpc.aio.Server, handlers: Handlers) -> None:
-        """Over TLS gRPC listens itself; otherwise there is a door before it."""
-        credentials = self.ports.credentials()
         address = f"{self.ports.host}:{self.ports.port}"
         try:
-            if credentials is not None:
+            credentials = self.ports.credentials()
+            if credentials is None:
+                self.port = server.add_insecure_port(address)
+            else:
                 self.port = server.add_secure_port(address, credentials)
-                return
-            inner = server.add_insecure_port("127.0.0.1:0")
         except RuntimeError as error:
             raise Unavailable(f"the server cannot listen at {address}", remedy="Choose another port.") from error
-        self._door = Door(handlers.execute_framed, inner, self._bounds)
-        await self._door.open(self.ports.host, self.ports.port)
-        self.port = self._door.port
+        if self.ports.metrics is not None:
+            self._pages = await self._listening_for_figures(self.ports.metrics)
+            self.metrics_port = self._pages.sockets[0].getsockname()[1]
+        await server.start()
+        log.info("listening", extra={"host": self.ports.host, "port": self.port})
 
     async def stop(self, grace: float = _GRACE_SECONDS) -> None:
         """Take in no more, answer those who wait, and let go."""
@@ -136,13 +122,8 @@ class Server:
             self._pages.close()
         if self._handlers is not None:
             self._handlers.stop_reading()
-        if self._door is not None:
-            self._door.shut()
-            await self._door.served(grace)
         if self._grpc is not None:
             await self._grpc.stop(grace)
-        if self._door is not None:
-            await self._door.close()
         await asyncio.get_running_loop().run_in_executor(None, self.host.close)
         if self._handlers is not None:
             self._handlers.close()

@@ -21,7 +21,6 @@ from seiche.service.client import lines
 from seiche.service.client.calls import Ended, Failed
 from seiche.service.client.channel import Address, Channel
 from seiche.service.client.direct import DirectCall
-from seiche.service.client.framed import FramedCall
 from seiche.service.client.lines import Line
 from seiche.service.host import Host
 from seiche.service.running import Running, running
@@ -41,15 +40,8 @@ def server(lake: Lake, tmp_path: Path) -> Iterator[Running]:
         yield made
 
 
-def channel(server: Running, token: str = "writer", way: str = "frames") -> Channel:
-    """A client of it, in frames, or in gRPC as with a server that understands nothing else."""
-    door = server.server._door
-    assert door is not None
-    address = server.address if way == "frames" else f"grpc://127.0.0.1:{door._inner}"
-    return Channel(Address.parse(address, token=token), patience=ONCE)
-
-
-ways = pytest.mark.parametrize("way", ["frames", "gRPC"])
+def channel(server: Running, token: str = "writer") -> Channel:
+    return Channel(Address.parse(server.address, token=token), patience=ONCE)
 
 
 def request(lake: Lake, number: int) -> pb.ExecuteTransactionRequest:
@@ -58,9 +50,8 @@ def request(lake: Lake, number: int) -> pb.ExecuteTransactionRequest:
     return made
 
 
-@ways
-def test_a_refusal_is_an_answer_and_the_call_goes_on(server: Running, lake: Lake, way: str) -> None:
-    calls = channel(server, way=way)
+def test_a_refusal_is_an_answer_and_the_call_goes_on(server: Running, lake: Lake) -> None:
+    calls = channel(server)
     first = request(lake, 1)
     applied = calls.execute(first)
     assert (applied.transaction.state, applied.version) == (pb.TS_APPLIED, lake.version)
@@ -77,18 +68,16 @@ def test_a_refusal_is_an_answer_and_the_call_goes_on(server: Running, lake: Lake
     assert numbers_in(lake) == [1, 2]
 
 
-@ways
-def test_who_may_only_read_executes_nothing(server: Running, lake: Lake, way: str) -> None:
+def test_who_may_only_read_executes_nothing(server: Running, lake: Lake) -> None:
     for token in ("reader", "unknown", ""):
         with pytest.raises(PermissionDenied):
-            channel(server, token, way).execute(request(lake, 1))
+            channel(server, token).execute(request(lake, 1))
     assert numbers_in(lake) == []
 
 
-@ways
 @pytest.mark.timeout(60)
-def test_a_server_that_stops_does_not_wait_for_open_calls(server: Running, lake: Lake, way: str) -> None:
-    calls = channel(server, way=way)
+def test_a_server_that_stops_does_not_wait_for_open_calls(server: Running, lake: Lake) -> None:
+    calls = channel(server)
     calls.execute(request(lake, 1))
     server.stop(grace=3600)
     with pytest.raises((CommitUnknown, Unavailable)):  # it is sent, or there is nobody to send it to
@@ -96,20 +85,18 @@ def test_a_server_that_stops_does_not_wait_for_open_calls(server: Running, lake:
     assert numbers_in(lake) == [1]
 
 
-@ways
 @pytest.mark.timeout(60)
 def test_threads_share_one_call_and_each_gets_its_own_answer(
-    server: Running, lake: Lake, monkeypatch: pytest.MonkeyPatch, way: str
+    server: Running, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []
-    name, kind = ("FramedCall", FramedCall) if way == "frames" else ("DirectCall", DirectCall)
 
     def make(*args: Any) -> Any:
-        opened.append(kind(*args))
+        opened.append(DirectCall(*args))
         return opened[-1]
 
-    monkeypatch.setattr(channels, name, make)
-    calls = channel(server, way=way)
+    monkeypatch.setattr(channels, "DirectCall", make)
+    calls = channel(server)
     requests = [[request(lake, 10 * thread + number) for number in range(5)] for thread in range(8)]
     with ThreadPoolExecutor(8) as threads:
         for asked, answers in zip(
@@ -121,10 +108,9 @@ def test_threads_share_one_call_and_each_gets_its_own_answer(
     assert numbers_in(lake) == [10 * thread + number for thread in range(8) for number in range(5)]
 
 
-@ways
 @pytest.mark.timeout(60)
-def test_a_call_that_cannot_be_read_ends_and_the_next_one_is_served(server: Running, lake: Lake, way: str) -> None:
-    calls = channel(server, way=way)
+def test_a_call_that_cannot_be_read_ends_and_the_next_one_is_served(server: Running, lake: Lake) -> None:
+    calls = channel(server)
     calls.execute(request(lake, 1))
     line = calls._opened_line()
     assert line is not None
@@ -137,11 +123,10 @@ def test_a_call_that_cannot_be_read_ends_and_the_next_one_is_served(server: Runn
     assert calls.execute(request(lake, 2)).transaction.state == pb.TS_APPLIED
 
 
-@ways
 @pytest.mark.timeout(60)
-def test_a_call_that_is_refused_answers_first_what_was_taken(server: Running, lake: Lake, way: str) -> None:
+def test_a_call_that_is_refused_answers_first_what_was_taken(server: Running, lake: Lake) -> None:
     """Otherwise those who wait would be told that they were refused, and would be in the lake nevertheless."""
-    calls = channel(server, way=way)
+    calls = channel(server)
     line = calls._opened_line()
     assert line is not None
     call = line._make()

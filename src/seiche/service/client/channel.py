@@ -3,7 +3,6 @@
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,9 +27,8 @@ from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client.calls import Call, Ended, Failed, Unreached
 from seiche.service.client.direct import DirectCall
-from seiche.service.client.framed import FramedCall, NotSpoken
 from seiche.service.client.lines import Line
-from seiche.service.client.wires import Wire, connected
+from seiche.service.client.wires import connected
 from seiche.service.statuses import error_in, error_of
 
 __all__ = ["Address", "Channel"]
@@ -40,7 +38,6 @@ Answer = TypeVar("Answer", bound=Message)
 SERVICE: Final = "seiche.transaction.v1.Transactions"
 _PATIENCE: Final = Patience(attempts=12, timeout=60.0, first_delay=0.05, longest_delay=2.0)
 _CALL_SECONDS: Final = 60.0
-_HELLO_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 64 << 20
 # What is larger goes by itself: it would hold up the others, and if it is too large it would take them along.
 _LARGE: Final = 1 << 20
@@ -220,20 +217,14 @@ class Channel:
             return self._line if self._direct else None
 
     def _new_call(self) -> Call:
-        if not self._address.tls:
-            # A server that does not understand it shows that at once; a proxy may be in between. Then it is gRPC.
-            with suppress(NotSpoken):
-                return FramedCall(self._wire(), self._metadata or (), _HELLO_SECONDS)
-        return DirectCall(self._wire(), self._address.host, f"/{SERVICE}/ExecuteTransactions", self._metadata)
-
-    def _wire(self) -> Wire:
         at = self._address
         try:
-            return connected(at.host, tls=at.tls, ca=at.ca)
+            wire = connected(at.host, tls=at.tls, ca=at.ca)
         except OSError as error:
             # Whom to trust is gRPC's to say, which brings authorities of its own.
             self._direct = not isinstance(error, ssl.SSLError)
             raise Unreached(grpc.StatusCode.UNAVAILABLE, error.strerror or str(error), ()) from error
+        return DirectCall(wire, at.host, f"/{SERVICE}/ExecuteTransactions", self._metadata)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_address": self._address, "_patience": self._patience}

@@ -43,10 +43,6 @@ class Wire:
         """What has come; nothing at the end. `BlockingIOError` if nothing has, and it is not waited for."""
         return self._socket.recv(_RECEIVE, 0 if wait else socket.MSG_DONTWAIT)
 
-    def limit(self, seconds: float | None) -> None:
-        """How long to wait, at most, when reading."""
-        self._socket.settimeout(seconds)
-
     def shut(self) -> None:
         """End it in both directions: whoever reads is told so."""
         with suppress(OSError):  # it has ended already
