@@ -120,9 +120,11 @@ def expire(
     before = GivenUp.of(state)
     if dry_run:
         return plan
-    if not plan.versions and len(before.tombstones) + len(list(_buried(states, before))) == len(before.versions):
+    # Looked for once: a tombstone stays one, and what is given up from here on is not buried before the end.
+    buried = before.tombstones | Ranges.of(_buried(states, before))
+    if not plan.versions and len(buried) == len(before.versions):
         return replace(plan, done=True)
-    decision = _Decision(states, policy, plan)
+    decision = _Decision(states, policy, plan, buried)
     forgotten = 0
     while True:
         lake.decide(
@@ -146,17 +148,19 @@ def expire(
 class _Decision:
     """What an expiry writes into the tree, made anew for each version that it is tried on."""
 
-    def __init__(self, states: States, policy: Policy, plan: Expiry) -> None:
+    def __init__(self, states: States, policy: Policy, plan: Expiry, buried: Ranges) -> None:
+        """`buried` are versions that are tombstones."""
         self._states = states
         self._policy = policy
         self._fence = plan.fence
+        self._buried = buried
         self.plan = plan
         self.forgotten = 0
 
     def __call__(self, state: State) -> Mapping[bytes, bytes | None]:
         self.plan = _plan(self._states, state, self._policy, most=self._fence)
         before = GivenUp.of(state)
-        buried = before.tombstones | Ranges.of(_buried(self._states, before))
+        buried = before.tombstones | self._buried
         after = replace(before, versions=before.versions | self.plan.versions, tombstones=buried)
         written: dict[bytes, bytes | None] = dict(after.row()) if after != before else {}
         old = _old_transactions(state, self._fence)
