@@ -1,4 +1,19 @@
-"""Seiche: a transactional lakehouse. Any number of tables change in one atomic step, or not at all."""
+"""Seiche: a transactional lakehouse. Any number of tables change in one atomic step, or not at all.
+
+    lake = seiche.create("lake")                    a folder, or s3://, gs://, az://, hdfs://, memory://
+    lake = seiche.open("lake")                      the newest version; version= or as_of= for another
+    lake = seiche.connect("grpc://host:7447")       the same through a server
+
+    with lake.transaction() as tx:                  commits at the end, or rolls back if the block raises
+        tx.append("shop.orders", rows)
+        tx.update("shop.stock", {"left": "left - 1"}, where="sku = 'a'")
+
+    seiche.Table.open("plain.lance")                one Lance table, without a lake
+
+Errors form one tree (`seiche.errors`): each says what was wrong, whether a retry is safe, and what to do. In
+`seiche.spark` is the lake for Spark, in `seiche.store` what it all rests on; the command `seiche` has most of it for a
+shell.
+"""
 
 import importlib as _importlib
 import typing as _typing

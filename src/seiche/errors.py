@@ -14,6 +14,14 @@
 
 `kind` is stable and machine-readable: it is what scripts, logs and the wire protocols carry. Never tell errors apart by
 their text.
+
+```python
+try:
+    seiche.open("no-lake-is-here")
+except seiche.NotFound as error:
+    assert (error.kind, error.retryable) == ("not_found", False)
+    print(error.remedy)
+```
 """
 
 from typing import Any, ClassVar
@@ -38,6 +46,13 @@ class SeicheError(Exception):
 
     `details` says who and what was involved (`path`, `table`, `read_version`, `winner`, ...); each entry can also be
     read as an attribute. `remedy` is the sentence that tells the caller what to do.
+
+    ```python
+    try:
+        seiche.Table.open("memory://nothing/here")
+    except seiche.SeicheError as error:
+        print(error.kind, error.message, error.remedy, error.details)
+    ```
     """
 
     kind: ClassVar[str] = "error"
@@ -62,13 +77,26 @@ class SeicheError(Exception):
 
 
 class ConflictError(SeicheError):
-    """Another commit got in between. Nothing of the failed commit is visible."""
+    """Another commit got in between. Nothing of the failed commit is visible.
+
+    For instance: two transactions update the same row, or one drops the table that the other appends to.
+    """
 
     kind = "conflict"
 
 
 class RetryableConflict(ConflictError):
-    """The work cannot be rebased, but running it again on the newer version means the same."""
+    """The work cannot be rebased, but running it again on the newer version means the same.
+
+    `lake.run` does that by itself:
+
+    ```python
+    lake = seiche.create("memory://retried")
+    lake.create_namespace("shop")
+    lake.create_table("shop.stock", pa.schema([("sku", pa.string()), ("left", pa.int64())]))
+    lake.run(lambda tx: tx.update("shop.stock", {"left": "left - 1"}, where="sku = 'a'"), attempts=20)
+    ```
+    """
 
     kind = "conflict.retryable"
     retryable = True
@@ -76,7 +104,10 @@ class RetryableConflict(ConflictError):
 
 
 class IncompatibleConflict(ConflictError):
-    """A retry may change other data than was meant; a person or the application must decide."""
+    """A retry may change other data than was meant; a person or the application must decide.
+
+    For instance: `lake.rollback(to=3, expected_version=7)` when the lake is at version 8 by now.
+    """
 
     kind = "conflict.incompatible"
     advice = "Nothing was written. Look at the newer version first: a retry may do something other than was meant."
@@ -86,6 +117,9 @@ class CommitUnknown(SeicheError):
     """The storage did not say whether the write took effect, and it could not be found out.
 
     Nothing may be concluded from it: neither success nor failure. The id in `details` is what to ask for.
+
+    For instance: the connection breaks after a root was sent. Ask `lake.status(tx.id)`, or `lake.settle(tx.id)` for an
+    answer that stays.
     """
 
     kind = "commit_unknown"
@@ -93,37 +127,55 @@ class CommitUnknown(SeicheError):
 
 
 class NotFound(SeicheError):
-    """What was named does not exist."""
+    """What was named does not exist.
+
+    For instance: `lake.table("shop.nothing")`, or a version that has expired.
+    """
 
     kind = "not_found"
 
 
 class AlreadyExists(SeicheError):
-    """The name belongs to somebody else; what is there was not touched."""
+    """The name belongs to somebody else; what is there was not touched.
+
+    For instance: `seiche.create` where there is a lake, or `create_table` under a name that is taken.
+    """
 
     kind = "already_exists"
 
 
 class InvalidInput(SeicheError):
-    """The request cannot be right, whatever the state of the data. Refused before anything was written."""
+    """The request cannot be right, whatever the state of the data. Refused before anything was written.
+
+    For instance: SQL that does not parse, rows with a column that the table has not, or a text for a number.
+    """
 
     kind = "invalid_input"
 
 
 class Corrupt(SeicheError):
-    """Stored bytes break the format. They were left as they are."""
+    """Stored bytes break the format. They were left as they are.
+
+    For instance: a manifest was cut short, or a file that the lake needs was removed by hand. `seiche fsck` names it.
+    """
 
     kind = "corrupt"
 
 
 class PermissionDenied(SeicheError):
-    """The store or service refused the credentials, or the file system the access."""
+    """The store or service refused the credentials, or the file system the access.
+
+    For instance: an append to a lake in a directory that may only be read.
+    """
 
     kind = "permission_denied"
 
 
 class Unavailable(SeicheError):
-    """No answer, and nothing was decided. Trying again later is safe."""
+    """No answer, and nothing was decided. Trying again later is safe.
+
+    For instance: the disk is full, or the server at an address does not run.
+    """
 
     kind = "unavailable"
     retryable = True

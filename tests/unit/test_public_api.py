@@ -2,11 +2,13 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import pyarrow as pa
 import pytest
 
 import seiche
@@ -80,6 +82,27 @@ def test_the_command_can_be_interrupted_before_it_is_loaded() -> None:
 
 def test_types_are_shipped() -> None:
     assert (Path(seiche.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize("name", seiche.__all__)
+def test_every_name_says_what_it_is_for_with_an_example_that_works(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = inspect.getdoc(getattr(seiche, name)) or ""
+    examples = re.findall(r"^```python\n(.*?)^```$", told, re.MULTILINE | re.DOTALL)
+    assert examples or "For instance: " in told
+    monkeypatch.chdir(tmp_path)
+    for example in examples:
+        code = compile(example, f"the example of {name}", "exec")
+        if name != "connect":  # there is no server; guides that have one run the same
+            exec(code, {"pa": pa, "seiche": seiche})
+
+
+def test_signatures_can_be_read() -> None:
+    for function in (seiche.create, seiche.open, seiche.connect, seiche.Table.create, seiche.Table.open):
+        shown = str(inspect.signature(function))
+        assert " at 0x" not in shown
+        assert "-> seiche." in shown or "-> 'Table'" in shown
 
 
 def test_version_is_the_installed_one() -> None:

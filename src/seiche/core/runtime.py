@@ -28,6 +28,10 @@ class Runtime:
         """A runtime in simulated time whose every draw follows from `seed`."""
         return cls(SimulatedClock(), random.Random(seed))
 
+    def __repr__(self) -> str:
+        """Short, because it is part of many signatures."""
+        return f"Runtime({type(self.clock).__name__}, {type(self.random).__name__})"
+
     def uuid(self) -> UUID:
         """A fresh random id."""
         return UUID(int=self.random.getrandbits(128), version=4)

@@ -42,6 +42,18 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
 
     Opened without a version it is live: every call and every transaction starts from the latest version. Opened at a
     version or time it stays there and is read-only.
+
+    ```python
+    lake = seiche.create("memory://a-lake")
+    lake.create_namespace("shop")
+    orders = lake.create_table("shop.orders", pa.schema([("id", pa.int64()), ("total", pa.float64())]))
+    orders.append([{"id": 1, "total": 9.5}])
+    with lake.transaction() as tx:
+        tx.append("shop.orders", [{"id": 2, "total": 3.0}])
+        tx.delete("shop.orders", "id = 1")
+    assert lake.table("shop.orders").to_arrow(columns=["id"]).to_pylist() == [{"id": 2}]
+    assert [one.version for one in lake.log(limit=2)] == [4, 3]
+    ```
     """
 
     def __init__(self, states: States, *, pinned: State | None = None, lease: Duration | None = None) -> None:
@@ -54,6 +66,7 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
 
     @property
     def uri(self) -> str:
+        """Where the lake is."""
         return self._states.store.uri
 
     @property
@@ -158,7 +171,16 @@ def create(
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Lake:
-    """Make an empty lake and publish its version 0; `AlreadyExists` if there is one."""
+    """Make an empty lake and publish its version 0; `AlreadyExists` if there is one.
+
+    On a remote store it is first made sure that of two writers only one can win there. `settings` are the fields of a
+    lake's definition, such as how long versions are kept; `options` are those of the storage.
+
+    ```python
+    lake = seiche.create("new-lake", settings={"minimum_versions_to_keep": 10})
+    assert lake.version == 0
+    ```
+    """
     store = _trusted(uri, runtime, options)
     create_lake(store, runtime=runtime, **known_settings(settings))
     return Lake(States(store, runtime))
@@ -178,6 +200,13 @@ def open_lake(
 
     With a `lease` the version does not expire while the handle is used, and for that long after; `close` gives it free.
     `NotFound` if the version has expired.
+
+    ```python
+    seiche.create("some-lake").tag("empty")
+    lake = seiche.open("some-lake")
+    with seiche.open("some-lake", version="empty", lease="1h") as before:
+        assert before.namespaces() == []
+    ```
     """
     store = uri if isinstance(uri, Store) else open_store(uri, runtime=runtime, **options)
     states = States(store, runtime)

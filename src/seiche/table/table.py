@@ -52,6 +52,15 @@ class Table(TableVerbs, CareVerbs):
 
     A table opened without a version is live: every call starts from the latest version, and commits advance it. One
     opened at a version, tag or time stays there and is read-only.
+
+    ```python
+    table = seiche.Table.create("memory://plain/stock", pa.schema([("sku", pa.string()), ("left", pa.int64())]))
+    table.append([{"sku": "a", "left": 5}])
+    table.update({"left": "left - 1"}, where="sku = 'a'")
+    table.merge([{"sku": "b", "left": 2}], on="sku").when_not_matched_insert_all().execute()
+    assert table.to_arrow(filter="left > 2").to_pylist() == [{"sku": "a", "left": 4}]
+    assert seiche.Table.open("memory://plain/stock", version=2).to_arrow().num_rows == 1
+    ```
     """
 
     def __init__(

@@ -198,6 +198,11 @@ def connect(
 
     Data files are read and written here; only what is to be committed goes to the server. `uri` is where this client
     finds the lake, if that is not where the server does; `options` are those of `seiche.open`.
+
+    ```python
+    lake = seiche.connect("grpc://localhost:7447", token="...")
+    lake.run(lambda tx: tx.append("shop.orders", [{"id": 1, "total": 9.5}]))
+    ```
     """
     channel = Channel(Address.parse(address, token=token, ca=ca), runtime=runtime)
     try:
