@@ -46,9 +46,10 @@ _CONTEXT = multiprocessing.get_context("spawn")
 _SERVER = """
 import sys, threading
 import seiche
+from seiche.core.process import settle_server
 from seiche.gateway.serving import serving
-sys.setswitchinterval(0.0005)  # as `seiche serve` does
 with serving(seiche.open(sys.argv[1], durability=sys.argv[2]), iceberg_port=0) as found:
+    settle_server()  # as `seiche serve` does
     print(found["iceberg"], flush=True)
     threading.Event().wait()
 """

@@ -109,6 +109,14 @@ def test_files_of_others_can_be_flushed(place: Backend, store: Store) -> None:
     assert store.flush([]) == 0
 
 
+def test_a_file_is_found_or_not(store: Store) -> None:
+    assert store.find("d/f") is None
+    store.put("d/f", b"x")
+    assert store.find("d/f") == store.head("d/f")
+    assert store.find("d") is None
+    assert store.find("d/f/g") is None
+
+
 def test_a_last_file_is_put_once_and_not_without_those_it_names(place: Backend, store: Store) -> None:
     store.put("d/one", b"1", durable=False)
     store.put_last("d/last", b"names one", ["d/one"])

@@ -15,6 +15,7 @@ import typer
 
 import seiche
 from seiche.cli.output import print_line
+from seiche.core.process import settle_server
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -103,8 +104,6 @@ def serve(
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    # Commits wait for the disk and calls for the network: whoever is ready must not wait for the other's turn to end.
-    sys.setswitchinterval(0.0005)
     running = Host(
         lakes,
         state or _default_state(next(iter(lakes.values()))),
@@ -115,6 +114,7 @@ def serve(
         _gateways(running, ports, catalog, iceberg_port, lance_port, credentials, outside) as addresses,
         asyncio.Runner(loop_factory=_event_loop) as runner,
     ):
+        settle_server()
         runner.run(_until_stopped(Server(running, ports), addresses))
 
 

@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 
 from seiche.core.runtime import Runtime
-from seiche.errors import NotFound
 from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.outside import ANYWHERE, Outside
 from seiche.lake.state import State
@@ -103,11 +102,10 @@ class States:
 
     def _exists(self, times: dict[int, datetime], version: int) -> bool:
         """Whether there is such a version; if so, the answer also tells when it was written."""
-        try:
-            times[version] = self.store.head(root_name(version)).modified
-        except NotFound:
-            return False
-        return True
+        found = self.store.find(root_name(version))
+        if found is not None:
+            times[version] = found.modified
+        return found is not None
 
     def of(self, root: Root) -> State:
         """The version that a root stands for."""

@@ -196,6 +196,13 @@ class Store(ABC):
             return False
         return True
 
+    def find(self, path: str) -> ObjectInfo | None:
+        """As `head`, of a file that is mostly not there: `None` then. Every commit looks for a root that is newer."""
+        try:
+            return self.head(path)
+        except NotFound:
+            return None
+
     def flush(self, paths: Iterable[str]) -> int:
         """Return when files that were written without `durable`, or by somebody else, last as well as any; how many
         needed it.

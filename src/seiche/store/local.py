@@ -110,6 +110,10 @@ class LocalStore(Store):
             raise _unreadable(error, path) from error
         return listing.described(path, _file(status, path))
 
+    def find(self, path: str) -> ObjectInfo | None:
+        # Looking for it first takes a third of the time that it takes to make an error.
+        return super().find(path) if self.exists(path) else None
+
     def exists(self, path: str) -> bool:
         # The same as asking for the head, without making an error first: every commit looks for a name that is free.
         try:

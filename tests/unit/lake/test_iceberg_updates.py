@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.snapshots import MetadataLogEntry
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableUpdate
 from pyiceberg.typedef import IcebergBaseModel
@@ -136,6 +137,32 @@ def test_a_log_of_earlier_files_is_written_as_pyiceberg_does(length: int) -> Non
         metadata = decode(json.dumps(given).encode(), "metadata")
         assert len(metadata.metadata_log) == length
         assert json_of(metadata).decode() == IcebergBaseModel.model_dump_json(metadata, exclude_none=True)
+
+
+def test_a_log_that_grows_is_written_as_pyiceberg_does_though_only_its_end_is_new() -> None:
+    def written(metadata: Metadata, log: list[MetadataLogEntry]) -> list[MetadataLogEntry]:
+        made = metadata.model_copy(update={"metadata_log": log})
+        assert json_of(made).decode() == IcebergBaseModel.model_dump_json(made, exclude_none=True)
+        return log
+
+    def entry(name: str, time: int) -> MetadataLogEntry:
+        return MetadataLogEntry.model_validate({"metadata-file": f"file:///{name}.json", "timestamp-ms": time})
+
+    plain = begun(2)
+    log = written(plain, [entry(f"a{number}", number) for number in range(12)])
+    for number, most in enumerate((20, 20, 14, 14, 9, 9, 20)):
+        log = written(plain, [*log, entry(f"b{number}", number)][-most:])
+    # Logs that end in the same file and are not the same: another time, another middle, another beginning, cut off.
+    for other in (
+        [*log[:-1], entry("b6", 99)],
+        [*log[:4], entry("x", 1), *log[5:]],
+        [entry("x", 1), *log[1:]],
+        log[1:],
+        [entry("x", 1), *log],
+    ):
+        written(plain, [*other, entry("next", 7)])
+        written(plain, other)
+        written(plain, log)
 
 
 def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:

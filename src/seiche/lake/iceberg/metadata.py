@@ -46,6 +46,8 @@ _NUMBER: Final = re.compile(r"(\d+)-")
 # By the cache of manifests that belongs to a lake's handle: files never change, but two lakes may have files of the
 # same names, as an export has.
 _caches: WeakKeyDictionary[ManifestCache, OrderedDict[str, tuple[Metadata, bytes]]] = WeakKeyDictionary()
+# Logs of earlier files by the last of them, as they were spelled.
+_logs: OrderedDict[str, tuple[tuple[MetadataLogEntry, ...], bytes]] = OrderedDict()
 _lock = Lock()
 
 
@@ -116,8 +118,26 @@ def json_of(metadata: Metadata) -> bytes:
         return _dumped(metadata)
     # The log of earlier files is most of a small table's metadata, and all of it but its end has been written before.
     before, mark, after = _dumped(metadata.model_copy(update={"metadata_log": []})).partition(_NO_LOG)
-    entries = b",".join([_entry(one.metadata_file, one.timestamp_ms) for one in log])
-    return b'%s"metadata-log":[%s]%s' % (before, entries, after) if mark else _dumped(metadata)
+    return b'%s"metadata-log":[%s]%s' % (before, _spelled(log), after) if mark else _dumped(metadata)
+
+
+def _spelled(log: list[MetadataLogEntry]) -> bytes:
+    """The entries of a log, one behind the other: those of the log before, cut off at the front, and the last one."""
+    *earlier, last = log
+    with _lock:
+        known, spelled = _logs.get(earlier[-1].metadata_file, ((), b""))
+    gone = len(known) - len(earlier)
+    if gone >= 0 and list(known[gone:]) == earlier:  # mostly the very same objects, which are not looked into
+        start = sum(len(_entry(one.metadata_file, one.timestamp_ms)) + 1 for one in known[:gone])
+        spelled = spelled[start:]
+    else:
+        spelled = b",".join([_entry(one.metadata_file, one.timestamp_ms) for one in earlier])
+    spelled = b"%s,%s" % (spelled, _entry(last.metadata_file, last.timestamp_ms))
+    with _lock:
+        _logs[last.metadata_file] = tuple(log), spelled
+        while len(_logs) > _HELD:
+            _logs.popitem(last=False)
+    return spelled
 
 
 def _dumped(model: IcebergBaseModel) -> bytes:
