@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap
 
-from seiche.errors import AlreadyExists, InvalidInput, RetryableConflict
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict
 from seiche.table import affected
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, find
 from seiche.table.format.index_details_pb2 import FragmentReuseIndexDetails
+from seiche.table.format.manifest import Manifest
 from seiche.table.operations import (
     Append,
     Clone,
@@ -323,6 +324,40 @@ def test_dropping_the_reuse_index_that_others_wrote_is_retryable(store: DictStor
     rebase = begin(CreateIndex((), (before,)), manifest(1, indices=[before]))
     with pytest.raises(RetryableConflict, match="which we drop"):
         rebase.against(committed(2, Rewrite((group,)), manifest(2, indices=[theirs])))
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        Update(updated_fragments=(fragment(10),), fields_modified=(1,)),
+        Merge((fragment(10, path="anew.lance"),), (field(0, "id"), field(1, "v"))),
+    ],
+    ids=["Update", "Merge"],
+)
+def test_values_that_changed_where_rows_were_led_to_are_not_covered_by_the_old_name(
+    theirs: Update | Merge, store: DictStore
+) -> None:
+    """Ours names the fragment where it read the rows. They were moved on, and changed there."""
+    entry = index("x", [1], [0])
+    led = reuse({2: (0, 10)}, store, 2)
+    group = RewriteGroup(old_fragments=[fragment(0)], new_fragments=[fragment(10)])
+    rebase = begin(CreateIndex((entry,)), manifest(1, [fragment(0)]))
+    rebase = rebase.against(committed(2, Rewrite((group,)), manifest(2, [fragment(10)], indices=[led])))
+    assert isinstance(rebase.transaction.operation, CreateIndex)
+    assert covered(rebase.transaction.operation.new_indices[0]) == BitMap([0])
+    rebase = rebase.against(committed(3, theirs, manifest(3, [fragment(10)], indices=[led])))
+    assert isinstance(rebase.transaction.operation, CreateIndex)
+    assert not covered(rebase.transaction.operation.new_indices[0])
+
+
+def test_a_version_that_is_no_longer_kept_cannot_be_compared_with() -> None:
+    def gone() -> Manifest:
+        raise NotFound("version 1 was cleaned up")
+
+    ours = Transaction(1, "ours", CreateIndex((index("x", [1], [0]),)))
+    rebase = TransactionRebase.begin(ours, gone, table="shop.stock")
+    with pytest.raises(RetryableConflict, match="no longer kept"):
+        rebase.against(committed(2, Update(updated_fragments=(fragment(0),), fields_modified=(1,))))
 
 
 def test_a_large_reuse_index_goes_into_a_file_of_its_own(files: DeletionFiles, store: DictStore) -> None:

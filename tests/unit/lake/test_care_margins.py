@@ -1,0 +1,180 @@
+"""What keeps a clean-up and an expiry at a distance from those who are still at work."""
+
+import os
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from seiche import Lake, RetryableConflict
+from seiche.lake.care import expiry
+from seiche.lake.care.given_up import GivenUp
+from seiche.lake.care.layout import Place, Sort, place
+from seiche.lake.care.saved_work import saved_work
+from seiche.lake.commit import Answer, Committer
+from seiche.lake.intent import Intent
+from seiche.lake.tree import transactions
+from seiche.lake.tree.names import root_name
+from seiche.lake.written import written_since
+from seiche.store.base import Data
+from seiche.store.local import LocalStore
+from tests.unit.lake.conftest import SCHEMA, rows
+from tests.unit.lake.test_gc import at_once, files, folder, location, lost
+
+
+def test_change_sets_beside_a_root_stay_with_it(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        for number in range(400):
+            tx.create_namespace(("shop", f"{number:04}{'x' * 80}"))
+    root = lake.state().root
+    assert root.transactions_file is not None
+    lake.table("shop.a").append(rows(1))
+    at_once(lake)
+    (record,) = transactions.load(lake.store, root.transactions_file)
+    assert len(record.keys or ()) == 400
+
+
+def test_temporary_files_of_the_living_and_leases_that_just_ran_out_stay_also_without_grace(lake: Lake) -> None:
+    temporary = folder(lake) / "tables" / ".seiche-tmp-0123456789abcdef"
+    temporary.write_bytes(b"half")
+    lease = folder(lake) / "_leases" / f"{0:020}-60-{'0' * 8}-0000-0000-0000-{'0' * 12}"
+    lease.parent.mkdir()
+    lease.write_bytes(b"held")
+    an_hour_ago = lease.stat().st_mtime - 1800
+    for path in (lease, temporary):
+        os.utime(path, (an_hour_ago, an_hour_ago))
+    lost(lake)
+    assert at_once(lake).moved
+    assert lease.exists()
+    assert temporary.exists()
+
+
+def test_files_of_a_saved_transaction_are_not_even_named(lake: Lake) -> None:
+    before = files(lake)
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    tx.save()
+    written = files(lake) - before
+    assert len(written) == 2
+    assert written.isdisjoint(one.path for one in lake.gc(grace=0).unneeded)
+
+
+def test_what_a_saved_transaction_wrote_lasts_before_it_is_saved(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    put = LocalStore.put
+
+    def flush(_: LocalStore, paths: Iterable[str]) -> int:
+        flushed.extend(paths)
+        return 0
+
+    def saved(store: LocalStore, path: str, data: Data, *, durable: bool = True) -> None:
+        assert any(one.startswith(location(lake, "shop.a")) for one in flushed)
+        put(store, path, data, durable=durable)
+
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    monkeypatch.setattr(LocalStore, "flush", flush)
+    monkeypatch.setattr(LocalStore, "put", saved)
+    tx.save()
+
+
+def test_what_is_in_the_trash_stays_while_it_cannot_be_known_who_needs_it(lake: Lake) -> None:
+    path = lost(lake, "shop.a")
+    assert [one.path for one in at_once(lake).moved] == [path]
+    row = lake.table("shop.a").row
+    assert row.manifest is not None
+    lake.store.put(f"{row.location}/{row.manifest.path}", b"damaged")
+    done = at_once(lake, window=0)
+    assert list(done.closed) == [row.location]
+    assert done.removed == 0
+    assert [one.path for run in lake.trash() for one in run.files] == [path]
+
+
+def test_an_expiry_gives_up_nothing_behind_its_fence(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others go on while it decides: versions that have become old meanwhile are left to the next one."""
+    plan = expiry._plan
+    others = iter(range(3))
+
+    def planned(*given: object, **options: object) -> expiry.Expiry:
+        made = plan(*given, **options)  # type: ignore[arg-type]
+        for number in others:
+            lake.table("shop.a").append(rows(number))
+        return made
+
+    monkeypatch.setattr(expiry, "_plan", planned)
+    lake.expire(older_than=0, keep=1)
+    state = lake.state()
+    assert GivenUp.of(state).versions
+    assert max(GivenUp.of(state).versions) < state.root.min_base
+
+
+def test_files_of_an_earlier_attempt_are_as_old_as_that_attempt(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = Committer.commit
+    bases: list[int] = []
+
+    def slow(committer: Committer, intent: Intent) -> Answer:
+        bases.append(intent.base)
+        if len(bases) == 2:
+            monkeypatch.undo()
+        if len(bases) == 1:
+            monkeypatch.setattr(Committer, "commit", commit)
+            lake.create_namespace("meanwhile")
+            monkeypatch.setattr(Committer, "commit", slow)
+            raise RetryableConflict("somebody was faster")
+        return commit(committer, intent)
+
+    monkeypatch.setattr(Committer, "commit", slow)
+    lake.table("shop.a").append(rows(1))
+    assert bases[1] == bases[0]
+    assert lake.version == bases[0] + 2
+
+
+def test_a_file_that_may_be_as_old_as_a_root_counts_as_older(lake: Lake) -> None:
+    """Storage times are in whole seconds for some stores, and a file has that of its last byte."""
+    for number in range(3):
+        lake.create_table(f"shop.t{number}", SCHEMA)
+    base = lake.version
+    (folder(lake) / "written").write_bytes(b"x")
+
+    def at(path: Path, when: float) -> None:
+        os.utime(path, (when, when))
+
+    newest = lake.store.head(root_name(base)).modified.timestamp()
+    at(folder(lake) / "written", newest + 0.5)
+    assert written_since(["written"], base, lake.state(), lake.states.runtime) < base
+    at(folder(lake) / "written", newest + 1.5)
+    assert written_since(["written"], base, lake.state(), lake.states.runtime) == base
+
+
+def test_a_saved_transaction_counts_a_day_longer_than_its_owner_would_take_it_for_young(lake: Lake) -> None:
+    """Clocks may differ by so much: one that its owner can still commit must not lose its files."""
+    tx = lake.transaction(lifetime=60.0)
+    tx.append("shop.a", rows(1))
+    tx.save()
+    (work,) = saved_work(lake.store)
+    assert work.may_commit(lake.state(), work.until + timedelta(hours=12))
+    assert not work.may_commit(lake.state(), work.until + timedelta(hours=36))
+
+
+def test_manifests_are_taken_first_and_the_oldest_first(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So at any moment those that stand leave no gap, and name only what stands."""
+    for number in range(4):
+        lake.table("shop.a").append(rows(number))
+    lake.table("shop.a").overwrite(rows(9))
+    lake.expire(older_than=0, keep=1)
+    rename = LocalStore.rename_if_absent
+    taken: list[Place] = []
+
+    def note(store: LocalStore, source: str, target: str) -> None:
+        taken.append(place(source))
+        rename(store, source, target)
+
+    monkeypatch.setattr(LocalStore, "rename_if_absent", note)
+    at_once(lake)
+    manifests = [one for one in taken if one.sort is Sort.MANIFEST and one.location == location(lake, "shop.a")]
+    assert [one.version for one in manifests] == sorted(one.version for one in manifests)
+    assert len(manifests) > 3
+    sorts = [one.sort is Sort.MANIFEST for one in taken]
+    assert sorts == sorted(sorts, reverse=True)
+    assert any(one.sort is Sort.DATA for one in taken)

@@ -1,0 +1,61 @@
+"""The claim of a version whose answer is unclear: what may be concluded from it, and what lasts."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pyarrow as pa
+import pytest
+
+from seiche.core.runtime import Runtime
+from seiche.errors import CommitUnknown, PermissionDenied
+from seiche.store.base import Data
+from seiche.table.operations import UpdateConfig, UpdateMap
+from seiche.table.table import Table
+from seiche.testing import Call, VolatileStore, WrappingStore
+
+T = TypeVar("T")
+
+SCHEMA = pa.schema([("id", pa.int64())])
+SETTING = UpdateConfig(config_updates=UpdateMap({"key": "value"}))
+
+
+class Unclear(VolatileStore):
+    """Gives manifests their names, and does not say whether these last."""
+
+    unclear = False
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        unclear = self.unclear and path.startswith("_versions/")
+        super().put_if_absent(path, data, durable=durable and not unclear)
+        if unclear:
+            raise CommitUnknown("the names of the directory could not be flushed")
+
+
+class Closed(WrappingStore):
+    """Reads no manifest any more once one was written without an answer."""
+
+    def _call(self, call: Call, act: Callable[[], T]) -> T:
+        assert isinstance(self._inner, Unclear)
+        if self._inner.at_risk and call.verb in ("get", "get_range") and call.path in self._inner.at_risk:
+            raise PermissionDenied("no more")
+        return act()
+
+
+def test_a_version_that_stands_after_an_unclear_answer_lasts_before_anybody_is_told() -> None:
+    runtime = Runtime.seeded(1)
+    store = Unclear(runtime=runtime)
+    table = Table.create(store, SCHEMA, runtime=runtime)
+    store.unclear = True
+    assert table.commit(SETTING).version == 2
+    assert not {path for path in store.at_risk if path.startswith("_versions/")}
+
+
+def test_a_refusal_after_an_unclear_answer_decides_nothing() -> None:
+    runtime = Runtime.seeded(1)
+    inner = Unclear(runtime=runtime)
+    table = Table.create(Closed(inner), SCHEMA, runtime=runtime)
+    inner.unclear = True
+    with pytest.raises(CommitUnknown) as caught:
+        table.commit(SETTING)
+    assert caught.value.version == 2
+    assert Table.open(inner, runtime=runtime).version == 2
