@@ -15,6 +15,7 @@ import seiche
 from seiche.cli.failures import exit_code
 from seiche.gateway.iceberg_rest.problems import IcebergProtocol
 from seiche.service.statuses import status_of
+from tests import documents
 from tests.documents import DOCS, ROOT, Block, blocks, run_in_session
 from tests.service_process import free_port, serving
 from tools import docs
@@ -93,6 +94,38 @@ def test_every_command_and_option_exists(block: Block) -> None:
         name = next(" ".join(words[:size]) for size in (3, 2, 1) if " ".join(words[:size]) in known)
         options = {option for one in known[name].params for option in [*one.opts, *one.secondary_opts]}
         assert {word for word in words if word.startswith("-")} <= options, line
+
+
+# What stands in backticks and belongs to others.
+FOREIGN = {
+    *("ArrowWriter", "HADOOP_CONF_DIR", "LanceFragment", "PutItem", "RENAME_NOREPLACE", "TaskState", "conda"),
+    *("fdatasync", "january", "qualify", "sizeInBytes", "updateMetrics"),
+}
+
+
+@pytest.fixture(scope="module")
+def words() -> set[str]:
+    """Every word of the code."""
+    places = ("src", "tests", "bench", "tools", "examples", "proto", "Makefile", "pyproject.toml")
+    files = [one for place in places for one in (ROOT / place, *(ROOT / place).rglob("*")) if one.is_file()]
+    texts = (
+        str(one.relative_to(ROOT)) + one.read_text(errors="ignore")
+        for one in files
+        if one.suffix in SOURCES and one != Path(__file__)
+    )
+    return {word for text in texts for word in re.findall(r"[A-Za-z_]\w*", text)}
+
+
+SOURCES = {"", ".json", ".proto", ".py", ".sh", ".toml", ".yaml"}
+
+
+@pytest.mark.parametrize("page", documents.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_stands_in_backticks_exists(page: Path, words: set[str]) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    named = {
+        word for span in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"[A-Za-z_]\w{2,}(?![\w*])", span)
+    }
+    assert sorted(named - words - FOREIGN) == []
 
 
 @pytest.mark.parametrize("block", blocks_of("yaml"))
