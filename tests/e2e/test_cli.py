@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -24,8 +23,7 @@ from seiche.cli.output import print_json
 from seiche.core.runtime import SYSTEM
 from seiche.store.base import Data
 from seiche.store.memory import MemoryStore
-
-COMMAND = Path(sys.executable).parent / "seiche"
+from tests.terminals import COMMAND, on_a_terminal
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -241,19 +239,9 @@ def test_commands_are_functions(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_colours_only_on_a_terminal() -> None:
     assert "\x1b" not in run("store", "probe", "memory://colours", TERM="xterm-256color").stdout
-    ours, theirs = pty.openpty()
-    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
-    with subprocess.Popen([COMMAND, "store", "probe", "memory://colours"], stdout=theirs, env=environment) as process:
-        os.close(theirs)
-        shown = b""
-        try:
-            while chunk := os.read(ours, 65536):
-                shown += chunk
-        except OSError:
-            pass  # how Linux reports that the other end is closed
-    os.close(ours)
-    assert process.returncode == 0
-    assert b"\x1b[" in shown
+    code, shown = on_a_terminal("store", "probe", "memory://colours")
+    assert code == 0
+    assert "\x1b[" in shown
 
 
 def test_what_an_output_cannot_show_is_written_in_its_letters() -> None:

@@ -1,12 +1,8 @@
 """The commands that keep a lake in order: their examples run, they speak JSON, and end with the code they promise."""
 
 import json
-import os
-import pty
-import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +14,8 @@ from seiche import Lake
 from seiche.cli import care
 from seiche.cli.commands import app
 from tests.e2e.test_cli_lake import Command, examples
+from tests.terminals import COMMAND, on_a_terminal
 
-COMMAND = Path(sys.executable).parent / "seiche"
 COMMANDS: list[Callable[..., None]] = [care.expire, care.gc, care.trash, care.fsck, care.health]
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -144,19 +140,6 @@ def test_progress_is_shown_on_a_terminal_only(made: Lake) -> None:
     silent = subprocess.run([COMMAND, "gc", "lake", "--json"], capture_output=True, text=True, check=True)
     assert silent.stderr == ""
     json.loads(silent.stdout)
-    terminal, inside = pty.openpty()
-    with subprocess.Popen([COMMAND, "fsck", "lake"], stdout=inside, stderr=inside, stdin=inside) as process:
-        os.close(inside)
-        shown = b""
-        while True:
-            try:
-                part = os.read(terminal, 4096)
-            except OSError:
-                break
-            if not part:
-                break
-            shown += part
-        assert process.wait() == 0
-    os.close(terminal)
-    assert re.search(rb"checking", shown)
-    assert b"sound" in shown
+    code, shown = on_a_terminal("fsck", "lake")
+    assert code == 0
+    assert "checking" in shown

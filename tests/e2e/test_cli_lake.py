@@ -3,11 +3,9 @@
 import inspect
 import json
 import os
-import pty
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,8 @@ from seiche import InvalidInput, Lake, cli
 from seiche.cli import history, lake
 from seiche.cli.columns import parse_columns
 from seiche.cli.commands import app
+from tests.terminals import COMMAND, on_a_terminal
 
-COMMAND = Path(sys.executable).parent / "seiche"
 COMMANDS: list[Callable[..., None]] = [
     lake.init,
     lake.ls,
@@ -257,25 +255,6 @@ def cli_output(*arguments: str, code: int) -> str:
     done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, "")
     return done.stdout
-
-
-def on_a_terminal(*arguments: str, answer: str = "") -> tuple[int, str]:
-    """Run a command as a person does, who types an answer; the code, and all that the terminal shows."""
-    ours, theirs = pty.openpty()
-    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
-    with subprocess.Popen(
-        [COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    ) as process:
-        os.close(theirs)
-        os.write(ours, answer.encode())
-        shown = b""
-        try:
-            while chunk := os.read(ours, 65536):
-                shown += chunk
-        except OSError:
-            pass  # how Linux reports that the other end is closed
-    os.close(ours)
-    return process.returncode, shown.decode()
 
 
 def test_a_rollback_asks_first(made: Lake) -> None:

@@ -15,7 +15,8 @@ import pytest
 import seiche
 from seiche import Lake, cli
 from seiche.cli import table
-from tests.e2e.test_cli_lake import COMMAND, Command, examples
+from tests.e2e.test_cli_lake import Command, examples
+from tests.terminals import COMMAND
 from tests.unit.lake.test_foreign import unfence
 
 COMMANDS: list[Callable[..., None]] = [table.history, table.adopt, table.compact, table.cleanup, table.changes]

@@ -1,14 +1,14 @@
 """What commands about lakes are told in the same way."""
 
-from datetime import UTC, datetime
 from typing import Annotated, TypeAlias
 
 import typer
 
 import seiche
+from seiche.core.durations import moment
 from seiche.errors import InvalidInput
 
-__all__ = ["AsOf", "AtVersion", "Properties", "TableName", "Uri", "open_at", "properties_of", "time_of"]
+__all__ = ["AsOf", "AtVersion", "Properties", "TableName", "Uri", "open_at", "properties_of"]
 
 Uri: TypeAlias = Annotated[
     str, typer.Argument(help="The lake: a folder, or file://, s3://, gs://, az://, hdfs://.", metavar="URI")
@@ -28,7 +28,7 @@ Properties: TypeAlias = Annotated[
 
 def open_at(uri: str, version: str | None, as_of: str | None) -> "seiche.Lake":
     """The lake, at a version or time if one was given."""
-    return seiche.open(uri, version, as_of=None if as_of is None else time_of(as_of))
+    return seiche.open(uri, version, as_of=None if as_of is None else moment(as_of))
 
 
 def properties_of(given: list[str] | None) -> dict[str, str]:
@@ -40,12 +40,3 @@ def properties_of(given: list[str] | None) -> dict[str, str]:
             raise InvalidInput(f"{one!r} is not a property", remedy="Write it as name=value.")
         found[name] = value
     return found
-
-
-def time_of(text: str) -> datetime:
-    """The time that an option says, in UTC if it does not say where."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidInput(f"{text!r} is not a time", remedy="Write it as 2030-12-31T23:59:59+01:00.") from error
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 import seiche
-from seiche.cli.arguments import AsOf, Uri, time_of
+from seiche.cli.arguments import AsOf, Uri
 from seiche.cli.failures import ExitCode
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
+from seiche.core.durations import moment
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def export(
     """
     if version is not None and as_of is not None:
         raise InvalidInput("say either which version or what time", remedy="Give --version or --as-of, not both.")
-    point = version if as_of is None else time_of(as_of)
+    point = version if as_of is None else moment(as_of)
     kind: Mode = mode  # type: ignore[assignment]  # whatever else it is, is refused with a reason
     with working("exporting") as progress:
         done = seiche.open(uri).export(name, target, point, kind, tables, address=address, progress=progress)

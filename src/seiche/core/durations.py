@@ -1,13 +1,13 @@
-"""Lengths of time as users write them."""
+"""Times and lengths of time as users write them."""
 
 import math
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from seiche.errors import InvalidInput
 
-__all__ = ["Duration", "duration", "in_words"]
+__all__ = ["Duration", "duration", "in_words", "moment"]
 
 # A timedelta, a number of seconds, or a number with a unit such as "7d", "36h", "90s".
 Duration: TypeAlias = timedelta | int | float | str
@@ -36,6 +36,15 @@ def duration(value: Duration, name: str) -> timedelta:
             remedy='Give a timedelta, a number of seconds, or a text such as "7d", "36h", "90m" or "30s".',
         ) from error
     return length
+
+
+def moment(text: str) -> datetime:
+    """A time in ISO form; without an offset it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(f"{text!r} is not a time", remedy="Write it as 2030-12-31T23:59:59+01:00.") from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def in_words(length: timedelta) -> str:

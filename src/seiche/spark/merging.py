@@ -33,6 +33,7 @@ from seiche.table.change import Change
 from seiche.table.data.clauses import Clause
 from seiche.table.data.matching import key_values
 from seiche.table.data.merge_check import check_order
+from seiche.table.data.merge_source import check_key
 from seiche.table.data.scanning import ADDRESS, quoted
 from seiche.table.data.write import Limits
 from seiche.table.snapshot import Snapshot
@@ -254,16 +255,7 @@ class FrameMerging:
 
 
 def _check_key(given: "pa.Schema", table: "pa.Schema", on: Sequence[str]) -> None:
-    for name in on:
-        for schema, whose in ((table, "the table"), (given, "the data")):
-            if name not in schema.names:
-                raise InvalidInput(
-                    f"{whose} has no column {name!r} to merge on, only {', '.join(map(repr, schema.names))}",
-                    remedy="Merge on columns that both have.",
-                    column=name,
-                )
-    if len(set(on)) < len(on):
-        raise InvalidInput(f"the key {on!r} has a column twice", remedy='Say on="id", for example.')
+    check_key(given, table, on)
     for column in _empty(table, on):
         key_values(column, "key")
 

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from seiche.core.durations import moment
 from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake, open_lake
 
@@ -123,12 +123,3 @@ class Options:
         if text not in ("true", "false"):
             raise InvalidInput(f"the option {name!r} must be true or false, not {text!r}")
         return text == "true"
-
-
-def moment(text: str) -> datetime:
-    """A time in ISO form; without an offset it is UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidInput(f"{text!r} is not a time", remedy="Write 2026-01-31T12:00:00+00:00.") from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -19,6 +19,19 @@ _NAMES = re.compile(r" Did you mean one of the following\? \[([^\]]*)\]\.?")
 _OURS = re.compile(r"`_(?:rowaddr|seiche_[^`]*)`$")
 
 
+# What Spark raises for a statement that cannot be right, or values that it cannot be right for.
+_WRONG = (
+    "AnalysisException",
+    "ArithmeticException",
+    "ArrayIndexOutOfBoundsException",
+    "DateTimeException",
+    "IllegalArgumentException",
+    "NumberFormatException",
+    "ParseException",
+    "SparkRuntimeException",
+)
+
+
 @contextmanager
 def as_input_errors(names: Mapping[str, str] | None = None) -> Iterator[None]:
     """Names that Spark cannot resolve, types that do not fit, and values that cannot be computed are `InvalidInput`.
@@ -26,27 +39,9 @@ def as_input_errors(names: Mapping[str, str] | None = None) -> Iterator[None]:
     `names` are what the writer of the statement calls the tables that Spark was given under other names.
     """
     from py4j.protocol import Py4JJavaError
-    from pyspark.errors import (
-        AnalysisException,
-        ArithmeticException,
-        ArrayIndexOutOfBoundsException,
-        DateTimeException,
-        IllegalArgumentException,
-        NumberFormatException,
-        ParseException,
-        SparkRuntimeException,
-    )
+    from pyspark import errors
 
-    wrong = (
-        AnalysisException,
-        ArithmeticException,
-        ArrayIndexOutOfBoundsException,
-        DateTimeException,
-        IllegalArgumentException,
-        NumberFormatException,
-        ParseException,
-        SparkRuntimeException,
-    )
+    wrong = tuple(getattr(errors, name) for name in _WRONG)
     try:
         yield
     except wrong as error:

@@ -1,6 +1,6 @@
 """A merge in SQL, put into the words of the transaction's merge: `source` and `target`, and a key of equal names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from sqlglot import exp
 from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name, text
 from seiche.spark.changing import empty
-from seiche.spark.sql.queries import Expression, quoted
+from seiche.spark.sql.queries import Expression, conjuncts, quoted
 from seiche.spark.sql.statements import Merge, MergeClause
 from seiche.spark.sql.storing import check_storable, column_of
 from seiche.spark.types import spark_schema
@@ -113,20 +113,10 @@ def _check_columns(source: "DataFrame") -> None:
         )
 
 
-def _conjuncts(node: Any) -> Iterator[Any]:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.And):
-        yield from _conjuncts(node.this)
-        yield from _conjuncts(node.expression)
-    else:
-        yield node
-
-
 def _keys(statement: Merge, sides: _Sides) -> dict[str, str]:
     """The columns of the table, each with that of the source that it must be equal to, if nothing else is said."""
     keys: dict[str, str] = {}
-    for one in _conjuncts(statement.on.tree.expressions[0]):
+    for one in conjuncts(statement.on.tree.expressions[0]):
         pair = _pair(one, sides) if type(one) is exp.EQ else None
         if pair is None or pair[0] in keys:
             return {}

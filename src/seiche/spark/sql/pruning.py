@@ -8,13 +8,12 @@ Rows: conditions of the WHERE right above the table that compare a column with a
 engine and Spark agree to the letter. Spark still applies the whole WHERE: what is left out here costs time only.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from seiche.spark.sql.queries import Query, TableReference
+from seiche.spark.sql.queries import Query, TableReference, conjuncts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +79,7 @@ def pushed_filter(table: TableReference, schema: pa.Schema) -> str | None:
     if where is None or not _is_plain(select, table):
         return None
     alone = not (select.args.get("joins") or select.args.get("laterals"))
-    conditions = [_condition(one, _Columns(table.alias, schema, alone=alone)) for one in _conjuncts(where.this)]
+    conditions = [_condition(one, _Columns(table.alias, schema, alone=alone)) for one in conjuncts(where.this)]
     found = [one for one in conditions if one is not None]
     return " AND ".join(found) if found else None
 
@@ -98,16 +97,6 @@ def _is_plain(select: Any, table: TableReference) -> bool:
     if own is None or own.kind in {"SEMI", "ANTI"}:
         return False
     return all(join.side == "" and join.method != "NATURAL" for join in joins)
-
-
-def _conjuncts(node: Any) -> Iterator[Any]:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.And):
-        yield from _conjuncts(node.this)
-        yield from _conjuncts(node.expression)
-    else:
-        yield node
 
 
 class _Columns:

@@ -17,7 +17,7 @@ from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.travel import Travel, travels
 from seiche.spark.sql.words import Word, dialect, words
 
-__all__ = ["Expression", "Query", "TableReference", "parse_expression", "parse_query", "quoted"]
+__all__ = ["Expression", "Query", "TableReference", "conjuncts", "parse_expression", "parse_query", "quoted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +210,17 @@ def _is_common(node: Any, name: str) -> bool:
                 return True
         child, parent = parent, parent.parent
     return False
+
+
+def conjuncts(node: Any) -> Iterator[Any]:
+    """The conditions that must all be true for this one to be."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.And):
+        yield from conjuncts(node.this)
+        yield from conjuncts(node.expression)
+    else:
+        yield node
 
 
 def _blank(text: str) -> str:

@@ -10,7 +10,7 @@ from seiche.table.data.clauses import Clause
 from seiche.table.data.conform import conform
 from seiche.table.data.matching import KeyIndex, key_values
 
-__all__ = ["MergeSource", "prepared"]
+__all__ = ["MergeSource", "check_key", "prepared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,15 @@ def prepared(given: pa.Table, table: pa.Schema, on: Sequence[str], clauses: Sequ
 
 
 def _check_key(given: pa.Schema, table: pa.Schema, on: Sequence[str]) -> None:
-    if not on or len(set(on)) < len(on):
+    if not on:
         raise InvalidInput(f"the key {on!r} must be one or more different columns", remedy='Say on="id", for example.')
+    check_key(given, table, on)
+
+
+def check_key(given: pa.Schema, table: pa.Schema, on: Sequence[str]) -> None:
+    """`InvalidInput` if a column of the key is named twice, or not in both."""
+    if len(set(on)) < len(on):
+        raise InvalidInput(f"the key {on!r} has a column twice", remedy='Say on="id", for example.')
     for name in on:
         for schema, whose in ((table, "the table"), (given, "the data")):
             if name not in schema.names:
