@@ -265,6 +265,7 @@ def test_a_lost_answer_to_the_deciding_call_is_unknown(
     for anonymous in (True, False):
         store = LocalStore(tmp_path / str(anonymous))
         store.put("source", b"bytes")
+        store.put("d/other", b"so that the directory is there, and the first way is tried")
         store._staging = Staging(SYSTEM, anonymous=anonymous)
         original = os.link
 
@@ -384,6 +385,16 @@ def test_bytes_are_on_disk_before_the_name_and_the_name_before_the_return(
     steps.clear()
     getattr(store, write)("a/c/third", b"3")
     assert steps == ["fsync file", "name third", "fsync c/", "fsync a/"]
+
+
+def test_a_directory_that_was_removed_and_made_again_is_flushed_again(tmp_path: Path, steps: list[str]) -> None:
+    store = LocalStore(tmp_path / "root")
+    store.put("a/b/first", b"1")
+    LocalStore(tmp_path / "root").delete("a/b/first")
+    LocalStore(tmp_path / "root").prune("a")
+    steps.clear()
+    store.put_if_absent("a/b/second", b"2")
+    assert [step for step in steps if step.endswith("/")] == ["fsync b/", "fsync a/", "fsync root/"]
 
 
 @pytest.mark.parametrize("anonymous", [True, False])

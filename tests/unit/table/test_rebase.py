@@ -27,7 +27,7 @@ from seiche.table.operations import (
     UpdateConfig,
     UpdateMap,
 )
-from seiche.table.operations.coverage import covered
+from seiche.table.operations.coverage import covered, trimmed
 from seiche.table.rebase import TransactionRebase
 from seiche.table.transaction import Transaction
 from seiche.testing import CountingStore, DictStore
@@ -358,6 +358,27 @@ def test_a_version_that_is_no_longer_kept_cannot_be_compared_with() -> None:
     rebase = TransactionRebase.begin(ours, gone, table="shop.stock")
     with pytest.raises(RetryableConflict, match="no longer kept"):
         rebase.against(committed(2, Update(updated_fragments=(fragment(0),), fields_modified=(1,))))
+
+
+def test_coverage_by_an_old_name_is_given_up_if_it_cannot_be_seen_where_that_leads(store: DictStore) -> None:
+    content = ReuseContent()
+    group = content.versions.add(dataset_version=2).groups.add()
+    group.changed_row_addrs = bytes(300_000)
+    group.old_fragments.add(id=0)
+    group.new_fragments.add(id=10)
+    uuid = DeletionFiles(store).runtime.uuid()
+    elsewhere = ReuseIndexFiles(store).write(content, uuid=uuid, dataset_version=1, created_at=1)
+    (made,) = trimmed((index("x", [1], [0]),), (field(0, "id"), field(1, "v")), [10], [1], elsewhere)
+    assert not covered(made)
+
+
+def test_an_index_that_carries_values_of_other_columns_is_trimmed_when_those_change() -> None:
+    entry = index("x", [0], [0, 1])
+    entry.covering_fields.append(1)
+    schema = (field(0, "id"), field(1, "v"), field(2, "w"))
+    (made,) = trimmed((entry,), schema, [0], [1])
+    assert covered(made) == BitMap([1])
+    assert trimmed((entry,), schema, [0], [2]) == (entry,)
 
 
 def test_a_large_reuse_index_goes_into_a_file_of_its_own(files: DeletionFiles, store: DictStore) -> None:
