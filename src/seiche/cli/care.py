@@ -219,12 +219,14 @@ def health(
 
 
 def _show_health(found: Health) -> None:
-    orphans = "not looked for" if found.orphans is None else f"{found.orphans} files, {found.orphan_bytes} bytes"
+    orphans = "not looked for"
+    if found.orphans is not None:
+        orphans = f"{counted(found.orphans, 'file')}, {counted(found.orphan_bytes or 0, 'byte')}"
     figures = [
         ("versions", f"{found.versions} kept, {found.expired} expired"),
         ("root's write buffer", f"{found.buffer:.0%} full"),
         ("leases, saved transactions", f"{found.leases}, {found.saved}"),
-        ("trash", f"{found.trash} files, {found.trash_bytes} bytes"),
+        ("trash", f"{counted(found.trash, 'file')}, {counted(found.trash_bytes, 'byte')}"),
         ("needed by nothing", orphans),
     ]
     print_table((f"lake at version {found.version}", ""), figures)

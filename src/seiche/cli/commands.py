@@ -67,7 +67,16 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A transactional lakehouse: any number of tables change in one atomic step, or not at all."""
+    """A transactional lakehouse: any number of tables change in one atomic step, or not at all.
+
+    ```sh
+    seiche demo
+    seiche init new-lake
+    seiche ls new-lake --json
+    ```
+
+    Exit codes: 0 done, 1 failed, 2 a mistake to correct, 3 a conflict, 4 not known, 5 try later, 130 interrupted.
+    """
     if context.invoked_subcommand is None and not version:
         context.get_help()  # with rich it prints
 

@@ -13,7 +13,7 @@ from seiche.lake.tree.names import HINT, HINT_FALLBACK, OLDEST, root_name, root_
 from seiche.lake.tree.root import Root
 from seiche.store.base import Store
 
-__all__ = ["latest_root", "newer_root", "read_hint", "read_root", "write_hint", "write_oldest"]
+__all__ = ["latest_root", "newer_root", "read_hint", "read_root", "stored_root", "write_hint", "write_oldest"]
 
 _LONGEST_HINT: Final = 64
 
@@ -28,7 +28,7 @@ def latest_root(store: Store) -> Root:
     if hint is not None:
         version = hint if not _exists(store, hint + 1) else _last(store, hint + 1)
         try:
-            return _read(store, version)
+            return stored_root(store, version)
         except NotFound:
             pass  # the hint is ahead of the lake: a restored copy, or nonsense that looks like a number
     return read_root(store, _last(store, _first(store)))
@@ -43,7 +43,7 @@ def newer_root(store: Store, root: Root) -> Root:
 def read_root(store: Store, version: int) -> Root:
     """The root of a version, which may be a tombstone; `NotFound` if there is none yet, `Corrupt` if it was lost."""
     try:
-        return _read(store, version)
+        return stored_root(store, version)
     except NotFound as error:
         # No version is ever skipped, and an expired one leaves a tombstone.
         if version > 0 and all(store.exists(root_name(one)) for one in (version - 1, version + 1)):
@@ -59,7 +59,8 @@ def read_root(store: Store, version: int) -> Root:
         ) from error
 
 
-def _read(store: Store, version: int) -> Root:
+def stored_root(store: Store, version: int) -> Root:
+    """The root under the name of a version, in one request; `NotFound` if there is none, for whatever reason."""
     return Root.decode(store.get(root_name(version)), version)
 
 

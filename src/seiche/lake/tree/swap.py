@@ -9,7 +9,7 @@ from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, InvalidInput, NotFound, SeicheError, Unavailable
 from seiche.lake.tree import search
-from seiche.lake.tree.latest import read_root
+from seiche.lake.tree.latest import stored_root
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.root import Root
 from seiche.store.base import Store
@@ -99,7 +99,7 @@ def _standing(store: Store, root: Root) -> Won | Lost:
     """What stands under the name of a root; if it is that very root it lasts, which the lost answer may have been
     about.
     """
-    found = read_root(store, root.version)
+    found = stored_root(store, root.version)
     if found.root_id != root.root_id:
         return Lost(found)
     try:
