@@ -34,8 +34,8 @@ log = logging.getLogger("seiche.service")
 _OPEN = (Unavailable, CommitUnknown)
 # Called with a transaction and its answer, once that is for good.
 Settle: TypeAlias = Callable[[Plan, Answer], None]
-# Tables by id, as a root left them; those that it dropped have nothing.
-Seen: TypeAlias = dict[str, tuple[Touched, ...]]
+# Tables by their ids, as an answer says that a root left them: all that were joined have the same ones.
+Seen: TypeAlias = dict[tuple[str, ...], tuple[Answer, tuple[Touched, ...]]]
 
 
 class Decider:
@@ -260,23 +260,22 @@ class Decider:
         failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
         return Decided(failed, errors=given.errors)
 
-    def _touched(self, plan: Plan, answer: Answer, known: Seen) -> tuple[Touched, ...]:
-        """The tables of a transaction as its root left them; `known` are those that were looked up for the group."""
+    def _touched(self, plan: Plan, answer: Answer, seen: Seen) -> tuple[Touched, ...]:
+        """The tables of a transaction as its root left them; `seen` are those of the others in the group."""
+        tables = plan.touches
+        same = seen.get(tables)
+        if same is None or same[0] is not answer:
+            same = seen[tables] = answer, self._left_by(answer, tables or tuple(answer.tables))
+        return same[1]
+
+    def _left_by(self, answer: Answer, tables: Sequence[str]) -> tuple[Touched, ...]:
         state = self.lake.states.known
         if state.version != answer.version:
             return ()
-        tables = [one.table for one in plan.wanted if one.kind != "delete"] or [*answer.tables]
-        for table in tables:
-            if table not in known:
-                # Another member of the same group may have dropped it.
-                row = None if state.key_of(table) is None else table_in(state, table).row
-                known[table] = () if row is None else (Touched(row.id, row.table_version, row.pointer_version),)
-        found = known[tables[0]] if len(tables) == 1 else tuple(one for table in tables for one in known[table])
-        # Others of the group may have changed the same table after this one.
+        # Another member of the same group may have dropped one, or have changed it after this one.
+        rows = [table_in(state, table).row for table in tables if state.key_of(table) is not None]
         made = answer.tables
-        if all(made.get(one.table, one.table_version) == one.table_version for one in found):
-            return found
-        return tuple(replace(one, table_version=made.get(one.table, one.table_version)) for one in found)
+        return tuple(Touched(row.id, made.get(row.id, row.table_version), row.pointer_version) for row in rows)
 
     def _now(self) -> int:
         return millis(self.runtime.clock.now())

@@ -76,13 +76,9 @@ def merged(plans: Sequence[Plan], state: State, lineage: Lineage, runtime: Runti
         edits[table] = TableEdit(row=found.row, key=found.key, found=found.row, found_key=found.key, work=work)
     if len(plans) == 1:
         return Intent(plans[0].id, plans[0].base, edits=edits, properties=plans[0].properties)
-    members = tuple(
-        Member(
-            plan.id,
-            plan.base,
-            tuple(sorted(edits[one.table].key or b"" for one in plan.wanted)),
-            plan.properties,
-        )
-        for plan in plans
-    )
+    # Those that want the same have the same keys.
+    keys = {
+        tables: tuple(sorted(edits[one].key or b"" for one in tables)) for tables in {plan.touches for plan in plans}
+    }
+    members = tuple([Member(plan.id, plan.base, keys[plan.touches], plan.properties) for plan in plans])
     return Intent(str(runtime.uuid()), min(plan.base for plan in plans), edits=edits, members=members)

@@ -38,6 +38,8 @@ class Plan:
     kept: bool = False
     # Whether it only adds rows to tables and states nothing about what is there.
     appends: bool = field(init=False)
+    # The tables that it leaves behind changed, as far as it names them.
+    touches: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         appends = bool(self.wanted) and all(
@@ -45,6 +47,7 @@ class Plan:
             for one in self.wanted
         )
         object.__setattr__(self, "appends", appends)
+        object.__setattr__(self, "touches", tuple([one.table for one in self.wanted if one.kind != "delete"]))
 
     @staticmethod
     def operation(wanted: Wanted) -> Operation:

@@ -103,6 +103,38 @@ def test_many_appends_are_one_root_and_one_version(
     assert done[-1].tables[0].table_version == lake.table("shop.orders").version
 
 
+def test_each_is_told_and_recorded_what_is_its_own(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where two of a group change the same table by different versions, or tables in part the same."""
+    stock = lake.table("shop.stock").row
+    exact = appending(lake, "shop.stock", numbers=[1], expected_version=stock.pointer_version)
+    wanted = [
+        (exact,),
+        (appending(lake, "shop.stock", numbers=[2]),),
+        (appending(lake, "shop.carts", numbers=[3]),),
+        (appending(lake, "shop.carts", numbers=[4]), appending(lake, "shop.stock", numbers=[5])),
+    ]
+    acts = [executing(service, appending(lake, "shop.orders"))] + [executing(service, *some) for some in wanted]
+    done = together(service, lake, monkeypatch, acts)[1:]
+    carts = lake.table("shop.carts").row
+    assert [{(one.table, one.table_version - stock.table_version) for one in made.tables} for made in done] == [
+        {(stock.id, 1)},
+        {(stock.id, 2)},
+        {(carts.id, 1)},
+        {(carts.id, 1), (stock.id, 2)},
+    ]
+    recorded = {
+        one.id: {str(object_).split()[-1] for object_ in one.objects or ()} for one in lake.log(1)[0].transactions
+    }
+    assert [recorded[one.record.id] for one in done] == [
+        {"shop.stock"},
+        {"shop.stock"},
+        {"shop.carts"},
+        {"shop.carts", "shop.stock"},
+    ]
+
+
 @pytest.mark.timeout(20)
 def test_when_idle_nobody_waits_for_others(service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long one may wait under load."""
