@@ -605,6 +605,22 @@ def test_no_statement_of_one_of_several_threads_is_lost(lake: Lake) -> None:
     assert ids(lake, "shop.b") == list(range(16))
 
 
+def test_no_statement_of_a_thread_on_an_iceberg_table_is_lost(lake: Lake) -> None:
+    lake.create_table("shop.ice", SCHEMA, format="iceberg")
+    tx = lake.transaction()
+    together = threading.Barrier(3)
+
+    def work(number: int) -> None:
+        for turn in range(2):
+            together.wait()
+            tx.append("shop.ice", rows(2 * number + turn))
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(work, range(3)))
+    tx.commit()
+    assert ids(lake, "shop.ice") == list(range(6))
+
+
 def test_a_statement_that_ends_after_its_transaction_is_told_so(lake: Lake) -> None:
     tx = lake.transaction()
     tx.append("shop.b", rows(1))

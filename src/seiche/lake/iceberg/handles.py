@@ -131,6 +131,10 @@ class IcebergTransactionTable(TransactionTable):
         self._transaction.check_running()
         if self._edit.row.type == "external":
             refuse_writing(self.name)
+        with self._transaction.alone(self.id):  # the next thread builds on what this one leaves
+            return self._statement_of(verb, rows, do)
+
+    def _statement_of(self, verb: str, rows: int | None, do: Callable[[Any], Any]) -> Result:
         table = self.to_iceberg()
         before = table.metadata
         with warnings.catch_warnings():

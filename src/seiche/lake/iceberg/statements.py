@@ -103,23 +103,34 @@ def commit(
     """Make a commit of an engine part of the transaction; see `Transaction.commit_iceberg`."""
     full = parts(name, what="table")
     step = Step(tuple(requirements), tuple(updates), exclusive)
-    before: TableEdit | None = None
     if any(isinstance(one, AssertCreate) for one in requirements):
         transaction.check_free(full)
-        table_id = _begin(transaction, full, step)
-    else:
-        before = edit = _looked(transaction, transaction.named(full))
+        return _with_files(transaction, full, _begin(transaction, full, step), None, step, written)
+    # Several threads may have something for the table: each is checked against what the ones before it left.
+    with transaction.alone(transaction.named(full).row.id):
+        edit = _looked(transaction, transaction.named(full))
         check_iceberg(edit.row, full)
-        table_id = edit.row.id
         _step(transaction, edit, step, follow=follow)
         if edit.row.type != "managed":
             return look(transaction, full)
+        return _with_files(transaction, full, edit.row.id, edit, step, written)
+
+
+def _with_files(
+    transaction: "Sight",
+    name: Name,
+    table_id: str,
+    before: TableEdit | None,
+    step: Step,
+    written: Mapping[str, int] | None,
+) -> IcebergTable:
+    """The table after a step, whose files are the transaction's now; as it was `before` if they cannot be."""
     try:
         _take_files(transaction, step, written)
     except SeicheError:
-        _put_back(transaction, full, table_id, before)
+        _put_back(transaction, name, table_id, before)
         raise
-    return look(transaction, full)
+    return look(transaction, name)
 
 
 def register(transaction: "Definitions", name: NameLike, metadata_location: str, *, overwrite: bool = False) -> str:
