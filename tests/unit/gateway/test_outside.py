@@ -137,7 +137,7 @@ def test_a_manifest_outside_of_the_lake_is_not_opened_for_a_list_inside(servers:
     assert planted.added_snapshot_id == own
     where = f"{table.location()}/metadata/planted.avro"
     _write_list(where, snapshot, [planted])
-    said = committed(servers, "one", **{"manifest-list": where, "snapshot-id": own})
+    said = committed(servers, "one", None, **{"manifest-list": where, "snapshot-id": own})
     assert said.error == (403, "ForbiddenException")
     assert SECRET not in said.body.decode()
 
@@ -145,7 +145,7 @@ def test_a_manifest_outside_of_the_lake_is_not_opened_for_a_list_inside(servers:
 def test_what_is_in_a_file_of_the_lake_is_not_told_either(servers: Direct) -> None:
     where = servers.lake.table("db.t").to_iceberg().location()
     Path(f"{where.removeprefix('file://')}/other").write_text(SECRET * 100)
-    said = committed(servers, "one", **{"manifest-list": f"{where}/other"})
+    said = committed(servers, "one", None, **{"manifest-list": f"{where}/other"})
     assert said.error == (400, "ValidationException")
     assert "is something else" in said.body.decode()
     assert "classified" not in said.body.decode()
