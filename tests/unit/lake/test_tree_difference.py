@@ -5,6 +5,7 @@ import random
 import pytest
 
 from seiche.core.runtime import Runtime
+from seiche.lake.care.live import rows_since
 from seiche.lake.tree.difference import differing_keys
 from seiche.lake.tree.draft import Shape
 from seiche.lake.tree.nodes import Nodes
@@ -84,3 +85,15 @@ def test_what_is_shared_is_not_read() -> None:
 def test_a_tree_does_not_differ_from_itself() -> None:
     tree = grown(3, commits=50, keys=50)[-1]
     assert differing_keys(tree, tree) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_clean_up_finds_every_row_that_a_later_version_has_and_an_earlier_one_has_not(seed: int) -> None:
+    """Also rows that are on their way down, in the buffers of nodes: what they name must not be taken for garbage."""
+    trees = grown(seed, commits=120, keys=150)
+    chance = random.Random(seed)
+    pairs = [sorted(chance.sample(range(len(trees)), 2)) for _ in range(60)]
+    for first, second in [*pairs, *((number, number + 1) for number in range(len(trees) - 1))]:
+        before, after = trees[first], trees[second]
+        assert list(rows_since(after, before)) == sorted(set(after.scan()) - set(before.scan()))
+    assert list(rows_since(trees[-1], None)) == list(trees[-1].scan())
