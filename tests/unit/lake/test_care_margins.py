@@ -19,6 +19,10 @@ from seiche.lake.tree.names import root_name
 from seiche.lake.written import written_since
 from seiche.store.base import Data
 from seiche.store.local import LocalStore
+from seiche.table import invariants
+from seiche.table.format.manifest import Manifest
+from seiche.table.operations import Append
+from seiche.table.operations.context import Build
 from tests.unit.lake.conftest import SCHEMA, rows
 from tests.unit.lake.test_gc import at_once, files, folder, location, lost
 
@@ -178,3 +182,24 @@ def test_manifests_are_taken_first_and_the_oldest_first(lake: Lake, monkeypatch:
     sorts = [one.sort is Sort.MANIFEST for one in taken]
     assert sorts == sorted(sorts, reverse=True)
     assert any(one.sort is Sort.DATA for one in taken)
+
+
+def test_a_counter_that_falls_from_one_version_to_the_next_is_found(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lake.create_table("shop.stable", SCHEMA, stable_row_ids=True)
+    table.append(rows(1, 2))
+    apply = Append.apply
+
+    def forgetful(operation: Append, manifest: Manifest, build: Build) -> Manifest:
+        made = apply(operation, manifest, build)
+        made.header.next_row_id = 1
+        return made
+
+    monkeypatch.setattr(Append, "apply", forgetful)
+    monkeypatch.setattr(invariants, "check", lambda *_, **__: None)
+    lake.table("shop.stable").append(rows(3))
+    monkeypatch.undo()
+    found = lake.fsck()
+    assert not found.ok
+    assert "row ids would fall" in " ".join(one.message for one in found.problems)
