@@ -54,14 +54,19 @@ def assert_output(expected: str, printed: str) -> None:
     assert doctest.OutputChecker().check_output(expected, printed, flags), printed
 
 
-def run_in_session(page: Path, changed: Callable[[str], str] = lambda text: text) -> Iterator[str]:
+def run_in_session(
+    page: Path, changed: Callable[[str], str] = lambda text: text, *, together: bool = True
+) -> Iterator[str]:
     """Run the Python and the commands of a page one after the other, in this process and folder; gives what was run.
 
-    The Python is one session: a block goes on where the one before it ended. `changed` gives a text as it is run.
+    The Python is one session: a block goes on where the one before it ended, unless they do not belong `together`.
+    `changed` gives a text as it is run.
     """
     names: dict[str, Any] = {"__name__": "__main__"}
     for number, block in enumerate(blocks(page)):
         if block.language == "python":
+            if not together:
+                names = {"__name__": "__main__"}
             code = compile(changed(block.text), f"{page.name}, block {number}", "exec")
             assert_output(block.shown, _printed(exec, code, names))
             yield block.text

@@ -1,6 +1,5 @@
 """The commands about one table: their examples run, of a lake and of a plain table."""
 
-import json
 import os
 import re
 import shlex
@@ -140,13 +139,9 @@ def test_commands_complete_in_a_shell() -> None:
     assert sorted(done.stdout.split()) == ["changes", "cleanup", "compact"]
 
 
-def test_no_colours_without_a_terminal(made: Lake) -> None:
+def test_no_colours_without_a_terminal(made: Lake, run: Command) -> None:
     done = subprocess.run(
         [COMMAND, "table", "changes", "lake", "shop.orders"], capture_output=True, text=True, check=True
     )
     assert "\x1b" not in done.stdout + done.stderr
-    assert json.loads(
-        subprocess.run(
-            [COMMAND, "table", "history", "lake", "shop.orders", "--json"], capture_output=True, text=True, check=True
-        ).stdout
-    )
+    assert run.json("table", "history", "lake", "shop.orders")
