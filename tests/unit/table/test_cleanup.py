@@ -13,6 +13,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.store.base import Store
 from seiche.store.prefix import below
+from seiche.table.cleanup import Cleaner
 from seiche.table.cleanup_plan import Cleanup
 from seiche.table.format import file
 from seiche.table.format.flags import SEICHE_FENCE
@@ -368,6 +369,23 @@ class TestWhatIsReferredTo:
         made.later(30)
         made.run(protect=[number])
         assert f"_versions/d{number}.manifest" in made.everything()
+        assert not missing_files(made.store, ["table"])
+
+    def test_a_branch_that_is_made_meanwhile(self, made: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
+        meanwhile(monkeypatch, lambda: made.table.branch("late", 3))
+        done = made.run()
+        assert done.kept == (6,)
+        assert [info.path for info in made.root.list("tree/late/_versions")]
+        assert not missing_files(made.store, ["table", "table/tree/late"])
+
+    def test_a_transaction_that_is_written_meanwhile(self, made: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
+        waiting = Transaction(6, "waiting", Append((made.fragment(blobs=1),)))
+        made.later(30)
+        path = f"_transactions/{waiting.file_name}"
+        meanwhile(monkeypatch, lambda: made.root.put(path, waiting.encode()))
+        made.run()
+        made.table.commit(waiting.encode())
+        assert not missing_files(made.store, ["table"])
 
 
 class TestRefused:
@@ -497,6 +515,17 @@ class TestManifestStore:
         made.append(table)
         made.append(table)
         return made, table, records
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let somebody else act when a clean-up has decided what goes, and has not removed anything yet."""
+    remove = Cleaner._remove_versions
+
+    def removing(cleaner: Cleaner, survey: Any) -> frozenset[int]:
+        act()
+        return remove(cleaner, survey)
+
+    monkeypatch.setattr(Cleaner, "_remove_versions", removing)
 
 
 def _refused(made: Aged, error: type[Exception], match: str, **options: Any) -> None:
