@@ -65,7 +65,12 @@ def translate(error: Exception, path: str, bucket: str, purpose: Purpose) -> Sei
             path=path,
         )
     if status is not None and 400 <= status < 500 and status not in _UNDECIDED:
-        return InvalidInput(f"{path}: {bucket} refused the request: {reason}", path=path, status=status)
+        return InvalidInput(
+            f"{path}: {bucket} refused the request: {reason}",
+            remedy="Check the endpoint, the region and the options of the store; `seiche store probe` tries each call.",
+            path=path,
+            status=status,
+        )
     if purpose == "write" and status != 429 and not never_sent(error):
         return CommitUnknown(f"{path}: {bucket} did not say whether it was written: {reason}", path=path, status=status)
     return Unavailable(f"{path}: no answer from {bucket}: {reason}", path=path, status=status)

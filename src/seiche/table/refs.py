@@ -264,7 +264,10 @@ def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     given: dict[Any, Any] = dict(metadata or {})
     for key, value in given.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidInput(f"the metadata of a reference is text, not {key!r}: {value!r}")
+            raise InvalidInput(
+                f"the metadata of a reference is text by name, not {key!r}: {value!r}",
+                remedy="Write it as text, for instance {'run': '17'}.",
+            )
     return given
 
 

@@ -211,7 +211,8 @@ def _all_rows(fragment: DataFragment, version: int) -> BitMap:
     if not fragment.physical_rows:
         raise InvalidInput(
             f"fragment {fragment.id} of version {version} does not say how many rows it has",
-            remedy="An old writer made it: compact the table first.",
+            remedy="An old writer left it out. `table.overwrite(table.to_arrow())` writes it; changes are known from"
+            " there on.",
             version=version,
         )
     return BitMap(range(fragment.physical_rows))

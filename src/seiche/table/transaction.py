@@ -96,7 +96,9 @@ def _operation(message: pb.Transaction) -> tuple[Operation, bytes]:
         return Opaque(newer.number, newer.payload), without_field(_besides(message), newer.number)
     name = message.WhichOneof("operation")
     if name is None:
-        raise Corrupt("the transaction has no operation")
+        raise Corrupt(
+            "the transaction has no operation", remedy="The message was cut short, or is not a Lance transaction."
+        )
     return _BY_FIELD[name].from_proto(getattr(message, name)), unknown
 
 

@@ -41,7 +41,10 @@ class Alteration:
         """From a mapping as pylance takes it."""
         members: object = given
         if not isinstance(members, Mapping) or "path" not in members:
-            raise InvalidInput(f"an alteration must say which column it is about, as `path`: {given!r}")
+            raise InvalidInput(
+                f"an alteration must say which column it is about, as `path`: {given!r}",
+                remedy="For instance {'path': 'price', 'name': 'cost'}; `nullable` and `data_type` can be given too.",
+            )
         if unknown := sorted(set(members) - set(_MEMBERS)):
             raise InvalidInput(
                 f"a column has no {unknown[0]!r} to alter",
@@ -75,7 +78,12 @@ class Altering:
         fields = snapshot.manifest.header.fields
         wanted = {named(fields, one.path).id: one for one in self._alterations}
         if len(wanted) < len(self._alterations):
-            raise InvalidInput("a column is altered twice", columns=[one.path for one in self._alterations])
+            paths = [one.path for one in self._alterations]
+            raise InvalidInput(
+                f"a column is altered twice: {', '.join(paths)}",
+                remedy="Say all of it in one alteration: {'path': ..., 'name': ..., 'data_type': ...}.",
+                columns=paths,
+            )
         casts = {field.id: wanted[field.id] for field in fields if _is_cast(field, wanted.get(field.id), snapshot)}
         tightened = [field for field in fields if field.nullable and _nullable(wanted, field) is False]
         for field in tightened:
@@ -139,7 +147,9 @@ def _is_cast(field: Field, alteration: Alteration | None, snapshot: Snapshot) ->
         without_extension(pa.array([], now)).cast(alteration.data_type)
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInput(
-            f"column {field.name!r} of type {now} cannot become {alteration.data_type}: {error}", column=field.name
+            f"column {field.name!r} of type {now} cannot become {alteration.data_type}: {error}",
+            remedy="Add a column of that type, computed by SQL or by a function, and drop this one.",
+            column=field.name,
         ) from error
     return True
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from seiche.errors import Corrupt
+from seiche.table.data.advice import NO_ROW_COUNT, OTHER_ROWS_READ
 from seiche.table.data.assign import assigned
 from seiche.table.data.moving import stored_form
 from seiche.table.data.removal import by_fragment, live_rows
@@ -78,7 +79,11 @@ def _rewrite(
     """The fragment with one more file, and the size of that."""
     fragment = snapshot.manifest.fragments.get(fragment_id)
     if fragment is None or not fragment.physical_rows:
-        raise Corrupt(f"fragment {fragment_id} is missing, or does not say how many rows it has")
+        raise Corrupt(
+            f"fragment {fragment_id} is missing, or does not say how many rows it has",
+            remedy=NO_ROW_COUNT,
+            fragments=[fragment_id],
+        )
     schema = pa.schema([column for column in snapshot.schema if column.name in assignments])
     new = _read(snapshot, fragment_id, schema, assignments, where=where, form=assigned)
     old = None
@@ -90,7 +95,9 @@ def _rewrite(
     if len(written.fragments) != 1 or written.rows != fragment.physical_rows:
         raise Corrupt(
             f"{written.rows} rows in {written.files} files were written for the {fragment.physical_rows} rows of"
-            f" fragment {fragment_id}"
+            f" fragment {fragment_id}",
+            remedy=OTHER_ROWS_READ,
+            fragments=[fragment_id],
         )
     made = DataFragment()
     made.CopyFrom(fragment)
@@ -125,7 +132,11 @@ def _read(
     for batch in batches(scan, what="the update"):
         offsets = (batch.column(ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         if int(offsets[0]) <= last or not bool((offsets[1:] > offsets[:-1]).all()):
-            raise Corrupt(f"the rows of fragment {fragment_id} were not read in their order")
+            raise Corrupt(
+                f"the rows of fragment {fragment_id} were not read in their order",
+                remedy=OTHER_ROWS_READ,
+                fragments=[fragment_id],
+            )
         last = int(offsets[-1])
         yield offsets, [form(batch.column(column.name), column) for column in schema]
 

@@ -49,7 +49,11 @@ def column_source(
     if callable(given):
         return Computed(given, read_columns, schema)
     if read_columns is not None or schema is not None:
-        raise InvalidInput("`read_columns` and `schema` are for a function that computes columns")
+        raise InvalidInput(
+            "`read_columns` and `schema` are for a function that computes columns, and"
+            f" {type(given).__name__} is given",
+            remedy="Leave them out, or give a function of record batches: `add_columns(lambda batch: ...)`.",
+        )
     return InOrder(given) if on is None else Joined(given, (on,) if isinstance(on, str) else tuple(on))
 
 
@@ -68,7 +72,11 @@ class Expressions:
         expression = self._expressions[name]
         what = f"the expression {expression!r} for column {name!r}"
         if not expression.strip():
-            raise InvalidInput(f"{what} is empty", column=name)
+            raise InvalidInput(
+                f"{what} is empty",
+                remedy="Give SQL over the columns of the table, for instance 'price * 2', or a constant such as '0'.",
+                column=name,
+            )
         # With the address beside it also a constant can be planned: a scan needs some column.
         plan = scanner(snapshot.dataset, columns={name: expression, ADDRESS: ADDRESS}, what=what)
         return pa.field(name, plan.projected_schema.field(name).type)
@@ -96,7 +104,11 @@ class Computed:
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         unknown = [one for one in self._read_columns or () if one not in snapshot.schema.names]
         if unknown:
-            raise InvalidInput(f"the table has no column {unknown[0]!r} to compute from", column=unknown[0])
+            raise InvalidInput(
+                f"the table has no column {unknown[0]!r} to compute from",
+                remedy=f"It has {', '.join(map(repr, snapshot.schema.names))}.",
+                column=unknown[0],
+            )
         if self._given is not None:
             return self._given
         first = next(iter(snapshot.manifest.fragments), None)
@@ -232,7 +244,11 @@ class Joined:
         for name in self._on:
             for where, names in (("the table has", snapshot.schema.names), ("the rows have", self._table.schema.names)):
                 if name not in names:
-                    raise InvalidInput(f"{where} no column {name!r} to join on", column=name)
+                    raise InvalidInput(
+                        f"{where} no column {name!r} to join on",
+                        remedy=f"It must be on both sides; here are {', '.join(map(repr, names))}.",
+                        column=name,
+                    )
         if self._index is None:
             keys = [_whole(self._table[name]).cast(snapshot.schema.field(name).type) for name in self._on]
             self._index = KeyIndex([key_values(key, name) for key, name in zip(keys, self._on, strict=True)], self._on)

@@ -50,7 +50,10 @@ def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime
         with without_panics():
             done = _Task.from_json(json.dumps(task)).execute(dataset)
     except (ValueError, NotImplementedError) as error:
-        raise InvalidInput(f"{portion!r} cannot be compacted: {native_message(error)}") from error
+        raise InvalidInput(
+            f"{portion!r} cannot be compacted with {options!r}: {native_message(error)}",
+            remedy="With `compaction_mode='reencode'`, the usual one, and the usual sizes any table can be.",
+        ) from error
     except OSError as error:
         raise trouble(f"{store.uri}: {portion!r} could not be compacted", error, table=store.uri) from error
     made = tuple(map(fragment_from_json, json.loads(done.json())["new_fragments"]))

@@ -33,11 +33,15 @@ class Options:
             value = getattr(self, name)
             optional = value is None and name != "target_rows_per_fragment"
             if not optional and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise InvalidInput(f"{name} must be a positive number, not {value!r}")
+                raise InvalidInput(
+                    f"{name} must be a whole number from 1 on, not {value!r}",
+                    remedy=f"Leave it out for the usual one, or give one, as in `compact({name}=100_000)`.",
+                )
         if not 0 <= self.materialize_deletions_threshold <= 1:
             raise InvalidInput(
                 "materialize_deletions_threshold must be a share from 0 to 1, not"
-                f" {self.materialize_deletions_threshold!r}"
+                f" {self.materialize_deletions_threshold!r}",
+                remedy="0.25 writes fragments anew of which more than a quarter is deleted.",
             )
         if self.compaction_mode not in _MODES:
             raise InvalidInput(

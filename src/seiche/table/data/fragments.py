@@ -31,7 +31,11 @@ def fragment_from_json(given: Mapping[str, Any]) -> DataFragment:
         physical_rows=given["physical_rows"],
     )
     if given.get("overlays"):
-        raise InvalidInput(f"fragment {made.id} has data overlays, which are not supported")
+        raise InvalidInput(
+            f"fragment {made.id} has data overlays, which are not supported",
+            remedy="Write its columns anew, with pylance's own compaction.",
+            fragments=[made.id],
+        )
     if deletions := given.get("deletion_file"):
         made.deletion_file.CopyFrom(
             DeletionFile(
@@ -46,7 +50,11 @@ def fragment_from_json(given: Mapping[str, Any]) -> DataFragment:
         if sequence := given.get(name):
             ((kind, content),) = sequence.items()
             if kind.lower() != "inline":
-                raise InvalidInput(f"fragment {made.id} keeps its {name} outside of the manifest, in a file ({kind})")
+                raise InvalidInput(
+                    f"fragment {made.id} keeps its {name} outside of the manifest, in a file ({kind})",
+                    remedy="Compact the table with the writer that made it.",
+                    fragments=[made.id],
+                )
             setattr(made, field, bytes(content))
     return made
 

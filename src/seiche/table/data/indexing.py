@@ -44,7 +44,11 @@ class IndexPlan:
         self.column = column
         self.name = f"{column}_idx" if name is None else name
         if not self.name or self.name in SINGLETONS:
-            raise InvalidInput(f"an index cannot be named {self.name!r}", index=self.name)
+            raise InvalidInput(
+                f"an index cannot be named {self.name!r}",
+                remedy=f"Without `name=` it is `{column}_idx`; {' and '.join(sorted(SINGLETONS))} are taken.",
+                index=self.name,
+            )
         self.options = dict(options)
         self.replace = replace
 
@@ -76,7 +80,11 @@ class Indexing:
         self._complete = segments is not None
         for segment in self._segments:
             if segment.index.name != plan.name:
-                raise InvalidInput(f"{segment!r} is not one of index {plan.name!r}", index=plan.name)
+                raise InvalidInput(
+                    f"{segment!r} is not one of index {plan.name!r}",
+                    remedy="Commit a segment with the build whose `plan` gave its task.",
+                    index=plan.name,
+                )
 
     def forget(self) -> None:
         """Build all segments anew, unless they were built elsewhere."""
@@ -150,7 +158,10 @@ class Optimizing:
     def __init__(self, names: Sequence[str] | None, merge: int | None, *, retrain: bool) -> None:
         given: object = merge
         if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 0):
-            raise InvalidInput(f"the number of segments to merge must be 0 or more, not {merge!r}")
+            raise InvalidInput(
+                f"the number of segments to merge must be a whole number from 0 on, not {merge!r}",
+                remedy="0 puts new rows into a segment of their own, 1 merges the last one into it, and so on.",
+            )
         self._names = None if names is None else list(names)
         self._merge = 1 if merge is None else merge
         self._retrain = retrain

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from seiche.errors import Corrupt
+from seiche.table.data.advice import OTHER_ROWS_READ
 from seiche.table.data.assign import assigned
 from seiche.table.data.clauses import Clause
 from seiche.table.data.joined import Joined, mentioned
@@ -62,7 +63,11 @@ class Sides:
             yield Pair(here, part, self.matches.rows[part], pa.Table.from_batches([batch]).select(list(columns)))
         if found != len(which):
             version = self.snapshot.version
-            raise Corrupt(f"{len(which)} rows were looked up by address in version {version}, {found} found")
+            raise Corrupt(
+                f"{len(which)} rows were looked up by address in version {version}, {found} found",
+                remedy=OTHER_ROWS_READ,
+                version=version,
+            )
 
     def needed(self, expressions: Iterable[str]) -> list[str]:
         """The columns of the table that the expressions speak of. The key is known: it is that of the data."""

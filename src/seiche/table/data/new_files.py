@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from seiche.errors import Corrupt, InvalidInput
+from seiche.table.data.advice import NO_ROW_COUNT, OTHER_ROWS_READ
 from seiche.table.data.column_files import patched
 from seiche.table.data.write import UNLIMITED, write_rows
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field
@@ -95,13 +96,19 @@ def _write(
     snapshot: Snapshot, header: Header, fragment: DataFragment, schema: pa.Schema, parts: Iterator[Part]
 ) -> tuple[DataFile, ...]:
     if not fragment.physical_rows:
-        raise Corrupt(f"fragment {fragment.id} does not say how many rows it has")
+        raise Corrupt(
+            f"fragment {fragment.id} does not say how many rows it has",
+            remedy=NO_ROW_COUNT,
+            fragments=[fragment.id],
+        )
     rows = _batches(fragment.physical_rows, schema, parts)
     written = write_rows(snapshot.store, header, schema, rows, UNLIMITED, snapshot.runtime)
     if len(written.fragments) != 1 or written.rows != fragment.physical_rows:
         raise Corrupt(
             f"{written.rows} rows in {written.files} files were written for the {fragment.physical_rows} rows of"
-            f" fragment {fragment.id}"
+            f" fragment {fragment.id}",
+            remedy=OTHER_ROWS_READ,
+            fragments=[fragment.id],
         )
     return tuple(written.fragments[0].files)
 

@@ -7,6 +7,7 @@ from seiche.table.data.native_errors import native_message, without_panics
 __all__ = ["check_data_file"]
 
 _MAGIC = b"LANC"
+_RESTORE = "The data file is damaged. Restore it from a copy; without it only versions that do not name it can be read."
 
 
 def check_data_file(store: Store, path: str, rows: int) -> None:
@@ -16,7 +17,7 @@ def check_data_file(store: Store, path: str, rows: int) -> None:
     """
     end = store.get_range(path, -len(_MAGIC), len(_MAGIC))
     if end != _MAGIC:
-        raise Corrupt(f"{path} ends in {end!r} instead of {_MAGIC!r}", path=path)
+        raise Corrupt(f"{path} ends in {end!r} instead of {_MAGIC!r}", remedy=_RESTORE, path=path)
     from lance.file import LanceFileReader
 
     try:
@@ -24,6 +25,6 @@ def check_data_file(store: Store, path: str, rows: int) -> None:
             reader = LanceFileReader(store.native_uri(path), storage_options=dict(store.native_options) or None)
             found = sum(batch.num_rows for batch in reader.read_all().to_batches())
     except (OSError, ValueError, RuntimeError) as error:
-        raise Corrupt(f"{path} cannot be read: {native_message(error)}", path=path) from error
+        raise Corrupt(f"{path} cannot be read: {native_message(error)}", remedy=_RESTORE, path=path) from error
     if rows and found != rows:
-        raise Corrupt(f"{path} has {found} rows instead of {rows}", path=path)
+        raise Corrupt(f"{path} has {found} rows instead of {rows}", remedy=_RESTORE, path=path)

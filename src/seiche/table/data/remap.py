@@ -91,7 +91,11 @@ def _natively(snapshot: Snapshot, groups: Sequence[RewriteGroup], first_id: int,
         manifest, transaction = table.newest()
         operation = transaction.operation
         if not isinstance(operation, Rewrite) or _new_ids(operation.groups) != _new_ids(groups):
-            raise Corrupt(f"native code made another rewrite than it was told: {operation.name}")
+            raise Corrupt(
+                f"native code made another rewrite than it was told: {operation.name}",
+                remedy="Nothing was committed. `index='drop'` goes without it: the moved rows are scanned until"
+                " `optimize_indices`.",
+            )
         renewed = {one.new_id.uuid for one in operation.rewritten_indices}
         entry = find(manifest.indices, FRAGMENT_REUSE) if reuse else None
         made = [one for one in manifest.indices if one.uuid.uuid in renewed or one is entry]

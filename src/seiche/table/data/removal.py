@@ -95,7 +95,11 @@ def _remove(snapshot: Snapshot, fragment_id: int, offsets: BitMap) -> tuple[Data
     """The fragment without these rows, `None` if it has no others, and the size of its new deletion file."""
     fragment = snapshot.manifest.fragments.get(fragment_id)
     if fragment is None:
-        raise Corrupt(f"rows were found in fragment {fragment_id}, which version {snapshot.version} does not have")
+        raise Corrupt(
+            f"rows were found in fragment {fragment_id}, which version {snapshot.version} does not have",
+            remedy="An index answers for rows that are gone: drop it, run this again, and create it anew.",
+            fragments=[fragment_id],
+        )
     deleted = snapshot.deletions.read(fragment) | offsets
     if fragment.physical_rows and len(deleted) >= fragment.physical_rows:
         return None, 0

@@ -30,9 +30,17 @@ class Order:
         several: object = [keys] if single else keys
         made = tuple(map(_key, several if isinstance(several, Iterable) else [several]))
         if not made:
-            raise InvalidInput("no column to sort by is given")
+            raise InvalidInput(
+                "no column to sort by is given",
+                remedy="Name one, as in `by='day'`, or several with directions: `by=[('day', 'descending'), 'id']`.",
+            )
         if len({name for name, _ in made}) < len(made):
-            raise InvalidInput("a column to sort by is named twice", columns=[name for name, _ in made])
+            names = [name for name, _ in made]
+            raise InvalidInput(
+                f"a column to sort by is named twice: {', '.join(names)}",
+                remedy="Name each once: where it stands first, it has decided already.",
+                columns=names,
+            )
         return cls(made)
 
     @property
@@ -46,7 +54,9 @@ class Order:
         for name in self.columns:
             if name not in schema.names:
                 raise InvalidInput(
-                    f"the table has no column {name!r}, only {', '.join(map(repr, schema.names))}", column=name
+                    f"the table has no column {name!r} to sort by",
+                    remedy=f"It has {', '.join(map(repr, schema.names))}.",
+                    column=name,
                 )
             kind = schema.field(name).type
             if isinstance(kind, pa.BaseExtensionType):

@@ -82,7 +82,11 @@ class ReplacingColumn:
             self._ids = manifest.fragments.ids() if self._wanted is None else self._wanted
             unknown = [one for one in self._ids if manifest.fragments.get(one) is None]
             if unknown:
-                raise InvalidInput(f"the table has no fragment {unknown[0]}", fragments=unknown)
+                raise InvalidInput(
+                    f"version {snapshot.version} has no fragment {unknown[0]}",
+                    remedy="`[one.id for one in table.manifest.fragments]` are those that it has.",
+                    fragments=unknown,
+                )
         found = [manifest.fragments.get(one) for one in self._ids]
         if None in found:
             raise IncompatibleConflict(

@@ -44,7 +44,10 @@ class Limits:
         """The limits that a caller asked for, and the usual ones where nothing was said."""
         for name, value in (("max_rows_per_file", rows), ("max_bytes_per_file", size)):
             if value is not None and value < 1:
-                raise InvalidInput(f"{name} must be a positive number, not {value!r}")
+                raise InvalidInput(
+                    f"{name} must be a whole number from 1 on, not {value!r}",
+                    remedy=f"Leave it out for the usual size of files, or give one, as in `{name}=1_000_000`.",
+                )
         return cls(rows or _USUAL_ROWS, size or _USUAL_BYTES)
 
 

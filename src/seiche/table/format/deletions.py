@@ -183,6 +183,7 @@ class DeletionFiles:
         except KeyError:
             raise NotFound(
                 f"{where} lies under base path {file.base_id}, which is not among {sorted(self.bases)}",
+                remedy="The manifest does not list it: restore that from a copy, or open an older version.",
                 path=where,
                 base_id=file.base_id,
             ) from None

@@ -50,10 +50,14 @@ def find(fields: Sequence[Field], path: str | Sequence[str]) -> Field:
         found = next((field for field in fields if field.parent_id == parent and field.name == part), None)
         if found is None:
             known = sorted(field.name for field in fields if field.parent_id == parent)
-            raise NotFound(f"there is no column {path!r}: {part!r} is not among {known}", column=path)
+            raise NotFound(
+                f"there is no column {path!r}: {part!r} is not among {known}",
+                remedy="Names are case-sensitive; dots lead into structs, and a name with a dot goes in back quotes.",
+                column=path,
+            )
         parent = found.id
     if found is None:
-        raise NotFound("an empty path names no column", column=path)
+        raise NotFound("an empty path names no column", remedy="Give the name of a column, as text.", column=path)
     return found
 
 

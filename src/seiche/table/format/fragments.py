@@ -72,7 +72,9 @@ class Fragments:
             return self
         first = added[0].id
         if first <= self.last_id:
-            raise Corrupt(f"fragment id {first} is not above the last one, {self.last_id}", fragments=[first])
+            raise Corrupt(
+                f"fragment id {first} is not above the last one, {self.last_id}", remedy=_REMEDY, fragments=[first]
+            )
         made = Fragments.__new__(Fragments)
         pieces = (*self.pieces, b"".join(map(_as_stored, added)))
         made.pieces = pieces if len(pieces) <= _MOST_PIECES else (b"".join(pieces),)
@@ -101,7 +103,11 @@ class Fragments:
             if new is None:
                 continue
             if new.id != fragment.id:
-                raise Corrupt(f"fragment {fragment.id} would be replaced by fragment {new.id}", fragments=[fragment.id])
+                raise Corrupt(
+                    f"fragment {fragment.id} would be replaced by fragment {new.id}",
+                    remedy="Whoever prepared the operation mixed them up: nothing was written.",
+                    fragments=[fragment.id],
+                )
             decoded.append(new)
             encoded.append(old if new is fragment else new.SerializeToString())
         made = Fragments.__new__(Fragments)

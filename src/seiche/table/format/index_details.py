@@ -183,6 +183,7 @@ class ReuseIndexFiles:
         except KeyError:
             raise NotFound(
                 f"{path} lies under base path {index.base_id}, which is not among {sorted(self._bases)}",
+                remedy="The manifest does not list it: restore that from a copy, or open an older version.",
                 path=path,
                 base_id=index.base_id,
             ) from None

@@ -96,7 +96,10 @@ def _item_name(arrow: pa.DataType, where: str) -> str:
         # Of the items only the storage is kept, except for this one, whose storage means nothing to readers.
         return BFLOAT16 if item.extension_name == BFLOAT16 else from_arrow(item.storage_type, where=where)
     if pa.types.is_fixed_size_list(item) and pa.types.is_struct(item.value_type):
-        raise InvalidInput(f"column {where!r} nests fixed-size lists of structs, which Lance does not have")
+        raise InvalidInput(
+            f"column {where!r} nests fixed-size lists of structs, which Lance does not have",
+            remedy="Make the outer list one of any length, `pa.list_(...)` without a size.",
+        )
     return "struct" if pa.types.is_struct(item) else from_arrow(item, where=where)
 
 

@@ -230,13 +230,16 @@ def _kept(deleted: BitMap, rows: int) -> NDArray[np.bool_]:
 
 def _check_deleted(deleted: BitMap, rows: int) -> None:
     if deleted and deleted.max() >= rows:
-        raise Corrupt(f"row {deleted.max()} is deleted from a fragment of {rows} rows")
+        raise Corrupt(f"row {deleted.max()} is deleted from a fragment of {rows} rows", remedy=_REMEDY)
 
 
 def _checked_positions(positions: Positions, rows: int) -> NDArray[np.int64]:
     wanted = np.asarray(positions, dtype=np.int64)
     if len(wanted) and not (int(wanted.min()) >= 0 and int(wanted.max()) < rows):
-        raise InvalidInput(f"positions {int(wanted.min())} to {int(wanted.max())} are not all within {rows} rows")
+        raise InvalidInput(
+            f"positions {int(wanted.min())} to {int(wanted.max())} are not all within {rows} rows",
+            remedy=f"Give offsets from 0 to {rows - 1}.",
+        )
     return wanted
 
 

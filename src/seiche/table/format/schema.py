@@ -24,6 +24,7 @@ _PLAIN, _VAR_BINARY, _DICTIONARY = 1, 2, 3
 _VAR_BINARY_TYPES = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 # What Arrow itself can read back; nobody nests deeper on purpose.
 _MOST_NESTING = 60
+_DAMAGED = "The manifest is damaged. Restore the file from a copy, or open an older version."
 
 
 def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2") -> list[Field]:
@@ -80,7 +81,10 @@ def _to_arrow(fields: Iterable[Field], metadata: Mapping[str, bytes] | None) -> 
 
 def _add(fields: list[Field], arrow: pa.Field, parent: int, where: str, modern_blobs: bool) -> None:
     if where.count(".") > _MOST_NESTING:
-        raise InvalidInput(f"column {where.partition('.')[0]!r} is nested more than {_MOST_NESTING} levels deep")
+        raise InvalidInput(
+            f"column {where.partition('.')[0]!r} is nested more than {_MOST_NESTING} levels deep",
+            remedy="Flatten it into several columns, or store it as JSON (`pa.json_()`).",
+        )
     metadata = _checked(_metadata(arrow))
     kind = arrow.type.storage_type if isinstance(arrow.type, pa.BaseExtensionType) else arrow.type
     if _BLOB in metadata and modern_blobs:
@@ -160,7 +164,10 @@ def _position(metadata: Mapping[str, bytes], key: str) -> int | None:
 
 def _arrow_field(field: Field, below: Mapping[int, Sequence[Field]], where: str, depth: int) -> pa.Field:
     if depth > _MOST_NESTING:
-        raise Corrupt(f"the fields of the schema are nested more than {_MOST_NESTING} levels deep, or in a circle")
+        raise Corrupt(
+            f"the fields of the schema are nested more than {_MOST_NESTING} levels deep, or in a circle",
+            remedy=_DAMAGED,
+        )
     inside = [_arrow_field(child, below, f"{where}.{child.name}", depth + 1) for child in below.get(field.id, [])]
     metadata = dict(field.metadata)
     if field.extension_name == _LANCE_JSON:
@@ -191,7 +198,7 @@ def _arrow_type(field: Field, inside: Sequence[pa.Field], where: str) -> pa.Data
 
 def _exactly(inside: Sequence[pa.Field], count: int, where: str) -> Sequence[pa.Field]:
     if len(inside) != count:
-        raise Corrupt(f"field {where!r} has {len(inside)} fields inside it, expected {count}")
+        raise Corrupt(f"field {where!r} has {len(inside)} fields inside it, expected {count}", remedy=_DAMAGED)
     return inside
 
 
@@ -213,4 +220,7 @@ def _text(data: bytes) -> str:
     try:
         return bytes(data).decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"metadata {data!r} is not text in UTF-8") from error
+        raise InvalidInput(
+            f"metadata {data!r} is not text in UTF-8",
+            remedy="Write bytes as text, for instance with `base64.b64encode(value)`.",
+        ) from error

@@ -21,7 +21,11 @@ def add_bases(header: Manifest, new: Iterable[BasePath]) -> None:
     """
     for base in new:
         if not base.path:
-            raise InvalidInput("a base path has no path", base=base.name or base.id)
+            raise InvalidInput(
+                f"the base path {base.name or base.id!r} has no path",
+                remedy="Give the address of its directory, for instance 's3://bucket/more'.",
+                base=base.name or base.id,
+            )
         for known in header.base_paths:
             same_name = base.HasField("name") and known.HasField("name") and base.name == known.name
             if same_name or base.path == known.path or (base.id and base.id == known.id):

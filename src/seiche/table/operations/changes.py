@@ -21,7 +21,11 @@ def existing(manifest: Manifest, fragment_id: int) -> DataFragment:
         raise RetryableConflict(
             f"fragment {fragment_id} does not exist any more in version {manifest.version}", fragments=[fragment_id]
         )
-    raise InvalidInput(f"version {manifest.version} has no fragment {fragment_id}", fragments=[fragment_id])
+    raise InvalidInput(
+        f"version {manifest.version} has no fragment {fragment_id}, and no version before it had",
+        remedy=f"Ids up to {manifest.max_fragment_id} were given out; `table.manifest.fragments` has those in use.",
+        fragments=[fragment_id],
+    )
 
 
 def only_once(fragment_ids: Iterable[int]) -> None:
@@ -29,7 +33,11 @@ def only_once(fragment_ids: Iterable[int]) -> None:
     seen: set[int] = set()
     for fragment_id in fragment_ids:
         if fragment_id in seen:
-            raise InvalidInput(f"fragment {fragment_id} is named twice", fragments=[fragment_id])
+            raise InvalidInput(
+                f"fragment {fragment_id} is named twice",
+                remedy="Name it once, as changed or as removed, with all that becomes of it.",
+                fragments=[fragment_id],
+            )
         seen.add(fragment_id)
 
 

@@ -45,6 +45,7 @@ class Clone(Values):
         if manifest.version != self.ref_version:
             raise InvalidInput(
                 f"the clone is of version {self.ref_version}, the manifest is of version {manifest.version}",
+                remedy="`table.clone(target, version=...)` takes the manifest of the version that it names.",
                 version=manifest.version,
             )
         header = manifest.copy_header()
@@ -62,7 +63,10 @@ class Clone(Values):
     def _add_source(self, header: Header) -> int:
         """Make the source one of the bases, if it is not one already, and return its id."""
         if not self.ref_path:
-            raise InvalidInput("a shallow clone needs the path of the table that its files stay in")
+            raise InvalidInput(
+                "a shallow clone needs the path of the table that its files stay in, and `ref_path` is empty",
+                remedy="Give the address of the source as `ref_path`, or use `table.clone(target)`, which does.",
+            )
         base_id = unused_base_id(header.base_paths) if header.base_paths else 0
         taken = {base.name for base in header.base_paths if base.HasField("name")}
         name = None if self.ref_name in taken else self.ref_name
@@ -95,7 +99,11 @@ def _moved_fragment(fragment: DataFragment, base_id: int | None) -> DataFragment
     """As seen from another root: files of the source itself lie in the base, or with no base in the new root too."""
     outside = [name for name in _EXTERNAL if fragment.HasField(name)]
     if outside:
-        raise InvalidInput(f"fragment {fragment.id} keeps {outside[0]} in a file, which a clone cannot refer to")
+        raise InvalidInput(
+            f"fragment {fragment.id} keeps {outside[0]} in a file, which a clone cannot refer to",
+            remedy="Compact the source with the writer that made it, which puts them into the manifest.",
+            fragments=[fragment.id],
+        )
     made = DataFragment()
     made.CopyFrom(fragment)
     for file in made.files:

@@ -91,4 +91,7 @@ def _used_before(field: Field) -> InvalidInput:
 
 def _no_values(fields: list[Field]) -> InvalidInput:
     names = ", ".join(repr(field.name) for field in fields)
-    return InvalidInput(f"columns that must not be null have no values in some fragment: {names}")
+    return InvalidInput(
+        f"columns that must not be null have no values in some fragment: {names}",
+        remedy="Add them as nullable ones, or commit a Merge whose fragments all have values for them.",
+    )

@@ -55,13 +55,26 @@ class CreateIndex(Values):
 
 def _check_new(index: IndexMetadata, manifest: Manifest, build: Build) -> None:
     if len(index.uuid.uuid) != 16 or not index.name:
-        raise InvalidInput(f"the index {index.name!r} has no name, or an id that is not 16 bytes", index=index.name)
+        raise InvalidInput(
+            f"the index {index.name!r} has no name, or an id that is not 16 bytes but {len(index.uuid.uuid)}",
+            remedy="Give it a name, and the bytes of the UUID after which its directory is named.",
+            index=index.name,
+        )
     if not index.fields and not is_system(index):
-        raise InvalidInput(f"the index {index.name!r} is on no field", index=index.name)
+        raise InvalidInput(
+            f"the index {index.name!r} is on no field",
+            remedy="Put the id of the column's field into `fields`; only indices of the format itself have none.",
+            index=index.name,
+        )
     now, then = manifest.header.fields, build.schema_read(manifest)
     used = {*index.fields, *index.covering_fields}
     if not used.issubset({field.id for field in then}):
-        raise InvalidInput(f"the index {index.name!r} is on fields that do not exist: {sorted(used)}", index=index.name)
+        known = {field.id for field in then}
+        raise InvalidInput(
+            f"the index {index.name!r} is on fields that do not exist: {sorted(used - known)}",
+            remedy=f"The version that it was built from has the fields {sorted(known)}.",
+            index=index.name,
+        )
     if not used.issubset({field.id for field in now}):
         raise RetryableConflict(f"a column of the index {index.name!r} does not exist any more", index=index.name)
     check_same_meaning(used, then, now, values=False)
@@ -70,6 +83,7 @@ def _check_new(index: IndexMetadata, manifest: Manifest, build: Build) -> None:
         # A fragment that gets this id later would be taken for indexed.
         raise InvalidInput(
             f"the index {index.name!r} covers fragment {coverage.max()}, which never existed",
+            remedy=f"Leave ids above {manifest.max_fragment_id} out of its `fragment_bitmap`.",
             index=index.name,
             fragments=[coverage.max()],
         )

@@ -62,6 +62,7 @@ def _replaced_fields(replacement: DataReplacementGroup, manifest: Manifest, buil
     if not fields or not fields.issubset({field.id for field in then}):
         raise InvalidInput(
             f"{replacement.new_file.path} has the fields {sorted(fields)}, not all of which are in the schema",
+            remedy=f"It has {sorted(field.id for field in then)}; a file must be for at least one of them.",
             fields=sorted(fields),
         )
     if not fields.issubset({field.id for field in now}):

@@ -18,7 +18,9 @@ def check_schema(schema: Schema) -> None:
     for field in schema:
         if field.id < 0 or field.id in seen:
             raise InvalidInput(
-                f"field {field.name!r} has the id {field.id}, which is negative or taken", field=field.id
+                f"field {field.name!r} has the id {field.id}, which is negative or taken",
+                remedy="Number fields from 0 on, each once; a new one gets the next above all that ever were.",
+                field=field.id,
             )
         if field.parent_id != -1 and field.parent_id not in seen:
             raise InvalidInput(
@@ -61,6 +63,7 @@ def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Buil
         if not present <= known:
             raise InvalidInput(
                 f"new data has the fields {sorted(present - known)}, which the schema it was written for does not have",
+                remedy=f"That has {sorted(known)}. Write the data for this table, or add the columns to it first.",
                 fields=sorted(present - known),
             )
         if changed:
@@ -131,7 +134,11 @@ def _lacking(missing: Sequence[Field], then: Schema, *, changed: bool) -> Invali
         return RetryableConflict(
             f"the table has got columns that must not be null, and new data lacks {names}.", fields=ids
         )
-    return InvalidInput(f"new data lacks columns that must not be null: {names}", fields=ids)
+    return InvalidInput(
+        f"new data lacks columns that must not be null: {names}",
+        remedy="Give values for them, or allow nulls: `alter_columns({'path': ..., 'nullable': True})`.",
+        fields=ids,
+    )
 
 
 def _by_id(schema: Schema) -> Mapping[int, Field]:

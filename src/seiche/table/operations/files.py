@@ -47,9 +47,15 @@ def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
     """The fields that the fragment has values for; `InvalidInput` if readers of this table could not open its files."""
     files = fragment.files[:]  # once, as a list: to go through a container of messages takes longer
     if not files:
-        raise InvalidInput("a new fragment has no data file")
+        raise InvalidInput(
+            f"the new fragment {fragment.id} has no data file",
+            remedy="Leave a fragment without rows out; one with rows names at least one file under `data/`.",
+        )
     if fragment.physical_rows > _MOST_ROWS:
-        raise InvalidInput(f"a new fragment claims {fragment.physical_rows} rows, more than one can have")
+        raise InvalidInput(
+            f"a new fragment claims {fragment.physical_rows} rows, more than one can have",
+            remedy=f"Split it: row addresses leave room for {_MOST_ROWS} in each.",
+        )
     if fragment.overlays:
         raise InvalidInput("data overlays are not supported", remedy="Write the columns anew instead.")
     versions = data_version(header.data_format.version)
@@ -72,14 +78,31 @@ def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
 def _check_file(file: DataFile, fields: Sequence[int], header: Manifest) -> None:
     """Refuse a data file that could not be found or read."""
     if not file.path or not fields:
-        raise InvalidInput(f"a data file has no path or no fields: {file.path!r}", path=file.path)
+        raise InvalidInput(
+            f"a data file has no path or no fields: {file.path!r} with {list(fields)}",
+            remedy="Give its path below `data/`, and the ids of the fields that it has values for.",
+            path=file.path,
+        )
     columns = len(file.column_indices)
     if columns and columns != len(fields):
-        raise InvalidInput(f"{file.path} has {len(fields)} fields in {columns} columns")
+        raise InvalidInput(
+            f"{file.path} has {len(fields)} fields in {columns} columns",
+            remedy="`column_indices` has one entry for each of `fields`, or none at all.",
+            path=file.path,
+        )
     if min(fields) < 0 and any(one < 0 and one != TOMBSTONE for one in fields):
-        raise InvalidInput(f"{file.path} has a negative field id", path=file.path, fields=fields)
+        raise InvalidInput(
+            f"{file.path} has a negative field id: {list(fields)}",
+            remedy=f"Ids are those of the schema, from 0 on; {TOMBSTONE} marks a column that is replaced.",
+            path=file.path,
+            fields=fields,
+        )
     if file.HasField("base_id") and all(base.id != file.base_id for base in header.base_paths):
-        raise InvalidInput(f"{file.path} lies in base {file.base_id}, which the table does not have", path=file.path)
+        raise InvalidInput(
+            f"{file.path} lies in base {file.base_id}, which the table does not have",
+            remedy=f"It has {sorted(base.id for base in header.base_paths) or 'none'}; `add_bases` adds one.",
+            path=file.path,
+        )
 
 
 def live_fields(fragment: DataFragment) -> set[int]:

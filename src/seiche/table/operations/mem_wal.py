@@ -18,7 +18,11 @@ def mark_generations(indices: Indices, generations: Sequence[MergedGeneration], 
         return indices
     shards = [generation.shard.uuid for generation in generations]
     if any(len(shard) != 16 for shard in shards) or len(set(shards)) != len(shards):
-        raise InvalidInput("each merged generation must name another shard, by an id of 16 bytes")
+        raise InvalidInput(
+            "each merged generation must name another shard, by an id of 16 bytes:"
+            f" {', '.join(shard.hex() for shard in shards)}",
+            remedy="Of two generations of one shard name the larger one; ids are the bytes of a UUID.",
+        )
     entry = find(indices, MEM_WAL)
     details = mem_wal_details(entry) if entry is not None else MemWalIndexDetails()
     now = build.runtime.clock.now()
@@ -42,5 +46,6 @@ def check_newer(indices: Indices, generations: Sequence[MergedGeneration]) -> No
             raise InvalidInput(
                 f"generation {one.generation} of shard {one.shard.uuid.hex()} is merged already, up to"
                 f" {merged[one.shard.uuid]}",
+                remedy="Its rows are in the table: leave it out, and go on with the next generation.",
                 shard=one.shard.uuid.hex(),
             )

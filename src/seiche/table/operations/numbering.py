@@ -49,7 +49,11 @@ def renumbered(fragments: Iterable[DataFragment], header: Header, manifest: Mani
 def raise_max_fragment_id(header: Header, fragment_id: int) -> None:
     """Record that ids up to this one have been given out; the counter never falls."""
     if fragment_id > _LARGEST_ID:
-        raise InvalidInput(f"fragment id {fragment_id} is beyond what the format can hold", fragments=[fragment_id])
+        raise InvalidInput(
+            f"fragment id {fragment_id} is beyond what the format can hold, which is {_LARGEST_ID}",
+            remedy="Ids are never given out again: write the rows into a new table, whose ids begin at 0.",
+            fragments=[fragment_id],
+        )
     if fragment_id >= 0:
         header.max_fragment_id = fragment_id
 

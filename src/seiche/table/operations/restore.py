@@ -24,7 +24,11 @@ class Restore(Values):
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
         if not 0 < self.version <= manifest.version:
-            raise InvalidInput(f"there is no version {self.version} before {build.version}", version=self.version)
+            raise InvalidInput(
+                f"there is no version {self.version} before {build.version}",
+                remedy=f"Restore one from 1 to {manifest.version}; `versions()` lists those that are kept.",
+                version=self.version,
+            )
         old = manifest if self.version == manifest.version else build.load(self.version)
         require_writable(old.header, managed=True)
         if manifest.has_stable_row_ids and not old.has_stable_row_ids:

@@ -83,7 +83,11 @@ class Rewrite(Values):
     def _indices(self, manifest: Manifest) -> Indices:
         rewritten = {index.old_id.uuid: index for index in self.rewritten_indices}
         if len(rewritten) != len(self.rewritten_indices):
-            raise InvalidInput("a Rewrite replaces one index twice")
+            twice = sorted(one.old_id.uuid.hex() for one in self.rewritten_indices)
+            raise InvalidInput(
+                f"a Rewrite replaces one index twice: {', '.join(twice)}",
+                remedy="Name each `old_id` once in `rewritten_indices`.",
+            )
         moves = [(_ids(group.old_fragments), _ids(group.new_fragments)) for group in self.groups]
         stable = manifest.has_stable_row_ids
         made: list[IndexMetadata] = []
@@ -109,7 +113,10 @@ class Rewrite(Values):
     def from_proto(cls, message: pb.Rewrite) -> Self:
         flat = bool(message.old_fragments or message.new_fragments)
         if flat and message.groups:
-            raise Corrupt("a Rewrite has both groups and the flat form from before there were groups")
+            raise Corrupt(
+                "a Rewrite has both groups and the flat form from before there were groups",
+                remedy="The writer must say it in one of the two: all of it in `groups`.",
+            )
         groups = tuple(message.groups)
         if flat:
             groups = (RewriteGroup(old_fragments=message.old_fragments, new_fragments=message.new_fragments),)

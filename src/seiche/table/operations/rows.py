@@ -40,7 +40,12 @@ def stamp_moved(
     moved = [_given_ids(fragment) for fragment in fragments]
     every = np.concatenate(moved) if moved else np.empty(0, np.uint64)
     if len(np.unique(every)) != len(every):
-        raise InvalidInput("two of the moved rows claim the same row id")
+        twice = np.sort(every)[:-1][np.diff(np.sort(every)) == 0][:10].tolist()
+        raise InvalidInput(
+            f"two of the moved rows claim the same row id: {twice}",
+            remedy="A row that moves keeps its id in one of the new fragments only; new rows get theirs at the commit.",
+            row_ids=twice,
+        )
     created = _created_versions(every, sources, rest)
     unmixed = []
     start = 0
@@ -65,7 +70,11 @@ def mark_updated(fragment: DataFragment, version: int, offsets: bytes | None = N
         return
     touched = roaring.decode(offsets, what=f"the updated rows of fragment {fragment.id}")
     if touched and touched.max() >= rows:
-        raise InvalidInput(f"row {touched.max()} of fragment {fragment.id} was updated, but it has {rows} rows")
+        raise InvalidInput(
+            f"row {touched.max()} of fragment {fragment.id} was updated, but it has {rows} rows",
+            remedy="`updated_offsets` are places inside of the fragment, from 0 on, not row ids or addresses.",
+            fragments=[fragment.id],
+        )
     before = _versions(fragment, fragment.WhichOneof("last_updated"), rows).to_array()
     before[np.frombuffer(touched.to_array(), dtype=np.uint32)] = version
     fragment.inline_last_updated = RowVersions.of(before).encode()
@@ -117,7 +126,10 @@ def _take_ids(header: Manifest, count: int) -> int:
     """Set `count` row ids aside, and return the first."""
     first = header.next_row_id
     if first + count >= _LAST_ID:
-        raise InvalidInput(f"there are no {count} row ids left after {first}")
+        raise InvalidInput(
+            f"there are no {count} row ids left after {first}",
+            remedy="Row ids are never given out again: write the rows into a new table, which begins at 0.",
+        )
     header.next_row_id = first + count
     return first
 
@@ -142,7 +154,11 @@ def _created_versions(ids: Numbers, sources: Sequence[DataFragment], rest: Fragm
                 open_ids &= ~here
     if open_ids.any():
         missing = ids[open_ids].tolist()
-        raise InvalidInput(f"rows claim ids that no row of the table has: {missing[:10]}", row_ids=missing[:10])
+        raise InvalidInput(
+            f"rows claim ids that no row of the table has: {missing[:10]}",
+            remedy="Only rows that move carry an id, the one they have; leave it out for new rows.",
+            row_ids=missing[:10],
+        )
     return found
 
 
@@ -154,14 +170,21 @@ def _given_ids(fragment: DataFragment) -> Numbers:
         raise _not_inline(fragment, stored)
     given = RowIds.decode(fragment.inline_row_ids)
     if given.length > _known_rows(fragment):
-        raise InvalidInput(f"a new fragment has {given.length} row ids for {fragment.physical_rows} rows")
+        raise InvalidInput(
+            f"a new fragment has {given.length} row ids for {fragment.physical_rows} rows",
+            remedy="Give one for each row that moved here, and none for new rows, which come behind them.",
+        )
     return given.to_array()
 
 
 def _stored_ids(fragment: DataFragment, rows: int) -> RowIds:
     stored = fragment.WhichOneof("row_ids")
     if stored is None:
-        raise Corrupt(f"fragment {fragment.id} has no row ids, but the table has stable ones", fragments=[fragment.id])
+        raise Corrupt(
+            f"fragment {fragment.id} has no row ids, but the table has stable ones",
+            remedy="The manifest is damaged. Restore an older version, or write the rows anew with an overwrite.",
+            fragments=[fragment.id],
+        )
     if stored != "inline_row_ids":
         raise _not_inline(fragment, stored)
     return RowIds.decode(fragment.inline_row_ids, rows=rows)

@@ -82,8 +82,13 @@ class Update(Values):
         written = {one for file in fragment.files if file.path not in known for one in file.fields if one >= 0}
         if written:
             then = build.schema_read(manifest)
-            if not written.issubset({field.id for field in then}):
-                raise InvalidInput(f"an update has fields that do not exist: {sorted(written)}", fields=sorted(written))
+            there = {field.id for field in then}
+            if not written <= there:
+                raise InvalidInput(
+                    f"an update has fields that do not exist: {sorted(written - there)}",
+                    remedy=f"The version that it read has the fields {sorted(there)}; a Merge adds columns.",
+                    fields=sorted(written - there),
+                )
             check_same_meaning(written, then, manifest.header.fields)
             check_files(fragment, manifest.header)
             del made.files[:]

@@ -91,7 +91,12 @@ class UpdateConfig(Values):
             if field_id not in fields:
                 raise _unknown_field(field_id, manifest, build)
             if had_key and not _PRIMARY_KEY.isdisjoint(update.entries):
-                raise InvalidInput("the table has a primary key, which cannot be changed any more", field=field_id)
+                key = ", ".join(repr(field.name) for field in header.fields if field.unenforced_primary_key)
+                raise InvalidInput(
+                    f"the table has a primary key, {key}, which cannot be changed any more",
+                    remedy="Write the rows into a new table whose schema declares the other key.",
+                    field=field_id,
+                )
             update.change_bytes(fields[field_id].metadata)
             _read_keys(fields[field_id], update)
         return Manifest(header, manifest.fragments, manifest.index_section)
@@ -122,7 +127,10 @@ class UpdateConfig(Values):
         """The form before UpdateMap: configuration was always changed key by key, metadata replaced as a whole."""
         new_form = (descriptor.name for descriptor, _ in message.ListFields() if descriptor.name not in _OLD_FORM)
         if mixed := sorted(new_form):
-            raise Corrupt(f"an UpdateConfig has fields of the older form beside {', '.join(mixed)}")
+            raise Corrupt(
+                f"an UpdateConfig has fields of the older form beside {', '.join(mixed)}",
+                remedy=f"The writer must say it in one of the two; {', '.join(_OLD_FORM)} are the older one.",
+            )
         config: dict[str, str | None] = {**message.upsert_values, **dict.fromkeys(message.delete_keys)}
         return cls(
             UpdateMap(config) if config else None,
@@ -144,7 +152,11 @@ def _decoded(message: pb.UpdateConfig, name: str) -> UpdateMap | None:
 def _unknown_field(field_id: int, manifest: Manifest, build: Build) -> InvalidInput | RetryableConflict:
     if any(field.id == field_id for field in build.schema_read(manifest)):
         return RetryableConflict(f"field {field_id} does not exist any more", fields=[field_id])
-    return InvalidInput(f"there is no field {field_id}", fields=[field_id])
+    return InvalidInput(
+        f"there is no field {field_id}",
+        remedy=f"The fields are {', '.join(f'{one.id} ({one.name})' for one in manifest.header.fields)}.",
+        fields=[field_id],
+    )
 
 
 def _read_keys(field: Field, update: UpdateMap) -> None:

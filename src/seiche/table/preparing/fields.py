@@ -17,6 +17,4 @@ def named(fields: Sequence[Field], path: str) -> Field:
     try:
         return find(fields, path)
     except NotFound as error:
-        raise InvalidInput(
-            error.message, remedy="Names are case-sensitive; dots lead into structs.", column=path
-        ) from error
+        raise InvalidInput(error.message, remedy=error.remedy, column=path) from error

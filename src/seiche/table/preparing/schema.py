@@ -44,7 +44,10 @@ class Renaming:
     def __init__(self, names: Mapping[str, str]) -> None:
         given: object = names
         if not isinstance(given, Mapping):
-            raise InvalidInput(f"a mapping of old names to new ones is needed, not {names!r}")
+            raise InvalidInput(
+                f"a mapping of old names to new ones is needed, not {names!r}",
+                remedy="For instance `rename_columns({'price': 'cost'})`.",
+            )
         for new in names.values():
             check_name(new)
         self._names = dict(names)

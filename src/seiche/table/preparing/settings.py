@@ -118,7 +118,10 @@ class Reserving:
 
     def __init__(self, count: int) -> None:
         if not _is_number(count) or not 0 <= count <= _MOST_RESERVED:
-            raise InvalidInput(f"a number of fragments up to {_MOST_RESERVED} is needed, not {count!r}")
+            raise InvalidInput(
+                f"a whole number of fragments from 0 to {_MOST_RESERVED} is needed, not {count!r}",
+                remedy="Reserve as many as one rewrite makes; more can be reserved at any time.",
+            )
         self._count = count
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
@@ -139,7 +142,12 @@ class Marking:
     def __init__(self, generations: Mapping[str | UUID, int]) -> None:
         self._generations = tuple(_generation(shard, number) for shard, number in generations.items())
         if len({one.shard.uuid for one in self._generations}) < len(self._generations):
-            raise InvalidInput("a shard of the write-ahead log is named twice", shards=list(map(str, generations)))
+            shards = list(map(str, generations))
+            raise InvalidInput(
+                f"a shard of the write-ahead log is named twice: {', '.join(shards)}",
+                remedy="Name it once, by its UUID, with the larger generation.",
+                shards=shards,
+            )
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         entry = find(snapshot.manifest.indices, MEM_WAL)
@@ -152,10 +160,17 @@ class Marking:
 def _update_map(values: Mapping[str, str | None], replace: bool) -> UpdateMap:
     given: object = values
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"a mapping of names to values is needed, not {values!r}")
+        raise InvalidInput(
+            f"a mapping of names to values is needed, not {values!r}",
+            remedy="For instance {'owner': 'sales', 'old': None}: None deletes a name.",
+        )
     for key, value in given.items():
         if not isinstance(key, str) or not key:
-            raise InvalidInput(f"the name of a setting must be text, not {key!r}", key=key)
+            raise InvalidInput(
+                f"the name of a setting must be text that is not empty, not {key!r}",
+                remedy="For instance {'owner': 'sales'}.",
+                key=key,
+            )
         if value is not None and not isinstance(value, str):
             raise InvalidInput(
                 f"the value of {key!r} must be text, not {value!r}",
@@ -183,7 +198,10 @@ def _base(given: Any) -> pb.BasePath:
     else:
         made = pb.BasePath(**_base_members(given))
     if not made.path:
-        raise InvalidInput(f"a base needs a path: {given!r}")
+        raise InvalidInput(
+            f"a base needs a path: {given!r}",
+            remedy="Give the address of its directory, for instance 's3://bucket/more'.",
+        )
     return made
 
 
@@ -210,7 +228,10 @@ def _generation(shard: str | UUID, number: int) -> MergedGeneration:
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidInput(f"{shard!r} is not the id of a shard", remedy="Give its UUID.") from error
     if not _is_number(number) or number < 0:
-        raise InvalidInput(f"the generation of shard {shard} must be a number from 0 on, not {number!r}")
+        raise InvalidInput(
+            f"the generation of shard {shard} must be a whole number from 0 on, not {number!r}",
+            remedy="Give the last generation whose rows are in the table: `mark_generations({shard: 7})`.",
+        )
     return MergedGeneration(shard=pb.UUID(uuid=identity.bytes), generation=number)
 
 

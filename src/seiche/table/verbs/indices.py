@@ -99,7 +99,10 @@ class IndexBuild:
     def plan(self, workers: int) -> "list[IndexTask]":
         """At most so many tasks, each with about the same number of rows."""
         if workers < 1:
-            raise InvalidInput(f"at least one worker is needed, not {workers!r}")
+            raise InvalidInput(
+                f"at least one worker is needed, not {workers!r}",
+                remedy="Give as many as shall build segments at the same time, from 1 on.",
+            )
         snapshot = self._snapshot()
         self._plan.check(snapshot.manifest)
         fragments = snapshot.manifest.fragments.decoded()

@@ -216,7 +216,9 @@ class DynamoDBManifestStore(ManifestStore):
         if code == "ConditionalCheckFailedException":
             return _ConditionFailed(message)
         if code == "ResourceInUseException":
-            return AlreadyExists(message, uri=self.uri)
+            return AlreadyExists(
+                message, remedy="The table is there or being made: go on without `create_table()`.", uri=self.uri
+            )
         if code in _DENIED:
             return PermissionDenied(message, remedy="Check the credentials and the policy.", uri=self.uri, code=code)
         if code in _REFUSED:
