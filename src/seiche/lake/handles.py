@@ -230,16 +230,17 @@ class LakeTable(TableVerbs):
         return self._lake.transaction().table(self._name)
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
-        since = -1
+        since, where = -1, ""
 
         def prepared(table: TransactionTable) -> Result:
-            nonlocal since
+            nonlocal since, where
             transaction = table._transaction
             # Files of an earlier attempt are as old as that attempt, whatever this one begins from: if a clean-up came
-            # between, it may have taken them for garbage.
-            if since < max(0, transaction.state.root.min_base):
+            # between, it may have taken them for garbage. And they lie with the table that had the name then: one that
+            # was made anew since would name files that it does not have.
+            if table.id != where or since < max(0, transaction.state.root.min_base):
                 forget(prepare)
-                since = transaction.base
+                since, where = transaction.base, table.id
             transaction.oldest = min(transaction.oldest, since)
             return table._run(verb, prepare)
 
