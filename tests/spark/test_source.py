@@ -9,7 +9,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
-from seiche.errors import NotFound, RetryableConflict
+from seiche.errors import IncompatibleConflict, NotFound, RetryableConflict
 from seiche.spark import source
 from seiche.spark.options import Options
 from seiche.spark.scanning import scans
@@ -263,6 +263,24 @@ def test_what_a_clean_up_may_have_taken_is_not_committed(lake: Any, writer: Tabl
         writer.commit([message])
     assert lake.table("shop.t").to_arrow().num_rows == 30
     assert lake.fsck().problems == ()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("kind", ["lance", "iceberg"])
+def test_what_was_written_for_a_table_is_not_committed_to_another_of_its_name(
+    lake: Any, options: dict[str, str], kind: str, overwrite: bool
+) -> None:
+    """The files lie with the table that there was; the one that has its name now does not have them."""
+    columns = lake.table("shop.t").schema
+    lake.drop_table("shop.t")
+    lake.create_table("shop.t", columns, format=kind)
+    writer = TableWriter(Options.of(options), StructType([StructField("id", LongType())]), overwrite=overwrite)
+    message = writer.write(iter([BATCH]))
+    lake.drop_table("shop.t")
+    lake.create_table("shop.t", columns, format=kind).append([{"id": 99}])
+    with pytest.raises(IncompatibleConflict, match="made anew"):
+        writer.commit([message])
+    assert lake.table("shop.t").to_arrow()["id"].to_pylist() == [99]
 
 
 @pytest.mark.parametrize("lease", [None, "1h"])

@@ -10,9 +10,10 @@ from pyroaring import BitMap
 from pyspark.sql.types import StructType
 
 from seiche.core.runtime import SYSTEM
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, NotFound
 from seiche.lake.versions import LakeVersions
 from seiche.spark.address import Address
+from seiche.spark.columns import Columns
 from seiche.spark.scanning import grouped
 from seiche.spark.types import as_shown, shown_schema, spark_schema
 from seiche.table.bases import deletion_files
@@ -24,6 +25,7 @@ from seiche.table.data.target import read_rows
 from seiche.table.format import roaring
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.row_ids import RowIds
+from seiche.table.operations import Overwrite, Restore
 from seiche.table.row_changes import Rows, VersionChanges, changes_of
 from seiche.table.snapshot import Snapshot
 
@@ -52,15 +54,21 @@ class ChangeScan:
     # By fragment the rows, as Roaring bitmaps.
     rows: Mapping[int, bytes]
     columns: pa.Schema
+    # What those of the columns are called in this version that it has.
+    names: Mapping[str, str]
     kind: Kind
     version: int
 
 
 class History:
-    """The versions of one table up to one that the lake has, and what each did to rows."""
+    """The versions of one table up to one that the lake has, and what each did to rows.
 
-    def __init__(self, versions: LakeVersions) -> None:
+    Columns are asked for by the names in `columns`, those of the newest version if not given.
+    """
+
+    def __init__(self, versions: LakeVersions, columns: Columns | None = None) -> None:
         self._versions = versions
+        self._columns = columns
         self._manifests: dict[int, Manifest] = {0: empty()}
 
     @property
@@ -101,12 +109,14 @@ class History:
         snapshot = Snapshot(self._versions.store, manifest, SYSTEM, staged=True)
         fragments = [one for one in manifest.fragments if one.id in rows.offsets]
         address = Address.of(self._versions.store)
+        names = self._names(manifest, columns)
         return [
             ChangeScan(
                 address,
                 Portion.of(snapshot, group),
                 {one.id: roaring.encode(rows.offsets[one.id]) for one in group},
                 columns,
+                names,
                 kind,
                 version,
             )
@@ -124,6 +134,18 @@ class History:
         snapshot = Snapshot(self._versions.store, self._manifest(version), SYSTEM, staged=True)
         return {one.id: live_rows(snapshot, one) for one in snapshot.manifest.fragments}
 
+    def _names(self, manifest: Manifest, columns: pa.Schema) -> dict[str, str]:
+        if self._columns is None:
+            self._columns = Columns.of(self._versions.read(self.newest).manifest)
+        return self._columns.within(manifest, columns.names, self._follows)
+
+    def _follows(self, earlier: int, later: int) -> bool:
+        try:
+            between = [self._versions.transaction(one).operation for one in range(earlier + 1, later + 1)]
+        except NotFound:  # cleaned up: nothing is known
+            return False
+        return not any(isinstance(one, Overwrite | Restore) for one in between)
+
     def _manifest(self, version: int) -> Manifest:
         if version not in self._manifests:
             # Two neighbours are needed at a time.
@@ -136,10 +158,10 @@ def read_changes(scan: ChangeScan) -> Iterator[pa.RecordBatch]:
     """The rows of one task, as Spark takes them."""
     snapshot = scan.portion.snapshot(scan.address.open(), SYSTEM)
     places = _places(snapshot, scan.rows)
-    names = [name for name in scan.columns.names if name in snapshot.schema.names]
     if not len(places):
         return
-    for batch in read_rows(snapshot, places, {name: quoted(name) for name in names}, BATCH_ROWS):
+    chosen = {name: quoted(then) for name, then in scan.names.items()}
+    for batch in read_rows(snapshot, places, chosen, BATCH_ROWS):
         yield _marked(batch, scan)
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from seiche.core.runtime import SYSTEM
-from seiche.errors import InvalidInput
+from seiche.errors import IncompatibleConflict, InvalidInput
 from seiche.lake.lake import Lake, open_lake
 from seiche.lake.objects.names import parts
 from seiche.lake.transaction import Transaction
@@ -159,7 +159,7 @@ class TableWriter(DataSourceArrowWriter):
         self._job = str(SYSTEM.uuid())
         self._limits = Limits.of(options.number("max_rows_per_file"), options.number("max_bytes_per_file"))
         with options.open(writing=True) as lake:
-            self._target = self._aim(lake, schema)
+            self._target, self._table = self._aim(lake, schema)
             self._home = lake.store.uri if options.served else options.uri
         conform_shown(arrow_schema(schema), self._target.schema)
 
@@ -187,6 +187,12 @@ class TableWriter(DataSourceArrowWriter):
 
     def _apply(self, transaction: Transaction, written: Sequence[bytes]) -> None:
         table = transaction.table(self._options.table)
+        if table.id != self._table:
+            raise IncompatibleConflict(
+                f"{self._options.table} was dropped and made anew while the job ran",
+                remedy="Nothing was committed. Look at the new table; if the rows belong there, run the job again.",
+                table=self._options.table,
+            )
         if not isinstance(self._target, Target):
             from seiche.lake.iceberg.handles import IcebergTransactionTable
             from seiche.spark.iceberg import add_files
@@ -204,19 +210,20 @@ class TableWriter(DataSourceArrowWriter):
     def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
         """Nothing: Spark calls it also when the commit has happened and only its answer was lost."""
 
-    def _aim(self, lake: Lake, schema: StructType) -> "Target | IcebergTarget":
+    def _aim(self, lake: Lake, schema: StructType) -> "tuple[Target | IcebergTarget, str]":
+        """Where the rows go, and the id of the table, which lies there: another of the same name does not."""
         transaction = lake.transaction()
         table = transaction.table(self._options.table)
         if _is_iceberg(lake, self._options.table):
             from seiche.lake.iceberg.handles import IcebergTransactionTable
             from seiche.spark.iceberg import IcebergTarget
 
-            return IcebergTarget.of(cast(IcebergTransactionTable, table), transaction)
+            return IcebergTarget.of(cast(IcebergTransactionTable, table), transaction), table.id
         snapshot = table._snapshot()
         if not self._overwrite:
-            return target_of(snapshot, self._limits)
+            return target_of(snapshot, self._limits), table.id
         new = arrow_schema(schema) if self._options.yes("overwrite_schema") else snapshot.schema
-        return target_of(snapshot, self._limits, new)
+        return target_of(snapshot, self._limits, new), table.id
 
 
 @cache

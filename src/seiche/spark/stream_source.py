@@ -7,6 +7,7 @@ stream begins comes as inserted rows, in one piece.
 # ruff: noqa: N802 - methods are called what Spark calls them
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -19,13 +20,23 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, NotFound
 from seiche.lake.objects.names import parts
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.tags import version_of
-from seiche.lake.versions import LakeVersions
-from seiche.spark.changes import ChangeScan, History, OnChange, kinds_of, read_changes, wanted_columns
+from seiche.lake.versions import LakeVersions, newest_manifest
+from seiche.spark.changes import (
+    CHANGE_TYPE,
+    COMMIT_VERSION,
+    ChangeScan,
+    History,
+    OnChange,
+    kinds_of,
+    read_changes,
+    wanted_columns,
+)
+from seiche.spark.columns import Columns
 from seiche.spark.options import Options
 from seiche.table.row_changes import VersionChanges
 
@@ -52,6 +63,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._lake = options.open(writing=True)
         self._columns = wanted_columns(schema)
+        self._named = self._names()
         self._all_changes = options.yes("changes")
         wanted = options.values.get("on_change", "fail")
         if wanted not in ("fail", "skip"):
@@ -87,11 +99,12 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _offset(row, max(newest, begun))
         history = self._history(row)
         taken = 0
-        for version in range(begun + 1, newest + 1):
-            taken += _size(history.changes(version), limit)
-            if taken > _most(limit):
-                # At least one version, or nothing would ever move.
-                return _offset(row, max(version - 1, begun + 1))
+        with self._still_kept(begun):
+            for version in range(begun + 1, newest + 1):
+                taken += _size(history.changes(version), limit)
+                if taken > _most(limit):
+                    # At least one version, or nothing would ever move.
+                    return _offset(row, max(version - 1, begun + 1))
         return _offset(row, newest)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -103,9 +116,9 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first == last:
             return []
         history = self._history(self._known(start))
-        if not first:
-            return [ChangePartition(one) for one in history.everything(last, self._columns)]
-        return [ChangePartition(one) for one in self._between(history, first, last)]
+        with self._still_kept(first):
+            scans = self._between(history, first, last) if first else history.everything(last, self._columns)
+            return [ChangePartition(one) for one in scans]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if isinstance(partition, ChangePartition):
@@ -122,11 +135,44 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if added is not None and len(added.inserted):
                 yield from history.scans(version, "insert", added.inserted, self._columns)
 
+    def _names(self) -> Columns:
+        """What the columns are called now, whatever they were called before, or will be while the stream runs."""
+        state = self._lake.state()
+        row = self._row(state)
+        if row.format != "lance" or row.type != "managed":
+            raise InvalidInput(
+                f"{self._options.table} is a table of type {row.type} and format {row.format}, whose changes cannot be"
+                " followed",
+                remedy="Streams come out of Lance tables of the lake. Read it with spark.read instead.",
+                table=self._options.table,
+            )
+        named = Columns.of(newest_manifest(state.store, row, state.manifests))
+        known = {*named.ids, CHANGE_TYPE, COMMIT_VERSION}
+        for name in self._columns.names:
+            if name not in known:
+                raise InvalidInput(
+                    f"{self._options.table} has no column {name!r}", remedy="Check the names.", column=name
+                )
+        return named
+
     def _history(self, row: TableRow) -> History:
-        return History(LakeVersions(self._lake.store, row))
+        return History(LakeVersions(self._lake.store, row), self._named)
 
     def _row(self, state: State) -> TableRow:
         return state.table(parts(self._options.table))
+
+    @contextmanager
+    def _still_kept(self, seen: int) -> Iterator[None]:
+        try:
+            yield
+        except NotFound as error:
+            raise NotFound(
+                f"what happened to {self._options.table} after its version {seen}, up to which the stream has come, is"
+                f" not known any more: {error.message}",
+                remedy="Its history was cleaned up before the stream had read it. Start a new stream with a checkpoint"
+                " of its own; keep versions for longer than streams stand still.",
+                table=self._options.table,
+            ) from error
 
     def _known(self, start: Mapping[str, Any]) -> TableRow:
         """The table as it is now, which must be the one that the stream began with."""

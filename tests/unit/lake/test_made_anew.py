@@ -2,7 +2,6 @@
 by the new one.
 """
 
-import pickle
 from collections.abc import Callable
 
 import pytest
