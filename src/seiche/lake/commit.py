@@ -1,7 +1,7 @@
 """The lake's commit: one or more transactions become one root, or each learns why not."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -133,13 +133,16 @@ class Committer:
         `staged` are files that an earlier attempt has written, `unflushed` those of statements that may not last yet.
         """
         base = group.base
-        for one in group.planned:
-            self._publish_before(base, one)
         change = group.change or base.tree.apply(group.messages, self.runtime)
         records, side_file, side_files = transactions.stow(group.records, self.runtime)
         files = {**group.files, **change.files, **side_files}
         new = {path: files[path] for path in files.keys() - staged}
-        stage(base.store, new, lasting=False, runtime=self.runtime)
+        # None of these needs another, and the root needs all of them.
+        base.store.together(
+            partial(stage, base.store, new, lasting=False, runtime=self.runtime),
+            partial(self.states.storage_time, base),
+            *(check for one in group.planned for check in self._publish_before(base, one)),
+        )
         root = base.root.successor(
             change.tree.root,
             root_id=str(self.runtime.uuid()),
@@ -173,17 +176,17 @@ class Committer:
     def _follow_up(self, group: Group) -> None:
         """What only serves plain readers, and speeds others up. The commit is done without it."""
         if group.records:
-            self._publish_after(group.planned)
-            write_hint(group.base.store, group.base.version + 1)
+            store, version = group.base.store, group.base.version + 1
+            store.together(partial(self._publish_after, group.planned), partial(write_hint, store, version))
 
-    def _publish_before(self, base: State, planned: Planned) -> None:
+    def _publish_before(self, base: State, planned: Planned) -> Iterator[Callable[[], None]]:
         """A version must be published before the next one is decided: plain readers never see a gap."""
         for key in planned.rows:
             value = base.get(key)
             if value is not None and rows.kind_of(value) is rows.TableRow:
-                self.publisher.check(rows.decode(value, rows.TableRow), base.manifests)
+                yield partial(self.publisher.check, rows.decode(value, rows.TableRow), base.manifests)
         for row in planned.standing:
-            self.publisher.publish(row)
+            yield partial(self.publisher.publish, row)
 
     def _publish_after(self, planned: Sequence[Planned]) -> None:
         """The commit is done; whoever comes next finishes what this leaves undone."""

@@ -70,11 +70,16 @@ class States:
             self._known = known = self.of(latest_root(self.store))
             return known
         times: dict[int, datetime] = {}
-        version = last(known.version, partial(self._exists, times))
-        self.quiet = version == known.version
+        exists, following = partial(self._exists, times), known.version + 1
+        self.quiet = not exists(following)
         if not self.quiet:
+            # Most often it is the only new one, and was read while one looked for others.
+            data, version = self.store.together(
+                partial(self.store.get, root_name(following)), partial(last, following, exists)
+            )
             self._storage_times = {version: times[version]}
-            self._known = known = self.of(read_root(self.store, version))
+            newest = Root.decode(data, version) if version == following else read_root(self.store, version)
+            self._known = known = self.of(newest)
         return known
 
     def at(self, version: int) -> State:

@@ -226,7 +226,7 @@ class Transaction(Definitions):
         For reading it does not matter: not to those who may only read, nor if something foreign has taken the name.
         """
         try:
-            self._committer.publisher.publish(row)
+            self._committer.publisher.check(row, self.state.manifests)
         except (Corrupt, PermissionDenied, Unavailable):
             return False
         return True

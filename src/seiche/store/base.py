@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from threading import current_thread
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from seiche.errors import NotFound
 
@@ -252,6 +252,15 @@ class Store(ABC):
         finally:
             wait(pending)
         return [first, *(done.result() for done in pending)]
+
+    def together(self, *acts: Callable[[], Any]) -> Sequence[Any]:
+        """Do different things side by side where each waits for a network, else in this order; the results.
+
+        The first may have many requests: it alone can have its own side by side. Errors are as with `in_parallel`.
+        """
+        if self.lists_in_one_request:  # a disk of this machine, which answers sooner than a thread begins
+            return [act() for act in acts]
+        return self.in_parallel(lambda act: act(), acts)
 
     def get_many(self, paths: Iterable[str]) -> Sequence[bytes]:
         """The files in the order asked for, read in parallel."""

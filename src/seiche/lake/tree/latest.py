@@ -6,6 +6,7 @@ range can be found by doubling steps and halving them, wherever one begins.
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from seiche.errors import Corrupt, NotFound, SeicheError
@@ -26,11 +27,12 @@ def latest_root(store: Store) -> Root:
     """
     hint = read_hint(store)
     if hint is not None:
-        version = hint if not _exists(store, hint + 1) else _last(store, hint + 1)
-        try:
-            return stored_root(store, version)
-        except NotFound:
-            pass  # the hint is ahead of the lake: a restored copy, or nonsense that looks like a number
+        data, is_late = store.together(partial(_data, store, hint), partial(_exists, store, hint + 1))
+        if is_late:
+            return read_root(store, _last(store, hint + 1))
+        if data is not None:
+            return Root.decode(data, hint)
+        # The hint is ahead of the lake: a restored copy, or nonsense that looks like a number.
     return read_root(store, _last(store, _first(store)))
 
 
@@ -62,6 +64,13 @@ def read_root(store: Store, version: int) -> Root:
 def stored_root(store: Store, version: int) -> Root:
     """The root under the name of a version, in one request; `NotFound` if there is none, for whatever reason."""
     return Root.decode(store.get(root_name(version)), version)
+
+
+def _data(store: Store, version: int) -> bytes | None:
+    try:
+        return store.get(root_name(version))
+    except NotFound:
+        return None
 
 
 def read_hint(store: Store) -> int | None:

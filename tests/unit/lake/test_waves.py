@@ -1,0 +1,76 @@
+"""How many requests of a commit, and of a read, have to wait for each other: what they take on a store far away."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+import seiche
+from seiche import Lake
+from seiche.store import open_store
+from seiche.testing import CountingStore
+from seiche.testing.wrapping import Call
+from tests.unit.lake.conftest import SCHEMA, rows
+
+
+T = TypeVar("T")
+
+
+class FarStore(CountingStore):
+    """What goes into data files is the same for everybody."""
+
+    def _call(self, call: Call, act: Callable[[], T]) -> T:
+        return act() if "/data/" in call.path else super()._call(call, act)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FarStore:
+    return FarStore(open_store(str(tmp_path / "far"), durability="os"), far=True)
+
+
+@pytest.fixture
+def lake(store: FarStore) -> Lake:
+    lake = seiche.create(store)
+    lake.create_namespace("shop")
+    with lake.transaction() as tx:
+        for number in range(10):
+            tx.create_table(f"shop.t{number}", SCHEMA)
+    append(lake, 10)
+    store.reset()
+    return lake
+
+
+def append(lake: Lake, tables: int) -> None:
+    with lake.transaction() as tx:
+        for number in range(tables):
+            tx.append(f"shop.t{number}", rows(number))
+
+
+@pytest.mark.parametrize("tables", [1, 10])
+def test_a_commit_is_four_waves_however_many_tables(lake: Lake, store: FarStore, tables: int) -> None:
+    # Whether anybody was faster; the manifests, and when the last root was written; the root; what plain readers read.
+    append(lake, tables)
+    assert store.waves == 4
+    assert store.requests == 4 + 2 * tables
+
+
+def test_after_the_commit_of_another_it_is_three_more(lake: Lake, store: FarStore) -> None:
+    append(seiche.open(store), 1)
+    store.reset()
+    # His root, his manifest, and one more look before the commit.
+    append(lake, 1)
+    assert store.waves == 7
+
+
+def test_opening_is_three(lake: Lake, store: FarStore) -> None:
+    # The hint, the root, and the definition of the lake.
+    seiche.open(store)
+    assert (store.waves, store.requests) == (3, 4)
+
+
+def test_reading_what_others_wrote_asks_for_each_manifest_once(lake: Lake, store: FarStore) -> None:
+    table = seiche.open(store).table("shop.t0")
+    store.reset()
+    assert table.to_arrow().num_rows == 1
+    assert (store.waves, store.counts["get"], store.writes) == (3, 2, 0)
