@@ -122,7 +122,8 @@ def seaweedfs_command(directory: Path) -> tuple[list[str], str]:
 def moto_command(directory: Path) -> tuple[list[str], str]:
     """The command that starts moto's server, and its address."""
     (port,) = free_ports(1)
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    program = Path(__file__).with_name("moto_server.py")
+    command = [sys.executable, str(program), "-H", "127.0.0.1", "-p", str(port)]
     return command, f"http://127.0.0.1:{port}"
 
 
