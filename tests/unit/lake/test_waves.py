@@ -13,7 +13,6 @@ from seiche.testing import CountingStore
 from seiche.testing.wrapping import Call
 from tests.unit.lake.conftest import SCHEMA, rows
 
-
 T = TypeVar("T")
 
 
