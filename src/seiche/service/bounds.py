@@ -36,6 +36,8 @@ class Bounds:
     """How long a connection may take to say what it wants."""
     silent_seconds: float = 60.0
     """After how long a connection without a sign of life is asked for one, and dropped if there is none."""
+    asking_seconds: float = 1.0
+    """Clients who wait for long ask for one as well. Who does so more often than this, several times, is dropped."""
 
 
 DEFAULT: Final = Bounds()

@@ -22,6 +22,7 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
+from seiche.service.client import wires
 from seiche.service.client.calls import Ended, Failed
 from seiche.service.client.direct import DirectCall
 from seiche.service.client.wires import Wire, connected
@@ -139,6 +140,66 @@ def _glance_on(peer: Peer) -> None:
         peer.call.glance()
 
 
+def test_a_sign_of_life_is_asked_for_and_heard(peer: Peer) -> None:
+    peer.call.ping()
+    asked = peer.frame()
+    assert isinstance(asked, PingFrame)
+    assert "ACK" not in asked.flags
+    before = peer.call.heard
+    peer.tell(PingFrame(0, asked.opaque_data, flags=["ACK"]), DataFrame(1, message(b"and an answer")))
+    assert peer.call.next() == b"and an answer"
+    assert peer.call.heard > before
+
+
+def test_what_is_sent_at_last_while_nobody_looks_is_told(peer: Peer) -> None:
+    data = bytes(1 << 16)
+    assert peer.call.send(data), "it does not fit the window"
+    assert not peer.call.glance()
+    peer.tell(WindowUpdateFrame(0, 1 << 20), WindowUpdateFrame(1, 1 << 20))
+    got = b""
+    sent = False
+    while not sent:
+        sent = peer.call.glance()
+    while len(got) < len(message(data)):
+        got += peer.frame().data  # type: ignore[attr-defined]
+    assert got == message(data)
+
+
+@pytest.mark.timeout(60)
+def test_who_takes_nothing_is_not_written_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wires, "_WRITE_SECONDS", 0)
+    monkeypatch.setattr(wires, "_WRITE_MICROS", 50_000)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        call = DirectCall(connected(f"127.0.0.1:{listener.getsockname()[1]}"), "here:1", "/a/b", None)
+        silent, _ = listener.accept()
+        with silent:
+            wide = 1 << 30
+            silent.sendall(WindowUpdateFrame(0, wide).serialize() + WindowUpdateFrame(1, wide).serialize())
+            while not call.heard:
+                call.glance()
+            call.send(bytes(1 << 25))
+            with pytest.raises(Failed):
+                call.next()
+        call.finish()
+
+
+@pytest.mark.timeout(60)
+def test_nobody_talks_to_himself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one machine a connection to a port where nobody listens may get that very port for its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    create = socket.create_connection
+
+    def from_there(address: tuple[str, int], timeout: float) -> socket.socket:
+        return create(address, timeout, source_address=address)
+
+    monkeypatch.setattr(socket, "create_connection", from_there)
+    with pytest.raises(ConnectionRefusedError):
+        connected(f"127.0.0.1:{port}")
+    with socket.create_server(("127.0.0.1", port)):
+        pass  # it keeps nobody from listening there
+
+
 ENDINGS: dict[str, tuple[list[tuple[str, str]], type[Exception], str]] = {
     "in order": ([("grpc-status", "0")], Ended, ""),
     "refused": ([("grpc-status", "7"), ("grpc-message", "no%20way"), ("x-bin", "AQI")], Failed, "PERMISSION_DENIED"),
@@ -164,23 +225,19 @@ def test_it_is_told_how_a_call_ended(peer: Peer, name: str) -> None:
     "sent",
     [
         HeadersFrame(1, b"\xff\xff\xff\xff\x0f", flags=["END_HEADERS"]).serialize(),
-        b"HTTP/1.1 400 Bad Request\r\n\r\n" + bytes(1 << 20),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"SSH-2.0-server\r\n",
+        PREFACE,
         bytes(3) + b"\0\0" + bytes(4),
     ],
-    ids=["headers", "another protocol", "data of no call"],
+    ids=["headers", "another protocol", "who speaks first", "an echo", "data of no call"],
 )
+@pytest.mark.timeout(60)
 def test_what_is_not_grpc_is_not_guessed_at(peer: Peer, sent: bytes) -> None:
-    def write() -> None:
-        with suppress(OSError):  # as soon as nobody reads any more
-            peer.connection.sendall(sent)
-            peer.connection.shutdown(socket.SHUT_WR)
-
-    writing = threading.Thread(target=write)
-    writing.start()
+    """Nor waited for: there is nothing more to come."""
+    peer.connection.sendall(sent)
     with pytest.raises(Failed):
         peer.call.next()
-    peer.call.finish()
-    writing.join(30)
 
 
 def test_a_connection_that_is_gone_is_told(peer: Peer) -> None:

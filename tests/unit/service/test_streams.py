@@ -1,9 +1,12 @@
 """Transactions over calls that stay open: an answer for each, refusals included, and no call outlives its use."""
 
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -14,8 +17,10 @@ import pytest
 from seiche import CommitUnknown, InvalidInput, Lake, PermissionDenied, Unavailable
 from seiche.core.clock import SystemClock
 from seiche.core.retry import Patience
+from seiche.core.runtime import SYSTEM
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import READ, Tokens
+from seiche.service.bounds import Bounds
 from seiche.service.client import channel as channels
 from seiche.service.client import lines
 from seiche.service.client.calls import Ended, Failed
@@ -187,6 +192,8 @@ class Silent:
         self.sent: list[list[int]] = []
         self.happened: SimpleQueue[bytes | Exception | None] = SimpleQueue()
         self.finished = False
+        self.heard = self.pings = 0
+        self.done = False
 
     def send(self, message: bytes) -> bool:
         self.sent.append([one.number for one in pb.ExecuteTransactionsRequest.FromString(message).requests])
@@ -198,8 +205,11 @@ class Silent:
             raise found
         return found
 
-    def glance(self) -> None:
-        pass
+    def glance(self) -> bool:
+        return self.done
+
+    def ping(self) -> None:
+        self.pings += 1
 
     def finish(self) -> None:
         self.finished = True
@@ -234,6 +244,7 @@ def until(holds: Callable[[], bool]) -> None:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Line, list[Silent], LateClock]]:
     monkeypatch.setattr(lines, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(lines, "_LONGEST_LOOK", 0.01)
     made: list[Silent] = []
     clock = LateClock()
 
@@ -265,6 +276,72 @@ def test_who_waits_too_long_is_let_go(asked: tuple[Line, list[Silent], LateClock
         until(lambda: len(made) == 2 and bool(made[1].sent))
         made[1].answer(3)
         assert again.result(30).version == 3, "over another call"
+
+
+@pytest.mark.timeout(60)
+def test_who_waits_for_nobody_is_let_go_soon(asked: tuple[Line, list[Silent], LateClock]) -> None:
+    """And who waits for one that only takes its time is not."""
+    given, made, clock = asked
+    given._seconds = 1e9
+    waiting = threading.Thread(target=ask_in_vain, args=(given, Failed, pb.ExecuteTransactionRequest()))
+    waiting.start()
+    until(lambda: bool(made and made[0].sent))
+    for pings in range(1, 4):
+        assert waiting.is_alive()
+        made[0].heard += 1
+        while made[0].pings < pings:
+            clock.later += 1.0
+            threading.Event().wait(0.02)
+    clock.later += 11.0
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert made[0].finished
+
+
+@pytest.mark.timeout(60)
+def test_one_who_listens_and_never_answers_is_not_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(lines, "_LONGEST_LOOK", 0.01)
+    monkeypatch.setattr(channels, "_CALL_SECONDS", 1e9)
+    clock = LateClock()
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+        address = Address.parse(f"grpc://127.0.0.1:{listener.getsockname()[1]}")
+        calls = Channel(address, runtime=replace(SYSTEM, clock=clock), patience=Patience(attempts=1))
+        asking = threads.submit(calls.execute, request(lake, 1))
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(0.05)
+            come = b""
+            while b"there?" not in come:
+                clock.later += 1.0
+                with suppress(TimeoutError):
+                    come += connection.recv(1 << 16)
+            clock.later += 11.0
+            with pytest.raises(CommitUnknown):
+                asking.result(30)
+
+
+@pytest.mark.timeout(60)
+def test_a_server_lets_those_who_wait_ask_whether_it_is_there(lake: Lake, tmp_path: Path) -> None:
+    host = Host({"default": lake}, open_database(f"sqlite://{tmp_path}/state.db"), authenticator=TOKENS)
+    with running(host, bounds=Bounds(asking_seconds=0.0)) as server:
+        calls = channel(server)
+        line = calls._opened_line()
+        assert line is not None
+        call = line._make()
+        message = pb.ExecuteTransactionsRequest(requests=[request(lake, 1)]).SerializeToString()
+        with held(server):
+            assert not call.send(message) or call.next() is None, "sent"
+            for _ in range(6):
+                heard = call.heard
+                call.ping()
+                while call.heard == heard:
+                    call.glance()
+        answer = call.next()
+        assert answer is not None
+        (told,) = pb.ExecuteTransactionsResponse.FromString(answer).responses
+        assert told.transaction.state == pb.TS_APPLIED
+        call.finish()
 
 
 def test_what_is_asked_meanwhile_travels_together(asked: tuple[Line, list[Silent], LateClock]) -> None:
@@ -357,6 +434,27 @@ def test_who_was_answered_together_asks_together(asked: tuple[Line, list[Silent]
 
 
 @pytest.mark.timeout(60)
+def test_who_has_waited_for_others_is_sent_though_more_are_answered_just_then(
+    asked: tuple[Line, list[Silent], LateClock],
+) -> None:
+    """They may never come back, and then nobody else sends what he asks."""
+    given, made, _ = asked
+    plain = given._send
+
+    def late() -> None:
+        given._away = 2
+        plain()
+
+    given._send = late  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as threads:
+        given._away = 2
+        answer = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+        until(lambda: bool(made and made[0].sent))
+        made[0].answer(1)
+        assert answer.result(30).version == 1
+
+
+@pytest.mark.timeout(60)
 def test_who_finds_the_pen_taken_is_sent_all_the_same(asked: tuple[Line, list[Silent], LateClock]) -> None:
     given, made, _ = asked
     with ThreadPoolExecutor(1) as threads:
@@ -368,3 +466,27 @@ def test_who_finds_the_pen_taken_is_sent_all_the_same(asked: tuple[Line, list[Si
         made[0].happened.put(None)
         made[0].answer(1)
         assert answer.result(30).version == 1
+
+
+@pytest.mark.timeout(60)
+def test_who_asks_after_one_who_left_while_he_was_being_sent_is_sent_too(
+    asked: tuple[Line, list[Silent], LateClock],
+) -> None:
+    given, made, _ = asked
+
+    def interrupted() -> bytes:
+        raise KeyboardInterrupt
+
+    made.append(Silent())
+    given._call = made[0]
+    made[0].next = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        given.ask(pb.ExecuteTransactionRequest())
+    made[0].next = lambda: Silent.next(made[0])  # type: ignore[method-assign]
+    made[0].done = True
+    given._glance()
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+        until(lambda: made[0].sent == [[1], [2]])
+        made[0].answer(2)
+        assert answer.result(30).version == 2

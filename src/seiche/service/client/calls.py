@@ -37,8 +37,20 @@ class Call(Protocol):
         """Wait for a message, or `None` when what was sent is sent. Raises `Ended` or `Failed` once the call has."""
         ...
 
-    def glance(self) -> None:
-        """Heed what has come, without waiting, when nobody is in `next`: a server that stops waits for all."""
+    def glance(self) -> bool:
+        """Heed what has come, without waiting, when nobody is in `next`: a server that stops waits for all.
+
+        Whether what was to be sent is sent now.
+        """
+        ...
+
+    @property
+    def heard(self) -> int:
+        """How often something has come from the other side, whatever it was."""
+        ...
+
+    def ping(self) -> None:
+        """Ask the other side for a sign of life, which it gives at once, whatever else it is doing."""
         ...
 
     def finish(self) -> None:

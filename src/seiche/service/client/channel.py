@@ -48,6 +48,10 @@ _OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
+    # A server that is stopped or cut off is noticed long before the call's time is up.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
     # Each process has a connection of its own, also if another one talks to the same server with the same settings.
     ("grpc.use_local_subchannel_pool", 1),
 )

@@ -47,6 +47,8 @@ _CONNECTION: Final = 0
 _WIDEST: Final = (1 << 31) - 1
 _USUAL_WINDOW: Final = 65_535
 _USUAL_FRAME: Final = 16_384
+# What a sign of life is asked for with.
+_SIGN: Final = b"there?  "
 # Before a message stands whether it is compressed, and its length.
 _PREFIX: Final = Struct(">BI")
 _NUMBER: Final = Struct(">I")
@@ -61,6 +63,7 @@ class DirectCall:
         # Of whoever writes, be it a question or what the protocol asks for.
         self._writing = Lock()
         self._over = False
+        self.heard = 0
         self._received = b""
         self._message = bytearray()
         # The headers that are being received, and whether they are the last.
@@ -106,14 +109,19 @@ class DirectCall:
             if sent:
                 return None
 
-    def glance(self) -> None:
+    def glance(self) -> bool:
+        done = False
         with suppress(BlockingIOError):
             while True:
                 self._receive(wait=False)
-                while self._heed_next() is not None:
-                    pass
+                while (sent := self._heed_next()) is not None:
+                    done = done or sent
                 while self._whole_message() is not None:
                     pass  # an answer that nobody waits for any more
+        return done
+
+    def ping(self) -> None:
+        self._tell(PingFrame(_CONNECTION, _SIGN))
 
     def finish(self) -> None:
         with self._writing:
@@ -137,10 +145,12 @@ class DirectCall:
         return bool(self._unsent)
 
     def _write(self, data: bytes) -> None:
-        """Only with the lock. If the connection is gone, whoever listens finds out."""
+        """Only with the lock. If the connection is gone, or takes nothing for long, whoever listens finds out."""
         if data and not self._over:
-            with suppress(OSError):
+            try:
                 self._wire.write(data)
+            except OSError:
+                self._wire.shut()
 
     def _tell(self, *frames: Frame) -> None:
         with self._writing:
@@ -155,6 +165,7 @@ class DirectCall:
             raise Failed(grpc.StatusCode.UNAVAILABLE, f"the connection was lost: {error.strerror}", ()) from error
         if not data:
             raise Failed(grpc.StatusCode.UNAVAILABLE, "the connection was closed", ())
+        self.heard += 1
         self._received = self._received + data if self._received else data
 
     def _heed_next(self) -> bool | None:
@@ -163,11 +174,15 @@ class DirectCall:
         if len(data) < _HEAD.size:
             return None
         high, low, kind, flags, stream = _HEAD.unpack_from(data)
-        end = _HEAD.size + (high << 16) + low
+        if high or low > _USUAL_FRAME:
+            # It was not told that it may. What is no frame at all mostly seems to be a very long one, and is not waited
+            # for.
+            raise Failed(grpc.StatusCode.UNAVAILABLE, "this is not gRPC: a frame is too long", ())
+        end = _HEAD.size + low
         if len(data) < end:
             return None
         body, self._received = data[_HEAD.size : end], data[end:]
-        if kind == _DATA and not flags:
+        if kind == _DATA and stream == _STREAM and not flags:
             self._message += body
             return self._take(len(body))
         if kind == _WINDOW_UPDATE and len(body) == _NUMBER.size:

@@ -9,6 +9,7 @@ from typing import Final
 from seiche.core.clock import Clock
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client.calls import Call, Ended, Failed
+from seiche.service.client.signs import Signs
 from seiche.service.parts import part
 
 __all__ = ["Call", "Ended", "Failed", "Line"]
@@ -46,7 +47,7 @@ class Line:
     for the others. Nobody else waits to be sent: while one message is on its way, whatever else is asked gathers, and
     is the next. There is no thread for all this. Of those who wait, one looks for answers, also those of the others,
     until he has his own; then another one does. A message in an open call has no deadline: a thread looks now and then
-    who waits too long, and ends the call.
+    who waits too long, and whether the server is still there, and ends the call.
     """
 
     def __init__(self, make: Callable[[], Call], clock: Clock, seconds: float) -> None:
@@ -64,6 +65,8 @@ class Line:
         self._sending = False
         # How many of those who were answered together have not asked again yet.
         self._away = 0
+        # Whether somebody waits for them. Until he has, and sends, nothing is sent unless all of them are there.
+        self._gathering = False
         self._looker: _Question | None = None
         self._waiting: dict[int, _Question] = {}
         self._closed = Event()
@@ -81,10 +84,10 @@ class Line:
                 self._looker = self._looker or question
                 self._unsent.append(data)
                 self._away = max(0, self._away - 1)
-                gathering = self._away > 0 and len(self._unsent) == 1
-            if gathering:
-                self._clock.sleep(_GATHER_SECONDS)
-                self._away = 0
+                gathers = self._away > 0 and not self._gathering
+                self._gathering |= gathers
+            if gathers:
+                self._gather()
             self._send()
             if self._looker is not question:
                 question.turn.acquire()
@@ -113,13 +116,21 @@ class Line:
         if self._call is None:
             self._call = self._make()
 
+    def _gather(self) -> None:
+        """Give those who were answered together a moment to come back."""
+        try:
+            self._clock.sleep(_GATHER_SECONDS)
+        finally:
+            with self._lock:
+                self._gathering, self._away = False, 0
+
     def _send(self) -> None:
         """See to it that what has gathered is sent, unless something is on its way. If the call is over, whoever looks
         is told.
 
-        Whoever finds somebody else sending leaves it to him, who looks again when he is done.
+        Whoever finds somebody else sending, or about to, leaves it to him, who looks again when he is done.
         """
-        while self._unsent and not self._sending and not self._away and self._pen.acquire(blocking=False):
+        while self._ready and self._pen.acquire(blocking=False):
             try:
                 with self._lock:
                     call, together = self._call, self._gathered()
@@ -129,6 +140,11 @@ class Line:
                     self._sending = False
             finally:
                 self._pen.release()
+
+    @property
+    def _ready(self) -> bool:
+        """Whether there is something to be sent now."""
+        return bool(self._unsent) and not self._sending and not (self._gathering and self._away)
 
     def _gathered(self) -> list[bytes]:
         """What is to be sent next, in one message."""
@@ -194,14 +210,16 @@ class Line:
                     self._looker.turn.release()
 
     def _keep_watch(self) -> None:
-        seconds, seen = _LOOK_SECONDS, 0
+        seconds, seen, signs = _LOOK_SECONDS, 0, Signs()
         while not self._closed.wait(seconds):
             asked = self._asked
             seconds, seen = (_LOOK_SECONDS if asked != seen else min(2 * seconds, _LONGEST_LOOK)), asked
             now = self._clock.monotonic()
             with self._lock:
-                if self._call is not None and any(now > one.due for one in self._waiting.values()):
-                    self._call.cancel()
+                call = self._call if self._waiting else None
+                if call is not None and any(now > one.due for one in self._waiting.values()):
+                    call.cancel()
+            signs.look(call, now)
             self._glance()
 
     def _glance(self) -> None:
@@ -209,7 +227,7 @@ class Line:
         with self._pen, self._lock:
             if self._call is not None and self._looker is None:
                 try:
-                    self._call.glance()
+                    self._sending &= not self._call.glance()
                 except (Ended, Failed) as failure:
                     self._end(failure)
         # Whoever asked meanwhile has found the pen taken.

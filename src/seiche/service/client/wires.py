@@ -3,13 +3,20 @@
 import socket
 import ssl
 from contextlib import suppress
+from errno import ECONNREFUSED
 from pathlib import Path
+from struct import Struct
 from threading import Lock
 from typing import Final
 
 __all__ = ["TlsWire", "Wire", "connected"]
 
 _CONNECT_SECONDS: Final = 5.0
+# Who takes nothing for so long is not written to any more. Otherwise whoever writes could wait for ever.
+_WRITE_SECONDS: Final = 15
+_WRITE_MICROS: Final = 0
+_TIME: Final = Struct("ll")
+_BROKEN_OFF: Final = Struct("ii").pack(1, 0)
 _RECEIVE: Final = 1 << 15
 
 
@@ -19,8 +26,15 @@ def connected(address: str, *, tls: bool = False, ca: Path | None = None) -> "Wi
     host = host.strip("[]")
     connection = socket.create_connection((host, int(port)), _CONNECT_SECONDS)
     try:
+        if connection.getsockname() == connection.getpeername():
+            # Where nobody listens, a connection on one machine may get the port that it goes to for its own: it would
+            # talk to itself. It is broken off, not closed, or the system would keep the port from the server for a
+            # minute.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _BROKEN_OFF)
+            raise ConnectionRefusedError(ECONNREFUSED, "nobody listens there")
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_WRITE_SECONDS, _WRITE_MICROS))
         return TlsWire(connection, host, ca) if tls else Wire(connection)
     except BaseException:
         connection.close()
