@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
-from threading import current_thread
+from functools import cache, partial
+from threading import local
 from typing import Any, TypeAlias, TypeVar
 
 from seiche.errors import NotFound
@@ -19,6 +19,10 @@ __all__ = ["Buffer", "Chunks", "Data", "Done", "Item", "ObjectInfo", "Store"]
 # batch itself where storage is quick.
 _PARALLEL = 32
 _THREADS = "seiche-store"
+# Threads of one pool must not wait for others of it: they might all be waiting. So what is done side by side inside of
+# what is done side by side has a pool of its own, and inside of that it goes in turn.
+_POOLS = 2
+_working = local()
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -242,10 +246,11 @@ class Store(ABC):
         The first error is raised when all have ended.
         """
         wanted = tuple(items)
-        if len(wanted) < 2 or current_thread().name.startswith(_THREADS):
-            # A thread of the pool must not wait for others of it: they might all be waiting.
+        inside = getattr(_working, "inside", 0)
+        if len(wanted) < 2 or inside == _POOLS:
             return [work(item) for item in wanted]
-        pending = [_pool(os.getpid()).submit(work, item) for item in wanted[1:]]
+        pool = _pool(os.getpid(), inside)
+        pending = [pool.submit(work, item) for item in wanted[1:]]
         try:
             # The caller does one itself, instead of waking a thread and sleeping until it is done.
             first = work(wanted[0])
@@ -256,7 +261,7 @@ class Store(ABC):
     def together(self, *acts: Callable[[], Any]) -> Sequence[Any]:
         """Do different things side by side where each waits for a network, else in this order; the results.
 
-        The first may have many requests: it alone can have its own side by side. Errors are as with `in_parallel`.
+        Errors are as with `in_parallel`.
         """
         if self.lists_in_one_request:  # a disk of this machine, which answers sooner than a thread begins
             return [act() for act in acts]
@@ -272,6 +277,10 @@ class Store(ABC):
 
 
 @cache
-def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - what it is cached by
-    """The threads of this process that do storage requests side by side. A forked child has none of its parent's."""
-    return ThreadPoolExecutor(_PARALLEL, _THREADS)
+def _pool(process: int, inside: int) -> ThreadPoolExecutor:  # noqa: ARG001 - what it is cached by
+    """The threads of this process that do storage requests side by side, `inside` of how many others. A forked child
+    has none of its parent's.
+    """
+    return ThreadPoolExecutor(
+        _PARALLEL, f"{_THREADS}-{inside}", initializer=partial(setattr, _working, "inside", inside + 1)
+    )

@@ -28,7 +28,6 @@ class CountingStore(WrappingStore):
         self.bytes_read = 0
         self.bytes_written = 0
         self.waves = 0
-        self._aside = False
 
     @property
     def lists_in_one_request(self) -> bool:
@@ -55,17 +54,13 @@ class CountingStore(WrappingStore):
         self.bytes_read = self.bytes_written = self.waves = 0
 
     def in_parallel(self, work: Callable[[Item], Done], items: Iterable[Item]) -> Sequence[Done]:
-        if self._aside:
-            return super().in_parallel(work, items)  # as in a store, whose threads do not wait for each other
         begin = end = self.waves
         done: list[Done] = []
-        try:
-            for item in items:
-                self.waves = begin
-                done.append(work(item))
-                end, self._aside = max(end, self.waves), True
-        finally:
-            self.waves, self._aside = max(end, self.waves), False
+        for item in items:
+            self.waves = begin
+            done.append(work(item))
+            end = max(end, self.waves)
+        self.waves = end
         return done
 
     def _call(self, call: Call, act: Callable[[], T]) -> T:

@@ -73,3 +73,26 @@ def test_reading_what_others_wrote_asks_for_each_manifest_once(lake: Lake, store
     store.reset()
     assert table.to_arrow().num_rows == 1
     assert (store.waves, store.counts["get"], store.writes) == (3, 2, 0)
+
+
+def test_fsck_reads_the_versions_of_a_table_side_by_side(lake: Lake, store: FarStore) -> None:
+    def waves() -> int:
+        store.reset()
+        assert lake.fsck().ok
+        return store.waves
+
+    few = waves()
+    for _ in range(10):
+        append(lake, 1)
+    assert waves() == few
+    assert store.counts["get"] > 20
+
+
+def test_a_difference_of_several_tables_takes_as_long_as_one(lake: Lake, store: FarStore) -> None:
+    before = lake.version
+    for _ in range(4):
+        append(lake, 3)
+    store.reset()
+    assert len(lake.diff(before, lake.version).tables) == 3
+    # The two roots, both ends of each table, and what happened between.
+    assert store.waves <= 5

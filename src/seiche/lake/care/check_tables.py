@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound, SeicheError
 from seiche.lake.care.problems import Findings, Mending
+from seiche.lake.care.reading_ahead import ReadAhead
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.publish import fenced, opened
@@ -70,8 +71,10 @@ class TableCheck:
         self._listing = {info.path: info.size for info in store.list()}
         self.files = len(self._listing)
         before: Manifest | None = None
-        for version in range(min(self.refs), self.newest.table_version + 1):
-            read = self._version(store, version)
+        versions = range(min(self.refs), self.newest.table_version + 1)
+        ahead = ReadAhead(store, (path for version in versions for path in self._paths(version)), self._listing)
+        for version in versions:
+            read = self._version(store, ahead, version)
             if read is None:
                 before = None
                 continue
@@ -82,14 +85,20 @@ class TableCheck:
             self._check_files(store, read)
         self._check_names(store, self.newest)
 
-    def _version(self, store: Store, version: int) -> ManifestFile | None:
+    def _paths(self, version: int) -> Iterator[str]:
+        """Where the manifest of a version stands, in the order of `_version`."""
+        if version in self.refs:
+            yield self.refs[version].path
+        yield Naming.V2.path(version)
+
+    def _version(self, store: Store, ahead: ReadAhead, version: int) -> ManifestFile | None:
         """The manifest of a version, wherever it can be read from."""
         ref = self.refs.get(version)
-        staged = None if ref is None else self._staged(store, version, ref)
-        published = self._published(store, version, staged)
+        staged = None if ref is None else self._staged(store, ahead, version, ref)
+        published = self._published(store, ahead, version, staged)
         return published if staged is None else file.decode(staged, path=self._path(version))
 
-    def _staged(self, store: Store, version: int, ref: ManifestRef) -> bytes | None:
+    def _staged(self, store: Store, ahead: ReadAhead, version: int, ref: ManifestRef) -> bytes | None:
         """The manifest that the lake decided on, if it is still that."""
         path = self._full(ref.path)
         sound: list[bytes] = []
@@ -99,20 +108,20 @@ class TableCheck:
             needed_by=f"version {version} of the table",
             mending=lambda: _from_published(store, version, ref),
         ):
-            data = store.get(ref.path)
+            data = ahead.get(ref.path)
             if len(data) != ref.size or hashlib.sha256(data).digest() != ref.sha256:
                 raise Corrupt(f"{path} is not the manifest that the lake decided on")
             _check_version(file.decode(data, path=path), version, ref.transaction)
             sound.append(data)
         return sound[0] if sound else None
 
-    def _published(self, store: Store, version: int, staged: bytes | None) -> ManifestFile | None:
+    def _published(self, store: Store, ahead: ReadAhead, version: int, staged: bytes | None) -> ManifestFile | None:
         """The manifest under its plain name, after comparing it with the one that the lake decided on."""
         name = Naming.V2.path(version)
         path = self._full(name)
         closed = None if staged is None else fenced(staged, path)
         try:
-            data = store.get(name)
+            data = ahead.get(name)
         except NotFound:
             self._unpublished(store, version, closed)
             return None
