@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from seiche.errors import InvalidInput
 from seiche.table.format import deletions, flags
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFile, DataFragment, EncodedFragments, IndexMetadata
+from seiche.table.format.manifest_pb2 import DataFile, DataFragment, IndexMetadata
 from seiche.table.format.transaction_pb2 import Rewrite, Transaction
 from seiche.table.format.unknown import unknown_fields
 
@@ -56,10 +56,8 @@ class Reach:
         flags.require_writable(header, managed=True)
         if header.fragment_tree or any(unknown_fields(header)):
             raise _not_understood(f"version {manifest.version}")
-        stored = EncodedFragments.FromString(b"".join(manifest.fragments.pieces)).fragments
-        for encoded in set(stored) - self._known:
-            self._add_fragment(DataFragment.FromString(encoded), manifest.version)
-            self._known.add(encoded)
+        for fragment in manifest.fragments.unseen(self._known):
+            self._add_fragment(fragment, manifest.version)
         self._add_indices(manifest.indices, manifest.version)
         if header.transaction_file:
             self._files.add(f"_transactions/{header.transaction_file}")

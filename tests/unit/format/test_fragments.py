@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from seiche.errors import Corrupt
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFile, FragmentList, Manifest
-from seiche.table.format.splitting import split
+from seiche.table.format.splitting import StoredFragments, split
 
 
 def fragment(number: int, *, path: str = "x", deleted: int = 0) -> DataFragment:
@@ -95,3 +95,21 @@ def test_look_up() -> None:
     assert fragments.get(2) is None
     assert fragments == Fragments([fragment(4), fragment(1)])
     assert fragments != Fragments([fragment(1)])
+
+
+def test_each_is_seen_once_by_its_bytes() -> None:
+    known: set[bytes] = set()
+    first = Fragments([fragment(1), fragment(2)])
+    assert sorted(one.id for one in first.unseen(known)) == [1, 2]
+    changed = as_read(first).replaced({2: fragment(2, deleted=3)}).extended([fragment(3)])
+    assert sorted(one.id for one in changed.unseen(known)) == [2, 3]
+    assert list(changed.unseen(known)) == []
+
+
+def test_one_that_cannot_be_decoded_is_corrupt_whoever_asks() -> None:
+    good = fragment(2).SerializeToString()
+    stored = StoredFragments(b"\x12\x02\xff\xff" + b"\x12" + bytes([len(good)]) + good, 2, good)
+    broken = Fragments.from_stored(stored, has_deletions=False, source="_versions/7.manifest")
+    for ask in (broken.decoded, lambda: list(broken.unseen(set()))):
+        with pytest.raises(Corrupt, match=r"7\.manifest: a fragment cannot be decoded"):
+            ask()

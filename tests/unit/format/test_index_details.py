@@ -129,6 +129,7 @@ def reuse_entry(value: bytes, url: str = index_details.FRAGMENT_REUSE_URL) -> pb
 def test_details_that_cannot_be_right_are_corrupt(tmp_path: object) -> None:
     files = index_details.ReuseIndexFiles(LocalStore(str(tmp_path)))
     outside = FragmentReuseIndexDetails(external=pb.ExternalFile(path="../../../etc/passwd", size=1))
+    far = FragmentReuseIndexDetails(external=pb.ExternalFile(path="x", offset=1 << 63, size=1))
     good = FragmentReuseIndexDetails(external=pb.ExternalFile(path="x", size=1)).SerializeToString()
     shortened = reuse_entry(good)
     shortened.uuid.uuid = b"123"
@@ -137,6 +138,7 @@ def test_details_that_cannot_be_right_are_corrupt(tmp_path: object) -> None:
         reuse_entry(b"\xff"),
         reuse_entry(b"", url="/lance.table.BTreeIndexDetails"),
         reuse_entry(outside.SerializeToString()),
+        reuse_entry(far.SerializeToString()),
         shortened,
     ):
         with pytest.raises(Corrupt):

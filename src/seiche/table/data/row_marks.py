@@ -33,8 +33,9 @@ class RowMarks:
         places, ids, created, updated = [], [], [], []
         for one in fragments:
             rows = one.physical_rows
-            places.append(addresses(one.id, range(rows)))
+            # First of all: a wrong number of rows is found here, before memory is set aside for as many.
             ids.append(RowIds.decode(one.inline_row_ids, rows=rows).to_array())
+            places.append(addresses(one.id, range(rows)))
             created.append(_versions(one.inline_created, rows))
             updated.append(_versions(one.inline_last_updated, rows))
         return cls(*map(np.concatenate, (places, ids, created, updated)))

@@ -140,6 +140,15 @@ class Fragments:
             self._decoded = self._in_order(decoded)
         return self._decoded
 
+    def unseen(self, known: set[bytes]) -> Iterator[DataFragment]:
+        """Those whose stored bytes are not in `known`, in any order. Each gets there when the next one is asked for."""
+        try:
+            for encoded in set(EncodedFragments.FromString(self._joined()).fragments) - known:
+                yield DataFragment.FromString(encoded)
+                known.add(encoded)
+        except DecodeError as error:
+            raise _undecodable(error, self._source) from error
+
     def _in_order(self, decoded: tuple[DataFragment, ...]) -> tuple[DataFragment, ...]:
         """Writers of old put rewritten fragments where the old ones had been; we sort them, as pylance does."""
         ids = [fragment.id for fragment in decoded]

@@ -47,6 +47,7 @@ ReuseContent = FragmentReuseIndexDetails.InlineContent
 # Above this pylance keeps the content in a file of its own, so that not every manifest carries it.
 _LARGEST_INLINE = 204_800
 _EXTERNAL_NAME = "details.binpb"
+_LARGEST_FILE = (1 << 63) - 1
 
 
 def find(indices: Iterable[IndexMetadata], name: str) -> IndexMetadata | None:
@@ -148,6 +149,10 @@ class ReuseIndexFiles:
         path = f"_indices/{_uuid(index)}/{file.path}"
         if not paths.valid(path):
             raise _broken(index, f"names a file outside the table, {path!r}")
+        if file.offset + file.size > _LARGEST_FILE:
+            raise _broken(
+                index, f"says that {path} has {file.size} bytes from {file.offset} on, more than a file can have"
+            )
         data = self._base(index, path).get_range(path, file.offset, file.size)
         if len(data) != file.size:
             raise _broken(index, f"says that {path} has {file.size} bytes from {file.offset} on; there are {len(data)}")
