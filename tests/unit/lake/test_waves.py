@@ -96,3 +96,19 @@ def test_a_difference_of_several_tables_takes_as_long_as_one(lake: Lake, store: 
     assert len(lake.diff(before, lake.version).tables) == 3
     # The two roots, both ends of each table, and what happened between.
     assert store.waves <= 5
+
+
+def test_pyiceberg_is_told_the_size_of_what_it_just_wrote(tmp_path: Path) -> None:
+    asked: list[Call] = []
+
+    class Noting(CountingStore):
+        def _call(self, call: Call, act: Callable[[], T]) -> T:
+            asked.append(call)
+            return super()._call(call, act)
+
+    lake = seiche.create(Noting(open_store(str(tmp_path / "lake"), durability="os"), far=True))
+    lake.create_namespace("shop")
+    lake.iceberg_catalog().create_table("shop.trips", SCHEMA).append(rows(1, 2))
+    heads = [call.path for call in asked if call.verb == "head"]
+    assert heads
+    assert not [path for path in heads if path.endswith((".parquet", ".avro"))]

@@ -140,9 +140,10 @@ class _Output(OutputFile):
         self._store = store
         self._path = path
         self._note = note
+        self._size: int | None = None
 
     def __len__(self) -> int:
-        return self._store.head(self._path).size
+        return self._store.head(self._path).size if self._size is None else self._size
 
     def exists(self) -> bool:
         return self._store.exists(self._path)
@@ -153,16 +154,20 @@ class _Output(OutputFile):
     def create(self, overwrite: bool = False) -> OutputStream:
         if not overwrite and self.exists():
             raise FileExistsError(f"{self.location} exists")
-        return _Stream(self._store, self._path, self._note)
+        return _Stream(self._store, self._path, self._written)
+
+    def _written(self, size: int) -> None:
+        self._size = size  # PyIceberg asks for it right away
+        self._note(self._path)
 
 
 class _Stream:
     """Bytes on their way into a file, which appears when this is closed."""
 
-    def __init__(self, store: Store, path: str, note: Note) -> None:
+    def __init__(self, store: Store, path: str, written: Callable[[int], None]) -> None:
         self._store = store
         self._path = path
-        self._note = note
+        self._written = written
         self._spool: IO[bytes] = SpooledTemporaryFile(max_size=_SMALL)  # noqa: SIM115 - closed in `close`
         self._failed = False
 
@@ -188,12 +193,13 @@ class _Stream:
         with self._spool as spool:
             if self._failed:
                 return
-            if spool.tell() <= _SMALL:
+            size = spool.seek(0, io.SEEK_END)
+            if size <= _SMALL:
                 spool.seek(0)
                 self._store.put(self._path, spool.read(), durable=False)
             else:
                 self._store.put_stream(self._path, lambda: _pieces(spool))
-        self._note(self._path)
+        self._written(size)
 
     def __enter__(self) -> Self:
         return self
