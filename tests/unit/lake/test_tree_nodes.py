@@ -49,6 +49,34 @@ def test_a_node_reads_back_as_it_was_written(node: Node, system: dict[str, bytes
     )
 
 
+@settings(max_examples=150, deadline=None)
+@given(some_nodes(), st.lists(st.tuples(Buffers, st.booleans()), max_size=6), st.integers(3, 20))
+def test_a_node_that_was_made_from_others_is_spelled_like_a_new_one(
+    first: Node, news: list[tuple[dict[bytes, Message], bool]], order: int
+) -> None:
+    """Whether or not those before it were written: what they left behind is what is built upon."""
+    node = first
+    node_file.encode(node, {}, order)
+    for messages, written in news:
+        node = node.buffering([(key, value, txn) for key, (value, txn) in messages.items()])
+        if written:
+            before = node_file.encode(node, {"a": b"b"}, order)
+            node_file.encode(node.buffering([(b"beside", b"x", "t")]), {}, order)
+            assert node_file.encode(node, {"a": b"b"}, order) == before
+    assert node_file.decode(node_file.encode(node, {}, order), "x")[0] == node
+
+
+def test_large_nodes_are_compressed_and_small_ones_are_what_arrow_would_write() -> None:
+    def file(count: int) -> bytes:
+        node = Node(buffer={b"%d" % number: (b"v" * 100, f"t{number}") for number in range(count)})
+        return node_file.encode(node, {}, 8)
+
+    assert len(file(1000)) < 1000 * 100 < len(file(100)) * 10
+    table = ipc.open_file(pa.py_buffer(file(100))).read_all()
+    table.validate(full=True)
+    assert [column.null_count for column in table.columns] == [8, 8, 110, 10]
+
+
 def test_plain_arrow_reads_the_three_sections() -> None:
     table = ipc.open_file(pa.py_buffer(node_file.encode(small(), {"hello": b"world"}, 5))).read_all()
     assert table.schema.names == ["key", "value", "pnode", "txn"]

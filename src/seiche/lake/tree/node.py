@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Final, TypeAlias
 
 from seiche.lake.tree.pointer import Pointer
+from seiche.lake.tree.spelling import NOTHING, Spelling
 
 __all__ = ["EMPTY", "PER_FILE", "PER_ROW", "Message", "Node", "weight"]
 
@@ -40,6 +41,10 @@ class Node:
     buffer: Mapping[bytes, Message] = field(default_factory=dict)
     # `buffer_size`, once it was asked for.
     _buffer_size: int = field(default=-1, init=False, repr=False, compare=False)
+    # A spelling, and the messages that are missing in it. One field, so that whoever looks finds both or neither.
+    _spelled: tuple[Spelling, Mapping[bytes, Message]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def place(self, key: bytes) -> tuple[int, bool]:
         """The index of `key` in the key table and True, or of the child that covers it and False."""
@@ -53,6 +58,18 @@ class Node:
             object.__setattr__(self, "_buffer_size", weight(self.buffer, self.buffer.values()))
         return self._buffer_size
 
+    @property
+    def spelling(self) -> Spelling:
+        """The buffer as it stands in a file. If that of the node before is known, only what is new has to be spelled.
+
+        Two threads that ask at once do the same work twice, and come to the same.
+        """
+        known, missing = (NOTHING, self.buffer) if self._spelled is None else self._spelled
+        if missing:
+            known = known.buffering(missing)
+            object.__setattr__(self, "_spelled", (known, {}))
+        return known
+
     def buffering(self, messages: Iterable[tuple[bytes, bytes | None, str]]) -> "Node":
         """This node with these messages in its buffer as well, the last word on a key counting.
 
@@ -64,6 +81,9 @@ class Node:
         buffer = {**self.buffer, **news}
         made = replace(self, buffer=buffer)
         object.__setattr__(made, "_buffer_size", size)
+        spelled = self._spelled
+        if spelled is not None:
+            object.__setattr__(made, "_spelled", (spelled[0], {**spelled[1], **news}))
         return made
 
     @property

@@ -6,7 +6,7 @@ before Arrow sees a single byte: a damaged length inside an Arrow file can ask f
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter, lt
 from typing import Any, Final
@@ -16,6 +16,8 @@ from pyarrow import ipc
 
 from seiche.errors import Corrupt
 from seiche.lake.tree.node import Node
+from seiche.lake.tree.small_file import Column, SmallFiles
+from seiche.lake.tree.spelling import Cells
 
 __all__ = ["SCHEMA", "checksum", "decode", "encode"]
 
@@ -48,8 +50,13 @@ _DAMAGE: Final = (
 _VALUE: Final = itemgetter(0)
 _TXN: Final = itemgetter(1)
 
+# Larger nodes are compressed, by Arrow. To compress a small one takes longer than to write what it saves.
+_SMALL: Final = 64 * 1024
+_FILES: Final = SmallFiles(SCHEMA)
+
 _MAGIC: Final = b"ARROW1"
 _MARK: Final = b"SEICHECK"
+_ZERO: Final = bytes(4)
 _SEAL: Final = struct.Struct("<8sII")  # mark, checksum, zero
 _TAIL: Final = struct.Struct("<i6s")  # length of Arrow's footer, magic
 
@@ -57,16 +64,39 @@ _TAIL: Final = struct.Struct("<i6s")  # length of Arrow's footer, magic
 def encode(node: Node, system: Mapping[str, bytes], order: int) -> bytes:
     """The bytes of a node file; `system` are rows besides those that every node has (`n_keys`, `level`)."""
     rows = {"n_keys": b"%d" % len(node.keys), "level": b"%d" % node.level, **system}
-    before = [None] * len(rows)
     # The format gives the key table exactly `order` rows: the leftmost child's, then keys, then empty ones.
-    padding = [None] * max(0, order - 1 - len(node.keys))
+    padding = max(0, order - 1 - len(node.keys))
+    return _plain(node, rows, padding) if node.size <= _SMALL else _compressed(node, rows, padding)
+
+
+def _plain(node: Node, rows: Mapping[str, bytes], padding: int) -> bytes:
+    before, keys, spelling = len(rows), len(node.keys), node.spelling
+    behind, messages = before + 1 + keys + padding, len(node.buffer)
+    if len(spelling) != messages:
+        raise Corrupt(f"{len(spelling)} of {messages} messages were spelled", remedy="Nothing was written: a defect.")
+    table = (1 << before) - 1 | ((1 << keys) - 1) << (before + 1)
+    waiting = ((1 << messages) - 1) << behind
+    nothing = Cells(b"", bytes(4 * messages))
+    gap, children = (b"",), [child.encode() for child in node.children]
+    columns: tuple[Column, ...] = (
+        ([*(name.encode() for name in rows), *gap, *node.keys], padding, spelling.keys, table | waiting),
+        ([*rows.values(), *gap, *node.values], padding, spelling.values, table | spelling.filled << behind),
+        ([*gap * before, *children], behind - before - len(children), nothing, ((1 << len(children)) - 1) << before),
+        ((), behind, spelling.txns, waiting),
+    )
+    return _sealed_parts(*_FILES.encode(columns))
+
+
+def _compressed(node: Node, rows: Mapping[str, bytes], padding: int) -> bytes:
+    before = [None] * len(rows)
+    empty = [None] * padding
     messages = node.buffer.values()
     children = node.children or [None] * (len(node.keys) + 1)
     columns = (
-        [*(name.encode() for name in rows), None, *node.keys, *padding, *node.buffer],
-        [*rows.values(), None, *node.values, *padding, *map(_VALUE, messages)],
-        [*before, *children, *padding, *([None] * len(messages))],
-        [*before, *([None] * (len(node.keys) + 1)), *padding, *map(_TXN, messages)],
+        [*(name.encode() for name in rows), None, *node.keys, *empty, *node.buffer],
+        [*rows.values(), None, *node.values, *empty, *map(_VALUE, messages)],
+        [*before, *children, *empty, *([None] * len(messages))],
+        [*before, *([None] * (len(node.keys) + 1)), *empty, *map(_TXN, messages)],
     )
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     sink = pa.BufferOutputStream()
@@ -99,9 +129,15 @@ def decode(data: bytes, path: str, *, crc: int | None = None) -> tuple[Node, dic
 def _sealed(data: bytes) -> bytes:
     length, _ = _TAIL.unpack_from(data, len(data) - _TAIL.size)
     footer = len(data) - _TAIL.size - length
-    mark = data[:footer] + _MARK
-    end = bytes(4) + data[footer:]
-    return b"".join((mark, zlib.crc32(end, zlib.crc32(mark)).to_bytes(4, "little"), end))
+    return _sealed_parts([data[:footer]], data[footer:])
+
+
+def _sealed_parts(before: Sequence[bytes], footer: bytes) -> bytes:
+    """A file with its checksum in front of the footer."""
+    crc = 0
+    for part in (*before, _MARK, _ZERO, footer):
+        crc = zlib.crc32(part, crc)
+    return b"".join((*before, _MARK, crc.to_bytes(4, "little"), _ZERO, footer))
 
 
 def _seal_offset(data: bytes) -> int:
