@@ -23,7 +23,7 @@ from seiche.table.format import deletions, file
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFile, DataFragment, EncodedFragments, IndexMetadata
+from seiche.table.format.manifest_pb2 import DataFile, DataFragment, IndexMetadata
 from seiche.table.reachable import index_folder
 from seiche.table.version_files import VersionFiles
 from seiche.table.versions import hint
@@ -191,7 +191,8 @@ class TableCheck:
             with self.findings.looking_at("data", self._full(self._path(manifest.version)), needed_by=needed_by):
                 VersionFiles(manifest, store, self.runtime).all()
             return
-        for fragment in self._fresh(manifest):
+        # Those that no version before had in the same form.
+        for fragment in manifest.fragments.unseen(self._known):
             for one in fragment.files:
                 self._check_data(store, one, fragment, needed_by)
             if fragment.HasField("deletion_file"):
@@ -203,14 +204,6 @@ class TableCheck:
         if manifest.header.transaction_file and read.transaction is None:
             # Where the transaction stands in the manifest itself, the file is a courtesy.
             self._check_exists("transaction", f"_transactions/{manifest.header.transaction_file}", 0, needed_by)
-
-    def _fresh(self, manifest: Manifest) -> Iterator[DataFragment]:
-        """The fragments that no version before had in the same form."""
-        stored = EncodedFragments.FromString(b"".join(manifest.fragments.pieces)).fragments
-        for encoded in stored:
-            if encoded not in self._known:
-                self._known.add(encoded)
-                yield DataFragment.FromString(encoded)
 
     def _check_data(self, store: Store, one: DataFile, fragment: DataFragment, needed_by: str) -> None:
         path = f"data/{one.path}"

@@ -3,11 +3,9 @@
 from seiche.errors import Corrupt
 from seiche.store.base import Store
 from seiche.table.data.native_errors import native_message, without_panics
+from seiche.table.format.data_layout import DAMAGED, check_layout
 
 __all__ = ["check_data_file"]
-
-_MAGIC = b"LANC"
-_RESTORE = "The data file is damaged. Restore it from a copy; without it only versions that do not name it can be read."
 
 
 def check_data_file(store: Store, path: str, rows: int) -> None:
@@ -15,9 +13,7 @@ def check_data_file(store: Store, path: str, rows: int) -> None:
 
     Data files carry no checksums: a changed value that is still a value is not noticed.
     """
-    end = store.get_range(path, -len(_MAGIC), len(_MAGIC))
-    if end != _MAGIC:
-        raise Corrupt(f"{path} ends in {end!r} instead of {_MAGIC!r}", remedy=_RESTORE, path=path)
+    check_layout(store, path)
     from lance.file import LanceFileReader
 
     try:
@@ -25,6 +21,6 @@ def check_data_file(store: Store, path: str, rows: int) -> None:
             reader = LanceFileReader(store.native_uri(path), storage_options=dict(store.native_options) or None)
             found = sum(batch.num_rows for batch in reader.read_all().to_batches())
     except (OSError, ValueError, RuntimeError) as error:
-        raise Corrupt(f"{path} cannot be read: {native_message(error)}", remedy=_RESTORE, path=path) from error
+        raise Corrupt(f"{path} cannot be read: {native_message(error)}", remedy=DAMAGED, path=path) from error
     if rows and found != rows:
-        raise Corrupt(f"{path} has {found} rows instead of {rows}", remedy=_RESTORE, path=path)
+        raise Corrupt(f"{path} has {found} rows instead of {rows}", remedy=DAMAGED, path=path)

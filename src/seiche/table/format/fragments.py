@@ -141,11 +141,12 @@ class Fragments:
         return self._decoded
 
     def unseen(self, known: set[bytes]) -> Iterator[DataFragment]:
-        """Those whose stored bytes are not in `known`, in any order. Each gets there when the next one is asked for."""
+        """Those whose stored bytes are not in `known`; each gets there when the next one is asked for."""
         try:
-            for encoded in set(EncodedFragments.FromString(self._joined()).fragments) - known:
-                yield DataFragment.FromString(encoded)
-                known.add(encoded)
+            for encoded in EncodedFragments.FromString(self._joined()).fragments:
+                if encoded not in known:
+                    yield DataFragment.FromString(encoded)
+                    known.add(encoded)
         except DecodeError as error:
             raise _undecodable(error, self._source) from error
 
