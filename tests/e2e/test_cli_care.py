@@ -11,12 +11,12 @@ import pytest
 
 import seiche
 from seiche import Lake
-from seiche.cli import care
+from seiche.cli import care, health
 from seiche.cli.commands import app
 from tests.e2e.test_cli_lake import Command, examples
 from tests.terminals import COMMAND, on_a_terminal
 
-COMMANDS: list[Callable[..., None]] = [care.expire, care.gc, care.trash, care.fsck, care.health]
+COMMANDS: list[Callable[..., None]] = [care.expire, care.gc, care.trash, care.fsck, health.health]
 SCHEMA = pa.schema([("id", pa.int64())])
 
 

@@ -7,25 +7,33 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 
 import seiche
 from seiche import InvalidInput, Lake, cli
-from seiche.cli import history, lake
+from seiche.cli import exports, history, lake, objects, rows
 from seiche.cli.columns import parse_columns
 from seiche.cli.commands import app
+from seiche.cli.values import plain, shown
 from tests.terminals import COMMAND, on_a_terminal
 
 COMMANDS: list[Callable[..., None]] = [
     lake.init,
     lake.ls,
     lake.show,
-    lake.create_namespace,
-    lake.create_table,
+    rows.head,
+    objects.create_namespace,
+    objects.create_table,
+    rows.append,
+    objects.rename_table,
+    objects.drop_table,
+    objects.drop_namespace,
     lake.status,
     history.log,
     history.diff,
@@ -33,9 +41,9 @@ COMMANDS: list[Callable[..., None]] = [
     history.untag,
     history.tags,
     history.rollback,
-    history.export,
-    history.exports,
-    history.unexport,
+    exports.export,
+    exports.exports,
+    exports.unexport,
 ]
 
 
@@ -50,6 +58,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     made.tag("nightly")
     made.table("shop.orders").delete("id = 2")
     Path("prices.csv").write_text("sku,price\na,1.5\nb,2\n")
+    Path("more.csv").write_text("total,id\n4.5,4\n5.5,5\n")
     return made
 
 
@@ -86,8 +95,10 @@ def test_every_example_runs(command: Callable[..., None], made: Lake, run: Comma
     found = examples(command)
     name = command.__name__.replace("_", "-")
     assert found
-    if command is history.unexport:
+    if command is exports.unexport:
         made.export("linked", "links", mode="minimal")
+    if command is objects.drop_namespace:
+        made.create_namespace("spare")
     for example in found:
         words = shlex.split(example)
         assert words[:2] == ["seiche", name]
@@ -99,7 +110,7 @@ def test_no_command_about_lakes_is_left_out() -> None:
     assert set(COMMANDS) <= registered
     for one in registered - set(COMMANDS):
         assert one is not None
-        assert one.__module__ not in (lake.__name__, history.__name__)
+        assert one.__module__ not in {one.__module__ for one in COMMANDS}
 
 
 def test_help_shows_the_examples_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,6 +172,57 @@ def test_from_nothing_to_a_rolled_back_lake(tmp_path: Path, monkeypatch: pytest.
     assert (newest["version"], newest["rollback_to"], oldest["version"]) == (6, 2, 0)
     assert run.json("untag", "lake", "two") == {"name": "two", "version": None}
     assert run.json("tags", "lake") == []
+
+
+def test_rows_are_shown_and_added_without_spark(made: Lake, run: Command) -> None:
+    assert run("head", "lake", "shop.orders", "-c", "id", "-c", "total").splitlines()[2:] == [
+        "1    0.5  ",
+        "3    2.5  ",
+        "2 rows",
+    ]
+    assert run.json("append", "lake", "shop.orders", "more.csv") == {"name": "shop.orders", "rows": 2, "version": 6}
+    assert run.json("head", "lake", "shop.orders", "--where", "total > 3") == [
+        {"id": 4, "total": 4.5},
+        {"id": 5, "total": 5.5},
+    ]
+    assert run.json("head", "lake", "shop.orders", "-n", "1", "-c", "id", "--version", "nightly") == [{"id": 1}]
+    assert run.json("head", "lake", "shop.orders", "-n", "0") == []
+    run("create-table", "lake", "shop.ice", "--schema", "id:int64,at:timestamp[us]", "--format", "iceberg")
+    assert run("head", "lake", "shop.ice").splitlines()[-1] == "0 rows"
+    made.table("shop.ice").append([{"id": 1, "at": None}, {"id": 2, "at": None}, {"id": 3, "at": None}])
+    assert run.json("head", "lake", "shop.ice", "-n", "1", "-c", "id", "--where", "id > 1") in (
+        [{"id": 2}],
+        [{"id": 3}],
+    )
+    assert "NULL" in run("head", "lake", "shop.ice")
+    for words, said in {
+        ("head", "lake", "shop.orders", "-c", "nope"): "shop.orders has no column 'nope'. It has id, total.",
+        ("head", "lake", "shop.ice", "-c", "nope"): "shop.ice has no column 'nope'",
+        ("head", "lake", "shop.orders", "--where", "nope = 1"): "the condition is refused",
+        ("append", "lake", "shop.orders", "prices.csv"): "the table has no column 'sku'",
+        ("append", "lake", "shop.orders", "none.csv"): "there is no file none.csv",
+    }.items():
+        assert said in run(*words, code=2)
+    assert made.version == 8
+
+
+def test_what_is_renamed_or_dropped_can_be_brought_back(made: Lake, run: Command) -> None:
+    before = str(made.version)
+    assert run.json("rename-table", "lake", "shop.orders", "shop.sales") == {"name": "shop.sales", "version": 6}
+    assert run("drop-table", "lake", "shop.sales") == "shop.sales is gone, in version 7.\n"
+    assert run("drop-namespace", "lake", "shop") == "shop is gone, in version 8.\n"
+    assert "there is no namespace shop" in run("drop-namespace", "lake", "shop", code=2)
+    run("rollback", "lake", before, "--yes")
+    assert len(run.json("head", "lake", "shop.orders")) == 2
+
+
+def test_values_as_they_are_read() -> None:
+    moment = datetime(2030, 1, 31, 12, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert shown(None) == "NULL"
+    assert (shown(b"\x00\xff"), shown(moment), shown("é"), shown(1.5)) == ("00ff", "2030-01-31 12:30:00", "é", "1.5")
+    assert shown([{"a": [1, None]}, moment]) == '[{"a": [1, null]}, "2030-01-31T12:30:00+01:00"]'
+    assert shown([("k", b"\x01"), (moment, None)]) == '{"k": "01", "2030-01-31T12:30:00+01:00": null}'
+    assert plain({1: [("k", {"x": ()})]}) == {"1": {"k": {"x": []}}}
 
 
 def test_the_log_and_a_diff_as_people_read_them(made: Lake, run: Command) -> None:

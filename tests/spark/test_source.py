@@ -9,11 +9,11 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
-from seiche.errors import IncompatibleConflict, NotFound, RetryableConflict
+from seiche.errors import IncompatibleConflict, NotFound, RetryableConflict, SeicheError
 from seiche.spark import source
 from seiche.spark.options import Options
 from seiche.spark.scanning import scans
-from seiche.spark.source import TableReader, TableWriter
+from seiche.spark.source import SeicheSource, TableReader, TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -183,17 +183,32 @@ def test_a_thousand_columns(spark: "SparkSession", lake: Any) -> None:
     ("more", "message"),
     [
         ({"tabel": "x"}, "'tabel' is unknown"),
+        ({"versionAsOf": "1"}, "It is called `version` here"),
+        ({"replaceWhere": "id = 1"}, r"`tx\.delete\(table, where\)`"),
         ({"version": "9999"}, "9999"),
         ({"filter": "nothing = 1"}, "the filter is refused"),
-        ({"columns": "id,nope"}, "nope"),
+        ({"columns": "id,nope"}, r"shop\.t has no column 'nope'\n  It has id, x, s"),
+        ({"columns": '["id", "id"]'}, "names a column twice"),
+        ({"columns": "[id"}, "no list in JSON"),
         ({"partitions": "none"}, "positive number"),
     ],
 )
-def test_bad_options_are_named(
-    spark: "SparkSession", options: dict[str, str], more: dict[str, str], message: str
-) -> None:
-    with pytest.raises(Exception, match=message):
-        read(spark, options, **more).collect()
+def test_bad_options_are_named(options: dict[str, str], more: dict[str, str], message: str) -> None:
+    def planned(source: SeicheSource) -> object:
+        return source.reader(source.schema()).partitions()
+
+    with pytest.raises(SeicheError, match=message):
+        planned(SeicheSource({**options, **more}))
+
+
+def test_a_write_makes_no_table(options: dict[str, str]) -> None:
+    with pytest.raises(NotFound, match=r"shop\.none does not exist.*\n  A write makes no table"):
+        SeicheSource({**options, "table": "shop.none"}).writer(StructType([]), overwrite=False)
+
+
+def test_errors_reach_whoever_asked_spark(spark: "SparkSession", options: dict[str, str]) -> None:
+    with pytest.raises(Exception, match="'tabel' is unknown"):
+        read(spark, options, tabel="x")
 
 
 def test_columns_that_do_not_fit_are_refused_before_anything_runs(

@@ -1,4 +1,4 @@
-"""Commands that keep a lake in order: give up versions, clear away files, look for damage and for what will hurt."""
+"""Commands that keep a lake in order: give up versions, clear away files, look for damage."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import Uri
+from seiche.cli.arguments import Run, Uri
 from seiche.cli.failures import ExitCode, in_commands
-from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
+from seiche.cli.output import TIME, AsJson, counted, print_json, print_line, print_table
 from seiche.cli.progress import working
 
 if TYPE_CHECKING:
     from seiche.lake.care.fsck import Soundness
     from seiche.lake.care.gc import CleanUp
-    from seiche.lake.care.health import Health
 
-__all__ = ["expire", "fsck", "gc", "health", "trash"]
+__all__ = ["expire", "fsck", "gc", "trash"]
 
 _STYLES = {"error": "bold red", "note": "dim", "repaired": "green", "moved": "yellow", "waits": "dim"}
 _SHOWN = 100
@@ -58,7 +57,7 @@ def expire(
 
 def gc(
     uri: Uri,
-    run: Annotated[bool, typer.Option("--run", help="Do it. Otherwise it is only shown what would happen.")] = False,
+    run: Run = False,
     grace: Annotated[
         str, typer.Option(help="How long a file must have been known to be unneeded; longer than transactions live.")
     ] = "1d",
@@ -145,7 +144,7 @@ def trash(
     if as_json:
         print_json([one.as_dict() for one in runs])
     elif runs:
-        rows = [(one.id, f"{one.at:%Y-%m-%d %H:%M:%S}", len(one.files), one.bytes) for one in runs]
+        rows = [(one.id, f"{one.at:{TIME}}", len(one.files), one.bytes) for one in runs]
         print_table(("clean-up", "taken (UTC)", "files", "bytes"), rows)
     else:
         print_line("The trash is empty.")
@@ -197,79 +196,3 @@ def _show_soundness(found: Soundness) -> None:
         f"{count} repaired" if what == "repaired" else counted(count, what) for what, count in counts.items()
     )
     print_line(f"{seen}: {said or 'all sound'}.", style="green" if found.ok else "bold red")
-
-
-def health(
-    uri: Uri,
-    quick: Annotated[bool, typer.Option("--quick", help="Do not look for files that nothing needs.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show what will hurt before it does, and the command that helps.
-
-    ```sh
-    seiche health lake
-    seiche health lake --quick --json
-    ```
-    """
-    found = seiche.open(uri).health(orphans=not quick)
-    if as_json:
-        print_json(found.as_dict())
-    else:
-        _show_health(found)
-
-
-def _show_health(found: Health) -> None:
-    orphans = "not looked for"
-    if found.orphans is not None:
-        orphans = f"{counted(found.orphans, 'file')}, {counted(found.orphan_bytes or 0, 'byte')}"
-    figures = [
-        ("versions", f"{found.versions} kept, {found.expired} expired"),
-        ("root's write buffer", f"{found.buffer:.0%} full"),
-        ("leases, saved transactions", f"{found.leases}, {found.saved}"),
-        ("trash", f"{counted(found.trash, 'file')}, {counted(found.trash_bytes, 'byte')}"),
-        ("needed by nothing", orphans),
-    ]
-    print_table((f"lake at version {found.version}", ""), figures)
-    columns = ("table", "version", "fragments", "small", "rows", "deleted", "manifest bytes", "not indexed")
-    rows = [
-        (
-            one.table,
-            one.version,
-            one.fragments,
-            one.small_fragments,
-            one.rows,
-            one.deleted,
-            one.manifest_bytes,
-            one.unindexed if one.indices else "-",
-        )
-        for one in found.tables
-    ]
-    if rows:
-        print_line()
-        print_table(columns, rows)
-    if found.iceberg:
-        print_line()
-        _show_iceberg(found)
-    print_line()
-    for one in found.advice:
-        print_line(f"{one.about}: {one.finding}. Try: {one.command}", style="yellow")
-    if not found.advice:
-        print_line("Nothing needs to be done.", style="green")
-
-
-def _show_iceberg(found: Health) -> None:
-    columns = ("Iceberg table", "version", "snapshots", "manifests", "files", "small", "deletions", "metadata bytes")
-    rows = [
-        (
-            one.table,
-            one.version,
-            one.snapshots,
-            one.manifests,
-            one.files,
-            one.small_files,
-            one.delete_files,
-            one.metadata_bytes,
-        )
-        for one in found.iceberg
-    ]
-    print_table(columns, rows)

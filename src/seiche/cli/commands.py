@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from seiche import SeicheError, __version__
-from seiche.cli import care, demo, history, lake, run, runs, serve, sql, store, table
+from seiche.cli import care, demo, exports, health, history, lake, objects, rows, run, runs, serve, sql, store, table
 from seiche.cli.failures import (
     UNPRINTABLE,
     ExitCode,
@@ -34,8 +34,13 @@ app.command()(sql.sql)
 app.command()(lake.init)
 app.command()(lake.ls)
 app.command()(lake.show)
-app.command("create-namespace")(lake.create_namespace)
-app.command("create-table")(lake.create_table)
+app.command()(rows.head)
+app.command("create-namespace")(objects.create_namespace)
+app.command("create-table")(objects.create_table)
+app.command()(rows.append)
+app.command("rename-table")(objects.rename_table)
+app.command("drop-table")(objects.drop_table)
+app.command("drop-namespace")(objects.drop_namespace)
 app.command()(history.log)
 app.command()(history.diff)
 app.command()(lake.status)
@@ -43,14 +48,14 @@ app.command()(history.tag)
 app.command()(history.untag)
 app.command()(history.tags)
 app.command()(history.rollback)
-app.command()(history.export)
-app.command()(history.exports)
-app.command()(history.unexport)
+app.command()(exports.export)
+app.command()(exports.exports)
+app.command()(exports.unexport)
 app.command()(care.expire)
 app.command()(care.gc)
 app.command()(care.trash)
 app.command()(care.fsck)
-app.command()(care.health)
+app.command()(health.health)
 app.command()(serve.serve)
 
 

@@ -1,31 +1,25 @@
-"""Commands that make lakes and tables, and look at them."""
+"""Commands that make a lake, and look at what is in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 import seiche
-from seiche.cli.arguments import AsOf, AtVersion, Properties, TableName, Uri, open_at, properties_of
+from seiche.cli.arguments import AsOf, AtVersion, TableName, Uri, open_at
 from seiche.cli.failures import ExitCode
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset
-
     from seiche.lake.objects.names import Name
     from seiche.lake.summary import TableSummary
 
-__all__ = ["create_namespace", "create_table", "init", "ls", "show", "status"]
+__all__ = ["init", "ls", "show", "status"]
 
-_FORMATS = {".parquet": "parquet", ".csv": "csv", ".arrow": "ipc", ".feather": "ipc", ".jsonl": "json", ".json": "json"}
 _OUTCOMES = {"committed": ExitCode.DONE, "aborted": ExitCode.CONFLICT, "undecided": ExitCode.UNKNOWN}
 _STYLES = {"committed": "green", "aborted": "red", "undecided": "yellow"}
 
@@ -131,110 +125,6 @@ def _show(found: TableSummary) -> None:
     print_table(
         ("column", "type", "nulls"), [(one.name, one.type, "yes" if one.nullable else "no") for one in found.columns]
     )
-
-
-def create_namespace(
-    uri: Uri,
-    name: Annotated[
-        str,
-        typer.Argument(help="The namespace, as in shop or shop.eu. The one around it must exist.", metavar="NAMESPACE"),
-    ],
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make a namespace.
-
-    ```sh
-    seiche create-namespace lake sales
-    seiche create-namespace lake sales.eu -p owner=me
-    ```
-    """
-    lake = seiche.open(uri)
-    lake.create_namespace(name, properties_of(properties))
-    _done(lake, name, as_json)
-
-
-def create_table(
-    uri: Uri,
-    table: TableName,
-    schema: Annotated[
-        str | None,
-        typer.Option(help="Columns as name:type with commas between; types are Arrow's; ! means without nulls."),
-    ] = None,
-    like: Annotated[str | None, typer.Option(help="Another table of the lake, to have the same columns.")] = None,
-    source: Annotated[
-        Path | None, typer.Option("--from", help="A Parquet, Arrow, CSV or JSON file: its columns and its rows.")
-    ] = None,
-    format: Annotated[str, typer.Option(help="lance or iceberg.")] = "lance",
-    stable_row_ids: Annotated[
-        bool, typer.Option("--stable-row-ids", help="Rows keep their ids when they move (Lance).")
-    ] = False,
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make a table: empty, with the columns that are named or those of another table, or filled from a file.
-
-    ```sh
-    seiche create-table lake shop.customers --schema 'id:int64!,name:string,seen:timestamp[us]'
-    seiche create-table lake shop.archive --like shop.orders
-    seiche create-table lake shop.prices --from prices.csv
-    seiche create-table lake shop.events --schema 'id:int64,at:timestamp[us]' --format iceberg
-    ```
-    """
-    if stable_row_ids and format != "lance":
-        raise InvalidInput(f"a table of format {format} has no stable row ids", remedy="Leave --stable-row-ids out.")
-    if sum(given is not None for given in (schema, like, source)) != 1:
-        raise InvalidInput("say which columns the table has", remedy="Give one of --schema, --like and --from.")
-    lake = seiche.open(uri)
-    rows = None if source is None else _file(source)
-    columns = _columns(lake, schema, like) if rows is None else rows.schema
-    with lake.transaction() as tx:
-        given = properties_of(properties)
-        made = tx.create_table(table, columns, format=format, properties=given, stable_row_ids=stable_row_ids)
-        if rows is not None and source is not None:
-            made.append(_batches(rows, source))
-    _done(lake, table, as_json)
-
-
-def _columns(lake: seiche.Lake, schema: str | None, like: str | None) -> pa.Schema:
-    from seiche.cli.columns import parse_columns
-
-    return lake.table(like).schema if like is not None else parse_columns(schema or "")
-
-
-def _file(path: Path) -> pyarrow.dataset.Dataset:
-    import pyarrow.dataset
-
-    format = _FORMATS.get(path.suffix.lower())
-    if format is None:
-        known = ", ".join(_FORMATS)
-        raise InvalidInput(f"{path} is no file of a known kind", remedy=f"Its name must end in one of {known}.")
-    if not path.exists():
-        raise seiche.NotFound(f"there is no file {path}", remedy="Check its name, and the folder you are in.")
-    with _readable(path):
-        return pyarrow.dataset.dataset(path, format=format)
-
-
-def _batches(rows: pyarrow.dataset.Dataset, path: Path) -> Iterator[pa.RecordBatch]:
-    with _readable(path):
-        yield from rows.to_batches()
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    import pyarrow as pa
-
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}", remedy="Check the file.") from error
-
-
-def _done(lake: seiche.Lake, name: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"name": name, "version": lake.version})
-    else:
-        print_line(f"{name} is there, in version {lake.version}.")
 
 
 def status(

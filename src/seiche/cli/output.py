@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["AsJson", "counted", "print_json", "print_line", "print_table", "row_text"]
+__all__ = ["TIME", "AsJson", "as_text", "counted", "print_json", "print_line", "print_table", "row_text"]
 
+# How times are shown; they are in UTC.
+TIME = "%Y-%m-%d %H:%M:%S"
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 # Without a terminal there is nobody to wrap lines for: a program that reads them wants each row whole.
@@ -61,13 +63,14 @@ def print_json(value: object) -> None:
     that are none.
     """
     try:
-        text = json.dumps(value, indent=2, default=_text, allow_nan=False)
+        text = json.dumps(value, indent=2, default=as_text, allow_nan=False)
     except ValueError:  # an infinite number, or none
-        text = json.dumps(_finite(value), indent=2, default=_text)
+        text = json.dumps(_finite(value), indent=2, default=as_text)
     print(text)
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
+    """What JSON has no way to say: times as in ISO 8601, bytes in hex, everything else as it is."""
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
     return value.hex() if isinstance(value, bytes) else str(value)

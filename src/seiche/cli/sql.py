@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,8 @@ from seiche.cli.arguments import AsOf, AtVersion, Uri, open_at
 from seiche.cli.failures import describe
 from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
 from seiche.cli.quiet import quiet_start
-from seiche.errors import SeicheError
+from seiche.cli.values import in_zone, plain, shown
+from seiche.errors import InvalidInput, SeicheError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -155,24 +156,23 @@ def _history() -> Iterator[None]:
 
 
 def _show(frame: "DataFrame", *, as_json: bool) -> None:
+    rows = (frame if as_json else frame.limit(_SHOWN + 1)).collect()
+    zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
+    kinds = [field.dataType for field in frame.schema]
+    values = [[in_zone(value, kind, zone) for value, kind in zip(row, kinds, strict=True)] for row in rows]
     if as_json:
-        print_json([{name: _plain(row[at]) for at, name in enumerate(frame.columns)} for row in frame.collect()])
+        _require_names(frame.columns)
+        print_json([dict(zip(frame.columns, map(plain, row), strict=True)) for row in values])
         return
-    rows = frame.limit(_SHOWN + 1).collect()
-    shown = [["NULL" if value is None else value for value in row] for row in rows[:_SHOWN]]
-    print_table(frame.columns, shown, styles={"NULL": "dim"})
+    print_table(frame.columns, [list(map(shown, row)) for row in values[:_SHOWN]], styles={"NULL": "dim"})
     if len(rows) > _SHOWN:
         print_line(f"... and more than these {_SHOWN} rows: say LIMIT, or --json for all of them", style="dim")
     else:
         print_line(counted(len(rows), "row"), style="dim")
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON has it: rows and maps as objects."""
-    if hasattr(value, "asDict"):
-        return {key: _plain(one) for key, one in value.asDict().items()}
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return value.hex() if isinstance(value, bytes | bytearray) else value
+def _require_names(columns: list[str]) -> None:
+    """An object of JSON has a name once: the second value would take the place of the first, unseen."""
+    for name in columns:
+        if columns.count(name) > 1:
+            raise InvalidInput(f"two columns of the answer are called {name!r}", remedy="Name one of them with AS.")

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 import seiche
-from seiche.cli.arguments import TableName, Uri
+from seiche.cli.arguments import Run, TableName, Uri
 from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
 from seiche.cli.progress import working
+from seiche.cli.values import plain, shown
 from seiche.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def cleanup(
     grace: Annotated[
         str, typer.Option(help="How old a file must be that no version needs. 0s: nobody else is at work.")
     ] = "7d",
-    run: Annotated[bool, typer.Option("--run", help="Do it. Otherwise it is only shown what would happen.")] = False,
+    run: Run = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove old versions of a plain table, and files that none needs. There is no way back.
@@ -221,11 +222,13 @@ def changes(
             break
     if as_json:
         said = {str(version): kinds for version, kinds in counts.items()}
-        print_json({"from": found.from_version, "to": found.to_version, "counts": said, "rows": rows})
+        told = [{name: plain(value) for name, value in row.items()} for row in rows]
+        print_json({"from": found.from_version, "to": found.to_version, "counts": said, "rows": told})
         return
     names = found.schema.names
-    shown = [names[-1], names[-2], *names[:-2]]
-    print_table([one.lstrip("_") for one in shown], [[row[name] for name in shown] for row in rows], styles=_STYLES)
+    order = [names[-1], names[-2], *names[:-2]]
+    cells = [[shown(row[name]) for name in order] for row in rows]
+    print_table([one.lstrip("_") for one in order], cells, styles=_STYLES | {"NULL": "dim"})
     total = sum(sum(kinds.values()) for kinds in counts.values())
     more = f", of which {len(rows)} are shown" if len(rows) < total else ""
     print_line(f"{counted(total, 'change')} from version {found.from_version} to {found.to_version}{more}.")

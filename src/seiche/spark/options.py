@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from seiche.core.durations import moment
 from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake, open_lake
@@ -21,6 +23,28 @@ _KNOWN = frozenset(
     }
 )  # fmt: skip
 _STORAGE = "storage."
+_BY_TRANSACTION = "Open a transaction: `with lake.transaction(spark=spark) as tx:`, "
+# What other formats call it, and what to do here.
+_ELSEWHERE = {
+    "versionasof": "It is called `version` here, and is a version of the lake, or a tag.",
+    "snapshot-id": "Give `version`: a version of the lake, or a tag.",
+    "timestampasof": "It is called `as_of` here.",
+    "as-of-timestamp": "It is called `as_of` here, as in 2030-12-31T23:59:59+01:00.",
+    "overwriteschema": "It is called `overwrite_schema` here.",
+    "mergeschema": "Add the columns first: ALTER TABLE ... ADD COLUMN in SQL, or `lake.table(name).add_columns(...)`.",
+    "replacewhere": _BY_TRANSACTION + "`tx.delete(table, where)` and `tx.append(table, frame)` are one version then.",
+    "partitionoverwritemode": _BY_TRANSACTION + "and delete what the rows replace before you append them.",
+    "readchangefeed": "It is called `changes` here, and is for streams.",
+    "readchangedata": "It is called `changes` here, and is for streams.",
+    "startingversion": "It is called `starting_version` here: earliest, latest, a version of the lake, or a tag.",
+    "ignorechanges": "`on_change` = `skip` passes over versions that change rows.",
+    "skipchangecommits": "`on_change` = `skip` passes over versions that change rows.",
+    "ignoredeletes": "`on_change` = `skip` passes over versions that change rows.",
+    "maxfilespertrigger": "It is called `max_files_per_trigger` here.",
+    "maxbytespertrigger": "Give `max_rows_per_trigger` or `max_files_per_trigger`.",
+    "txnappid": _BY_TRANSACTION + "with `key=`, or `stream=`, `epoch=` and `owner=`.",
+    "txnversion": _BY_TRANSACTION + "with `key=`, or `stream=`, `epoch=` and `owner=`.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +59,8 @@ class Options:
         values = {name.lower(): value for name, value in given.items()}
         unknown = sorted(name for name in values if name not in _KNOWN and not name.startswith(_STORAGE))
         if unknown:
-            raise InvalidInput(
-                f"the option {unknown[0]!r} is unknown",
-                remedy=f"Options are {', '.join(sorted(_KNOWN))}, and storage.* for those of the store.",
-            )
+            known = f"Options are {', '.join(sorted(_KNOWN))}, and storage.* for those of the store."
+            raise InvalidInput(f"the option {unknown[0]!r} is unknown", remedy=_ELSEWHERE.get(unknown[0], known))
         if not (values.get("lake") or values.get("path")) or not values.get("table"):
             raise InvalidInput(
                 "the options do not say which table",
@@ -66,9 +88,27 @@ class Options:
         text = self.values.get("columns")
         if text is None:
             return None
+        names = [one.strip() for one in text.split(",") if one.strip()]
         if text.lstrip().startswith("["):
-            return [str(one) for one in json.loads(text)]
-        return [one.strip() for one in text.split(",") if one.strip()]
+            try:
+                names = [str(one) for one in json.loads(text)]
+            except ValueError as error:
+                raise InvalidInput(
+                    f"the option 'columns' is no list in JSON: {error}",
+                    remedy='Write it as ["id", "name"], or id,name.',
+                ) from error
+        if len(set(names)) < len(names):
+            raise InvalidInput(f"the option 'columns' names a column twice: {text}", remedy="Name each once.")
+        return names
+
+    def chosen(self, schema: pa.Schema) -> pa.Schema:
+        """Those of a table's columns that are to be read."""
+        names = self.columns or schema.names
+        for name in names:
+            if name not in schema.names:
+                remedy = f"It has {', '.join(schema.names)}."
+                raise InvalidInput(f"{self.table} has no column {name!r}", remedy=remedy, column=name)
+        return pa.schema([schema.field(one) for one in names])
 
     def open(self, *, writing: bool = False) -> Lake:
         """The lake: live, or at the version (a number or a tag) or time that the options name."""

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from seiche.core.runtime import SYSTEM
-from seiche.errors import IncompatibleConflict, InvalidInput
+from seiche.errors import IncompatibleConflict, InvalidInput, NotFound
 from seiche.lake.lake import Lake, open_lake
 from seiche.lake.objects.names import parts
 from seiche.lake.transaction import Transaction
@@ -66,8 +66,7 @@ class SeicheSource(DataSource):
                 from seiche.spark.changes import changes_schema
 
                 return changes_schema(table.schema)
-            names = options.columns
-            return spark_schema(pa.schema([table.schema.field(one) for one in names or table.schema.names]))
+            return spark_schema(options.chosen(table.schema))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return TableReader(Options.of(self.options), schema)
@@ -213,7 +212,11 @@ class TableWriter(DataSourceArrowWriter):
     def _aim(self, lake: Lake, schema: StructType) -> "tuple[Target | IcebergTarget, str]":
         """Where the rows go, and the id of the table, which lies there: another of the same name does not."""
         transaction = lake.transaction()
-        table = transaction.table(self._options.table)
+        try:
+            table = transaction.table(self._options.table)
+        except NotFound as error:
+            remedy = "A write makes no table. `lake.create_table(...)` does, or CREATE TABLE ... AS SELECT in SQL."
+            raise NotFound(error.message, remedy=remedy, table=self._options.table) from error
         if _is_iceberg(lake, self._options.table):
             from seiche.lake.iceberg.handles import IcebergTransactionTable
             from seiche.spark.iceberg import IcebergTarget

@@ -69,6 +69,10 @@ def test_json_and_a_transaction(here: Lake, capsys: pytest.CaptureFixture[str]) 
     assert found[1][0]["num_deleted_rows"] == 1
     assert cli.main(["sql", "lake", "-e", "SELECT named_struct('a', array(1)) AS s, X'00ff' AS b", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"s": {"a": [1]}, "b": "00ff"}]
+    assert cli.main(["sql", "lake", "SELECT TIMESTAMP'2030-01-31 12:00:00+03:00' AS at", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"at": "2030-01-31T09:00:00+00:00"}]
+    assert cli.main(["sql", "lake", "SELECT 1 AS a, 2 AS a", "--json"]) == 2
+    assert "two columns of the answer are called 'a'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ class TestStatements:
         assert sql("SHOW NAMESPACES IN eu") == [("eu.north",)]
         assert ("k", "w") in sql("DESCRIBE NAMESPACE eu.north")
         sql("CREATE TABLE eu.north.t (id INT)")
+        assert sql("SHOW TABLES") == [("eu.north", "t", False), ("shop", "orders", False), ("shop", "stock", False)]
         sql("USE eu.north")
         sql("INSERT INTO t VALUES (1)")
         assert sql("SELECT * FROM t") == [(1,)]

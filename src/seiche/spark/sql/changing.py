@@ -29,7 +29,9 @@ def parse_insert(cursor: Cursor) -> Statement:
     columns = None
     if cursor.sees("(") and cursor.ahead(1).key not in _QUERY and not by_name:
         columns = parse_names(cursor)
-    if cursor.here.key in {"PARTITION", "REPLACE", "IF", "TABLE", "DEFAULT"} or cursor.here.key not in _QUERY:
+    if cursor.sees("REPLACE"):
+        cursor.refuse("INSERT replaces no part of a table", "BEGIN, DELETE FROM ... WHERE, INSERT INTO and COMMIT do.")
+    if cursor.here.key in {"PARTITION", "IF", "TABLE", "DEFAULT"} or cursor.here.key not in _QUERY:
         cursor.refuse("a query was expected: SELECT or VALUES")
     return made.Insert(table, rest_as_query(cursor), columns, by_name, overwrite)
 

@@ -199,12 +199,11 @@ def _history(name: Name, reader: Reader) -> Listing:
     return Listing("version bigint, timestamp timestamp, table_version bigint, operation string", tuple(rows))
 
 
-def _namespace_of(statement: Show, reader: Reader) -> Name:
-    from seiche.errors import InvalidInput
-
+def _namespace_of(statement: Show, reader: Reader) -> Name | None:
+    """The one that is named, or in use; without either all are meant."""
     found = statement.name or reader.namespace
     if not found:
-        raise InvalidInput("which namespace?", remedy="Write SHOW TABLES IN namespace, or say USE namespace before.")
+        return None
     if found not in reader.tx.namespaces(found[:-1]):
         raise NotFound(f"there is no namespace {text(found)}", remedy="SHOW NAMESPACES lists what there is.")
     return found
