@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import RetryableConflict, SeicheError
+from seiche.errors import NotFound, RetryableConflict, SeicheError
 from seiche.lake.edits import Planned
 from seiche.lake.group import Answer, Group
 from seiche.lake.intent import Intent
@@ -63,7 +64,7 @@ class Committer:
         unflushed = [path for intent in intents for path in intent.unflushed]
         flush = partial(self._flush, unflushed)
         if _is_careful(intents):
-            flush()
+            self.states.store.flush(unflushed)
         staged: set[str] = set()
         for attempt in self.patience.tries(self.runtime):
             with self.turns.one(flush) as waited:
@@ -74,7 +75,14 @@ class Committer:
                     group.admit(intent, self.runtime)
                 if guessed and any(answer.error is not None for answer in group.answers.values()):
                     continue  # the version that it was tried on may have expired and been cleared away meanwhile
-                if not group.records or self._put(group, staged, unflushed):
+                try:
+                    done = not group.records or self._put(group, staged, unflushed)
+                except NotFound:
+                    # If a clean-up took a file of it, it meets the fence of that in the newest version.
+                    if all(intent.base >= self.states.latest().root.min_base for intent in intents):
+                        raise
+                    continue
+                if done:
                     answers = [group.answers[intent.id] for intent in intents]
                     if decided is not None:
                         decided(answers)
@@ -100,10 +108,11 @@ class Committer:
         return self.states.latest()
 
     def _flush(self, paths: list[str]) -> None:
-        """See to it that files of statements last, and need not be seen to again."""
+        """See to it that files of statements last, and need not be seen to again. A missing one shows at the root."""
         if paths:
-            self.states.store.flush(paths)
-            paths.clear()
+            with suppress(NotFound):
+                self.states.store.flush(paths)
+                paths.clear()
 
     def abort(self, transaction_id: str) -> None:
         """See to it that a transaction that is not decided yet is decided against, by a root that says so."""

@@ -2,19 +2,24 @@
 
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import Lake, RetryableConflict
+from seiche import Lake, NotFound, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.care.saved_work import saved_work
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.handles import LakeTable
 from seiche.lake.intent import Intent
+from seiche.store.base import Store
 from seiche.table.change import Result
-from tests.unit.lake.conftest import ids, rows
+from seiche.testing import SimulatedStore
+from seiche.testing.wrapping import Call
+from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
 def cleaned_up(lake: Lake) -> int:
@@ -90,6 +95,81 @@ def test_a_verb_that_meets_a_clean_up_writes_its_files_anew(
     assert VERBS[verb](table).attempts == 2
     assert lake.fsck(deep=True).problems == ()
     assert ids(lake, "shop.a")[:2] == [0, 1]
+
+
+@pytest.fixture
+def lasting(tmp_path: Path) -> Lake:
+    """A lake as it is by default: files are flushed before the root names them, so whether they are there shows then,
+    and not only at the root.
+    """
+    lake = seiche.create(tmp_path / "lasting")
+    lake.create_namespace("shop")
+    lake.create_table("shop.a", SCHEMA).append(rows(1, 2))
+    return lake
+
+
+def test_a_transaction_whose_files_were_cleared_away_meets_the_fence(lasting: Lake) -> None:
+    tx = lasting.transaction()
+    tx.delete("shop.a", "id = 1")
+    assert cleaned_up(lasting)
+    with pytest.raises(RetryableConflict, match="given up by an expiry or clean-up"):
+        tx.commit()
+    lasting.table("shop.a").delete("id = 2")
+    assert ids(lasting, "shop.a") == [1]
+
+
+def test_a_verb_whose_files_were_cleared_away_writes_them_anew(lasting: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    meet_a_clean_up(lasting, monkeypatch)
+    assert lasting.table("shop.a").create_index("id").attempts == 2
+    assert lasting.fsck(deep=True).problems == ()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_so_does_one_that_is_overtaken_while_it_commits(lasting: Lake, waits: bool) -> None:
+    """While it waits for its turn, or between its look at the newest version and the root."""
+    store = _Overtaken(lasting.store, waits, lambda: cleaned_up(lasting))
+    late = seiche.open(store)
+    tx = late.transaction()
+    tx.delete("shop.a", "id = 1")
+    lasting.create_namespace("other")
+    store.armed = True
+    with pytest.raises(RetryableConflict, match="given up by an expiry or clean-up"):
+        tx.commit()
+    assert not store.armed
+    assert ids(lasting, "shop.a") == [1, 2]
+
+
+def test_a_file_that_is_lost_for_another_reason_is_missing(lasting: Lake) -> None:
+    tx = lasting.transaction()
+    tx.delete("shop.a", "id = 1")
+    lasting.store.delete(tx.unflushed[0])
+    with pytest.raises(NotFound, match="_deletions/"):
+        tx.commit()
+    assert lasting.fsck(deep=True).problems == ()
+
+
+class _Overtaken(SimulatedStore):
+    """Another process comes between, once: while somebody waits for his turn, or before what he stages is written."""
+
+    def __init__(self, inner: Store, waits: bool, other: Callable[[], object]) -> None:
+        super().__init__(inner, on_call=self._met)
+        self._waits = waits
+        self._other = other
+        self.armed = False
+
+    def turn(self, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[bool]:
+        if self._waits and self.armed and meanwhile is not None:
+            self._overtake()
+            meanwhile()
+        return nullcontext(self._waits)
+
+    def _met(self, call: Call) -> None:
+        if not self._waits and self.armed and "/_staged/" in call.path:
+            self._overtake()
+
+    def _overtake(self) -> None:
+        self.armed = False
+        assert self._other()
 
 
 STREAMS: dict[str, Callable[[LakeTable, Iterator[pa.RecordBatch]], Result]] = {
