@@ -69,6 +69,7 @@ def register(
     full = parts(name, what="table")
     tx.check_free(full)
     store = open_beside(tx.state.store, location, runtime=tx.runtime)
+    tx.state.outside.check(store.native_uri(), tx.state.store.native_uri())
     _check_outside(tx, store)
     table = Table.open(store, version, runtime=tx.runtime)
     if type == "federated":
@@ -131,7 +132,8 @@ class ForeignTable(TransactionTable):
 
     @property
     def _place(self) -> Store:
-        return place_of(self._transaction.state.store, self._edit.row, self._transaction.runtime)
+        state = self._transaction.state
+        return place_of(state.store, state.outside, self._edit.row, self._transaction.runtime)
 
     def _work(self) -> Work:
         edit = self._edit
@@ -190,7 +192,8 @@ class ForeignLakeTable(LakeTable):
         return next((version for version, one in reversed(made) if one.uuid == unique), None)
 
     def _place(self) -> Store:
-        return place_of(self._lake.store, self.row, self._lake.states.runtime)
+        states = self._lake.states
+        return place_of(states.store, states.outside, self.row, states.runtime)
 
     def _manifest(self) -> Manifest:
         return _manifest(self._place(), self.row, self._lake.states.runtime)

@@ -19,6 +19,7 @@ from seiche.errors import ConflictError, IncompatibleConflict, InvalidInput
 from seiche.lake.edits import TableEdit
 from seiche.lake.made import Made
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.outside import Outside
 from seiche.lake.state import State
 from seiche.store.base import Store
 from seiche.store.beside import open_beside
@@ -36,8 +37,11 @@ _COMMITTING = Patience()
 _LOOKED_BACK: Final = 1000
 
 
-def place_of(lake: Store, row: TableRow, runtime: Runtime) -> Store:
-    """The directory of a table that is not the lake's own, reached as the lake itself is."""
+def place_of(lake: Store, outside: Outside, row: TableRow, runtime: Runtime) -> Store:
+    """The directory of a table that is not the lake's own, reached as the lake itself is; `PermissionDenied` if nothing
+    may be opened there.
+    """
+    outside.check(row.location, lake.native_uri())
     return open_beside(lake, row.location, runtime=runtime)
 
 
@@ -74,7 +78,7 @@ class FederatedEdit(TableEdit):
     def _commit(self, state: State, now: TableRow, uuid: str, runtime: Runtime) -> int:
         work = self.work
         assert work is not None  # noqa: S101 - looked at by who calls
-        store = place_of(state.store, now, runtime)
+        store = place_of(state.store, state.outside, now, runtime)
         folded = work.folded(lambda: deletion_files(work.base, store, runtime))
         self._check_content(state, now, folded)
         versions = open_versions(store, runtime=runtime, options={})

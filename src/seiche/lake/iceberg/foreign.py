@@ -23,7 +23,7 @@ from seiche.lake.iceberg.table import IcebergTable
 from seiche.lake.iceberg.work import IcebergWork, Step, snapshots_in
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.outside import plain_address
+from seiche.lake.outside import Outside, plain_address
 from seiche.lake.state import State
 from seiche.lake.tree.root import millis
 from seiche.store.base import Store
@@ -54,7 +54,7 @@ def register(
         from seiche.lake.iceberg.foreign_catalog import described
 
         said = described(catalog, location)
-    source = source_of(tx.state.store, location, said, tx.runtime)
+    source = source_of(tx.state.store, tx.state.outside, location, said, tx.runtime)
     if type == "federated" and isinstance(source, FileSource):
         raise InvalidInput(
             f"{location} is one metadata file: a federated table is always at its newest",
@@ -83,7 +83,7 @@ def seen(tx: "Sight", edit: TableEdit) -> ForeignEdit:
     """The edit of a foreign table, with what the transaction sees of it: that which it found when it first looked."""
     if isinstance(edit, ForeignEdit):
         return edit
-    source, found = _found(tx.state.store, edit.row, edit.name, tx.runtime)
+    source, found = _found(tx.state.store, tx.state.outside, edit.row, edit.name, tx.runtime)
     looked = ForeignEdit(
         row=edit.row,
         key=edit.key,
@@ -101,7 +101,7 @@ def seen(tx: "Sight", edit: TableEdit) -> ForeignEdit:
 
 def at_place(state: State, row: TableRow, name: Name, runtime: Runtime = SYSTEM) -> IcebergTable:
     """The table as it is now; what version of the lake is asked makes no difference but for its name."""
-    _, found = _found(state.store, row, text(name), runtime)
+    _, found = _found(state.store, state.outside, row, text(name), runtime)
     return IcebergTable(name, row, found.metadata, found.metadata_location, state, found.io)
 
 
@@ -141,13 +141,13 @@ class ForeignIcebergTable(IcebergLakeTable):
         """The snapshot that a transaction of the lake has made, whether or not the lake decided for it: 0 if it only
         changed the metadata, `None` if it has made none that is kept.
         """
-        row = self.row
-        _, found = _found(self._lake.store, row, self.name, self._lake.states.runtime)
+        row, states = self.row, self._lake.states
+        _, found = _found(states.store, states.outside, row, self.name, states.runtime)
         return made_by(found.metadata, str(Runtime.derived_uuid(UUID(transaction_id), row.id)))
 
 
-def _found(lake: Store, row: TableRow, name: str, runtime: Runtime) -> tuple[Source, Found]:
-    source = source_of(lake, row.location, row.source, runtime)
+def _found(lake: Store, outside: Outside, row: TableRow, name: str, runtime: Runtime) -> tuple[Source, Found]:
+    source = source_of(lake, outside, row.location, row.source, runtime)
     found = source.current()
     pinned = row.source.get(_PINNED)
     metadata = found.metadata if pinned is None else _at_snapshot(found.metadata, int(pinned), name)

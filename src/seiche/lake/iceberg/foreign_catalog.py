@@ -21,12 +21,16 @@ from pyiceberg.table import Table
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound, PermissionDenied, Unavailable
+from seiche.lake.iceberg.foreign_files import ConfinedFileIO
 from seiche.lake.iceberg.foreign_sources import Found, InDoubt, Outpaced, Source
 from seiche.lake.iceberg.metadata import Metadata
+from seiche.lake.outside import ANYWHERE, Outside
 
 __all__ = ["CatalogSource", "described"]
 
 _GIVEN: Final = "catalog."
+# Settings of a catalog that lead nowhere by themselves.
+_HARMLESS: Final = frozenset({"type", "scope", "prefix"})
 _SECRET: Final = re.compile(r"token|credential|secret|password|access-key|session|auth", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
 # Answers that are a plain no: nothing was committed, and asking again would be answered the same.
@@ -54,14 +58,16 @@ class CatalogSource(Source):
     catalog: str
     identifier: str
     properties: Mapping[str, str]
+    outside: Outside = ANYWHERE
 
     @classmethod
-    def of(cls, source: Mapping[str, str]) -> "CatalogSource":
+    def of(cls, source: Mapping[str, str], outside: Outside = ANYWHERE) -> "CatalogSource":
         """As a row describes it."""
         given = {key.removeprefix(_GIVEN): value for key, value in source.items() if key.startswith(_GIVEN)}
-        return cls(source["catalog"], source["identifier"], given)
+        return cls(source["catalog"], source["identifier"], given, outside)
 
     def current(self) -> Found:
+        self._check()
         try:
             table = self._loaded()
         except (NoSuchTableError, NoSuchNamespaceError) as error:
@@ -76,7 +82,7 @@ class CatalogSource(Source):
                 remedy="Look whether it is configured here and can be reached.",
                 table=self.identifier,
             ) from error
-        return Found(table.metadata, table.metadata_location, table.io, table)
+        return Found(table.metadata, table.metadata_location, ConfinedFileIO(table.io, self.outside), table)
 
     def commit(self, found: Found, requirements: Sequence[Any], updates: Sequence[Any], runtime: Runtime) -> Metadata:
         table = found.handle
@@ -97,6 +103,15 @@ class CatalogSource(Source):
             raise InDoubt(f"{type(error).__name__}: {error}") from error
         made: Metadata = answer.metadata
         return made
+
+    def _check(self) -> None:
+        """`PermissionDenied` for a catalog that a row describes, and not the configuration of a server, unless all of
+        it lies where the server may open files: settings say what is connected to, and what code is loaded.
+        """
+        if self.outside.places is not None:
+            for key, value in self.properties.items():
+                if key not in _HARMLESS:
+                    self.outside.check(value.removeprefix("sqlite:///"))
 
     def _loaded(self) -> Table:
         """The table, whose catalog is closed when nobody has the table any more."""

@@ -28,7 +28,7 @@ from seiche.lake.iceberg.foreign_files import PlaceFileIO
 from seiche.lake.iceberg.metadata import Metadata, decode, encode, read
 from seiche.lake.iceberg.places import address
 from seiche.lake.iceberg.updates import apply
-from seiche.lake.outside import plain_address
+from seiche.lake.outside import Outside, plain_address
 from seiche.lake.tree.root import millis
 from seiche.store.base import Store
 from seiche.store.beside import open_beside
@@ -77,14 +77,18 @@ class FileSource(Source):
     """One metadata file, for ever."""
 
     lake: Store
+    outside: Outside
     location: str
     runtime: Runtime
 
     def current(self) -> Found:
+        self.outside.check(self.location)
         folder, _, name = plain_address(self.location).rpartition("/")
         data = open_beside(self.lake, folder, runtime=self.runtime).get(name)
         metadata = decode(data, self.location)
-        return Found(metadata, self.location, _place(self.lake, metadata.location, self.runtime))
+        self.outside.check(metadata.location)  # what the file says is no more to be believed than where it is
+        place = open_beside(self.lake, plain_address(metadata.location), runtime=self.runtime)
+        return Found(metadata, self.location, PlaceFileIO(place, metadata.location, self.outside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +96,15 @@ class LakeSource(Source):
     """The metadata that a version of another lake named."""
 
     lake: Store
+    outside: Outside
     other: str
     path: str
     runtime: Runtime
 
     def current(self) -> Found:
+        self.outside.check(self.other)
         store = open_beside(self.lake, self.other, runtime=self.runtime)
-        return Found(read(store, self.path), address(store, self.path), LakeFileIO(store))
+        return Found(read(store, self.path), address(store, self.path), LakeFileIO(store, outside=self.outside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class FolderSource(Source):
     """A table whose metadata files are numbered, and whose next number belongs to whoever writes it first."""
 
     lake: Store
+    outside: Outside
     location: str
     runtime: Runtime
 
@@ -121,7 +128,8 @@ class FolderSource(Source):
             )
         number, path = max(found)
         metadata = decode(store.get(path), path)
-        return Found(metadata, f"{self.location.rstrip('/')}/{path}", PlaceFileIO(store, metadata.location), number)
+        files = PlaceFileIO(store, metadata.location, self.outside)
+        return Found(metadata, f"{self.location.rstrip('/')}/{path}", files, number)
 
     def commit(self, found: Found, requirements: Sequence[Any], updates: Sequence[Any], runtime: Runtime) -> Metadata:
         before, store = found.metadata, self._store()
@@ -145,20 +153,17 @@ class FolderSource(Source):
         return after
 
     def _store(self) -> Store:
+        self.outside.check(self.location)
         return open_beside(self.lake, plain_address(self.location), runtime=self.runtime)
 
 
-def source_of(lake: Store, location: str, source: Mapping[str, str], runtime: Runtime) -> Source:
-    """The source that a row of the lake speaks of."""
+def source_of(lake: Store, outside: Outside, location: str, source: Mapping[str, str], runtime: Runtime) -> Source:
+    """The source that a row of the lake speaks of. Nothing is opened that is not the lake's or allowed `outside`."""
     if "lake" in source:
-        return LakeSource(lake, source["lake"], source["metadata"], runtime)
+        return LakeSource(lake, outside, source["lake"], source["metadata"], runtime)
     if "identifier" in source:
         from seiche.lake.iceberg.foreign_catalog import CatalogSource
 
-        return CatalogSource.of(source)
+        return CatalogSource.of(source, outside)
     kind = FileSource if location.endswith(".metadata.json") else FolderSource
-    return kind(lake, location, runtime)
-
-
-def _place(lake: Store, location: str, runtime: Runtime) -> FileIO:
-    return PlaceFileIO(open_beside(lake, plain_address(location), runtime=runtime), location)
+    return kind(lake, outside, location, runtime)
