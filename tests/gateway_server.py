@@ -7,15 +7,20 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+
+import seiche
 from seiche import Lake
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.gateway import Apps, apps
 from seiche.gateway.http.auth import Auth
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.serving import running
+from seiche.store import open_store
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,15 @@ class Direct(Gateways):
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         app = self.apps.lance if lance else self.apps.iceberg
         return asyncio.run(_asked(app, method, path, data, {"content-type": "application/json", **(headers or {})}))
+
+
+def lake_with_table(folder: Path, rows: pa.Table) -> Lake:
+    """A lake whose only table, `db.t`, is one of Iceberg with these rows."""
+    made = seiche.create(open_store(str(folder / "lake"), durability="os"))
+    made.create_namespace("db")
+    made.create_table("db.t", rows.schema, format="iceberg")
+    made.table("db.t").append(rows)
+    return made
 
 
 def direct(lake: Lake, auth: Auth | None = None, limits: Limits | None = None, *, runtime: Runtime = SYSTEM) -> Direct:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from seiche.core.runtime import Runtime
 from seiche.core.values import replaced
@@ -51,6 +52,12 @@ class TableEdit:
     work: Work | None = None
     # Whether the transaction has read the table's content.
     read: bool = False
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What an edit of another kind begins with that takes the place of this one: all but the work."""
+        names = ("row", "key", "found", "found_key", "properties", "read")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def renamed(self) -> bool:

@@ -141,16 +141,9 @@ class ForeignTable(TransactionTable):
             return edit.work
         work = Work.begin(_manifest(self._place, edit.row, self._transaction.runtime))
         if edit.row.type == "federated":
-            edit = FederatedEdit(
-                row=edit.row,
-                key=edit.key,
-                found=edit.found,
-                found_key=edit.found_key,
-                properties=edit.properties,
-                read=edit.read,
-                # An id that follows from a key may have been used before.
-                may_be_done=UUID(self._transaction.id).version == _DERIVED,
-            )
+            # An id that follows from a key may have been used before.
+            may_be_done = UUID(self._transaction.id).version == _DERIVED
+            edit = FederatedEdit(**edit.shared, may_be_done=may_be_done)
         self._transaction.put_edit(replace(edit, work=work))
         return work
 

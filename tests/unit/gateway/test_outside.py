@@ -21,9 +21,8 @@ from seiche.lake.engines.native_manifest import check_bases
 from seiche.lake.iceberg import file_io
 from seiche.lake.outside import Outside
 from seiche.service.auth import Nobody
-from seiche.store import open_store
 from seiche.table.build import empty
-from tests.gateway_server import Direct, Said, direct
+from tests.gateway_server import Direct, Said, direct, lake_with_table
 
 ROWS = pa.table({"id": [1, 2, 3]})
 SECRET = "classified:x:0:0:everything"
@@ -32,10 +31,7 @@ REGISTER = "/v1/lake/namespaces/db/register"
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    made = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
-    made.create_namespace("db")
-    made.create_table("db.t", ROWS.schema, format="iceberg")
-    made.table("db.t").append(ROWS)
+    made = lake_with_table(tmp_path, ROWS)
     (tmp_path / "secret").write_text(SECRET)
     made.states.confine([])
     return made

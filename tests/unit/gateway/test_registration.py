@@ -6,12 +6,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
 
-import seiche
 from seiche import Lake, Unavailable
 from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.lake.transaction import Transaction
-from seiche.store import open_store
-from tests.gateway_server import Direct, direct
+from tests.gateway_server import Direct, direct, lake_with_table
 
 ROWS = pa.table({"id": [1, 2, 3]})
 TABLES = "/v1/lake/namespaces/db/tables"
@@ -19,10 +17,7 @@ TABLES = "/v1/lake/namespaces/db/tables"
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    made = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
-    made.create_namespace("db")
-    made.create_table("db.t", ROWS.schema, format="iceberg")
-    made.table("db.t").append(ROWS)
+    made = lake_with_table(tmp_path, ROWS)
     made.create_table("db.lance", ROWS.schema)
     return made
 

@@ -39,12 +39,4 @@ class IcebergEdit(TableEdit):
         """The edit, with this work in it."""
         if isinstance(edit, cls):
             return replace(edit, iceberg=work)
-        return cls(
-            row=edit.row,
-            key=edit.key,
-            found=edit.found,
-            found_key=edit.found_key,
-            properties=edit.properties,
-            read=edit.read,
-            iceberg=work,
-        )
+        return cls(**edit.shared, iceberg=work)

@@ -84,17 +84,8 @@ def seen(tx: "Sight", edit: TableEdit) -> ForeignEdit:
     if isinstance(edit, ForeignEdit):
         return edit
     source, found = _found(tx.state.store, tx.state.outside, edit.row, edit.name, tx.runtime)
-    looked = ForeignEdit(
-        row=edit.row,
-        key=edit.key,
-        found=edit.found,
-        found_key=edit.found_key,
-        properties=edit.properties,
-        read=edit.read,
-        iceberg=IcebergWork(found.metadata, found.metadata),
-        source=source,
-        seen=found,
-    )
+    work = IcebergWork(found.metadata, found.metadata)
+    looked = ForeignEdit(**edit.shared, iceberg=work, source=source, seen=found)
     tx.put_edit(looked)
     return looked
 

@@ -1,6 +1,7 @@
 """Iceberg tables of a lake, as a user holds them: the same handles as for Lance tables, as far as PyIceberg goes."""
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -40,7 +41,38 @@ _INSTEAD = {
 }
 
 
-class IcebergTransactionTable(TransactionTable):
+class _Shown:
+    """What there is to see of an Iceberg table, wherever one stands."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def name(self) -> str: ...
+
+    @property
+    def metadata(self) -> Metadata:
+        """PyIceberg's `TableMetadata`, at the version that the lake's handle is at or as the transaction sees it."""
+        return self._looked().metadata
+
+    @property
+    def metadata_location(self) -> str:
+        """The address of the current metadata file; inside a transaction of the one that it found, and empty for a
+        table that it makes.
+        """
+        return self._looked().metadata_location
+
+    def to_lance(self) -> "lance.LanceDataset":
+        """Refused: it is an Iceberg table."""
+        _refuse(self.name, "to_lance", "Use `to_iceberg()`.")
+
+    def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
+        _refuse(self.name, verb, _INSTEAD.get(verb, "Use `to_iceberg()`."))
+
+    @abstractmethod
+    def _looked(self) -> IcebergTable: ...
+
+
+class IcebergTransactionTable(_Shown, TransactionTable):
     """An Iceberg table inside a transaction: reads see what the transaction did, and nobody else does yet."""
 
     @property
@@ -48,16 +80,6 @@ class IcebergTransactionTable(TransactionTable):
         """The columns, as an Arrow schema."""
         found: pa.Schema = self.to_iceberg().schema().as_arrow()
         return found
-
-    @property
-    def metadata(self) -> Metadata:
-        """PyIceberg's `TableMetadata`, as the transaction sees it."""
-        return self._looked().metadata
-
-    @property
-    def metadata_location(self) -> str:
-        """The address of the metadata file that the transaction found; empty for a table that it makes."""
-        return self._looked().metadata_location
 
     def to_iceberg(self) -> "EngineTable":
         """The table as PyIceberg has it; what is committed there becomes part of the transaction."""
@@ -67,10 +89,6 @@ class IcebergTransactionTable(TransactionTable):
     def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
         return _rows(self.to_iceberg(), columns, filter)
-
-    def to_lance(self) -> "lance.LanceDataset":
-        """Refused: it is an Iceberg table."""
-        _refuse(self.name, "to_lance", "Use `to_iceberg()`.")
 
     def append(self, data: Any, **options: Any) -> Result:
         """Add rows."""
@@ -120,9 +138,6 @@ class IcebergTransactionTable(TransactionTable):
 
         return IcebergMerge(self.name, upsert)
 
-    def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
-        _refuse(self.name, verb, _INSTEAD.get(verb, "Use `to_iceberg()`."))
-
     def _taken(self, verb: str, data: Any, options: Mapping[str, Any]) -> "pa.Table":
         _check_options(self.name, verb, options)
         return as_arrow(data, self.schema)
@@ -166,27 +181,13 @@ class IcebergTransactionTable(TransactionTable):
         return self._transaction.iceberg(self._name())
 
 
-class IcebergLakeTable(LakeTable):
+class IcebergLakeTable(_Shown, LakeTable):
     """An Iceberg table of a lake. Every verb is a transaction of its own."""
-
-    @property
-    def metadata(self) -> Metadata:
-        """PyIceberg's `TableMetadata` at the version that the lake's handle is at."""
-        return self._looked().metadata
-
-    @property
-    def metadata_location(self) -> str:
-        """The address of the current metadata file."""
-        return self._looked().metadata_location
 
     def to_iceberg(self) -> "EngineTable":
         """The table as PyIceberg has it; its commits go through the lake, each as a transaction of its own."""
         with unwrapped():
             return self._lake.iceberg_catalog().load_table(self._name)
-
-    def to_lance(self) -> "lance.LanceDataset":
-        """Refused: it is an Iceberg table."""
-        _refuse(self.name, "to_lance", "Use `to_iceberg()`.")
 
     def append(self, data: Any, **options: Any) -> Result:
         """Add rows. When others append meanwhile, both are there; the data is written once."""
@@ -215,9 +216,6 @@ class IcebergLakeTable(LakeTable):
             return self._once(lambda table, _: table.merge(rows, on).chosen(update, insert), bounds)
 
         return IcebergMerge(self.name, upsert)
-
-    def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
-        _refuse(self.name, verb, _INSTEAD.get(verb, "Use `to_iceberg()`."))
 
     def _once(
         self, do: Callable[[IcebergTransactionTable, Mapping[str, Any]], Result], options: Mapping[str, Any]
