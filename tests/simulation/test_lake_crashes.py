@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+import pyarrow as pa
 import pytest
 
 from seiche import CommitUnknown, Corrupt, Unavailable
 from seiche.core.runtime import Runtime
 from seiche.lake.transaction import Transaction
+from seiche.lake.versions import LakeVersions
+from seiche.store.base import Store
 from seiche.testing import Aftermath, Fault, Loss, SeenStates, SimulatedStore, VolatileStore, crash_points
-from tests.simulation.lake_model import TABLES, append, contents, filled, opened, prepared, published
+from tests.simulation.lake_model import SCHEMA, TABLES, append, contents, filled, opened, prepared, published
 
 BEFORE: dict[str, list[str]] = {name: [] for name in TABLES}
 AFTER = {name: ["mine"] for name in TABLES}
@@ -115,3 +118,57 @@ def test_a_lost_reply_at_any_call_is_exactly_one_commit_and_the_status_tells_the
                 tx.table(name).apply(append("mine"))
         assert contents(lake) == AFTER, str(crash)
     assert runs >= 60
+
+
+def three_tables_of_rows(store: SimulatedStore, seed: int = 1) -> Transaction:
+    """Whose data files the commit itself writes, beside the manifests that name them."""
+    with opened(store, seed).transaction(key="the one") as tx:
+        for name in TABLES:
+            tx.append(name, pa.table({"id": [1, 2]}, schema=SCHEMA))
+        assert not any("/data/" in call.path for call in store.calls)
+    return tx
+
+
+def rows_found(store: Store) -> dict[str, int]:
+    """How many rows each table has. Every file that any version names is there, whole."""
+    lake = opened(store, seed=2)
+    found = lake.fsck()
+    assert not [one for one in found.problems if one.severity == "error"]
+    rows = {}
+    for name in TABLES:
+        row = lake.state().table(tuple(name.split(".")))
+        rows[name] = sum(
+            one.physical_rows for one in LakeVersions(store, row).read(row.table_version).manifest.fragments
+        )
+    return rows
+
+
+@pytest.mark.parametrize("loss", [None, "gone", "torn"])
+def test_rows_are_there_whole_for_all_tables_or_for_none(loss: Loss | None) -> None:
+    states = SeenStates()
+    seen: Counter[int] = Counter()
+    for crash in crash_points(volatile, three_tables_of_rows):
+        assert isinstance(crash.store, VolatileStore)
+        if loss is not None:
+            crash.store.fail(loss)
+        if states.is_new(crash.store):
+            rows = rows_found(crash.store)
+            assert rows in (dict.fromkeys(TABLES, 0), dict.fromkeys(TABLES, 2)), str(crash)
+            three_tables_of_rows(SimulatedStore(crash.store), seed=3)
+            assert rows_found(crash.store) == dict.fromkeys(TABLES, 2), str(crash)
+            seen[rows[TABLES[0]]] += 1
+    assert seen[0] >= 2
+    assert seen[2] >= 3
+
+
+def test_a_lost_reply_while_data_files_are_written_does_no_harm() -> None:
+    faults: tuple[Fault, ...] = ("after", "lost", "late", "before", "conflict")
+    runs = 0
+    for crash in crash_points(prepared, three_tables_of_rows, faults=faults):
+        runs += "/data/" in crash.call.path
+        if crash.error is None:
+            assert rows_found(crash.store) == dict.fromkeys(TABLES, 2), str(crash)
+        else:
+            assert isinstance(crash.error, CommitUnknown | Unavailable), str(crash)
+            assert rows_found(crash.store)[TABLES[0]] in (0, 2), str(crash)
+    assert runs >= 9

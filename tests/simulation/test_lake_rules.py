@@ -306,7 +306,7 @@ def test_rule_7_a_version_is_published_before_the_next_is_decided(monkeypatch: p
     store = prepared()
     crash_before_publishing(store)
     assert published(store, opened(store, seed=4))[A] == 3
-    monkeypatch.setattr(Committer, "_publish_before", lambda self, base, planned: None)
+    monkeypatch.setattr(Committer, "_publish_before", lambda self, base, planned: ())
     store = prepared(seed=5)
     crash_before_publishing(store)
     with pytest.raises(AssertionError, match="gap"):

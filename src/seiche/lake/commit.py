@@ -1,7 +1,7 @@
 """The lake's commit: one or more transactions become one root, or each learns why not."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from seiche.lake.tree.latest import write_hint
 from seiche.lake.tree.root import millis
 from seiche.lake.tree.swap import Lost, publish, stage
 from seiche.lake.tree.transactions import TransactionRecord
+from seiche.store.base import Data
 from seiche.store.kept_turns import KeptTurns
 
 __all__ = ["Answer", "Committer"]
@@ -62,8 +63,11 @@ class Committer:
         # What the statements wrote is flushed once for all attempts: while one waits for a turn, or else together with
         # what is staged and the bytes of the root, so that the disk is waited for once.
         unflushed = [path for intent in intents for path in intent.unflushed]
+        unwritten = {path: data for intent in intents for path, data in intent.unwritten.items()}
         flush = partial(self._flush, unflushed)
         if _is_careful(intents):
+            self.write(unwritten)
+            unwritten = {}
             self.states.store.flush(unflushed)
         staged: set[str] = set()
         for attempt in self.patience.tries(self.runtime):
@@ -76,7 +80,7 @@ class Committer:
                 if guessed and any(answer.error is not None for answer in group.answers.values()):
                     continue  # the version that it was tried on may have expired and been cleared away meanwhile
                 try:
-                    done = not group.records or self._put(group, staged, unflushed)
+                    done = not group.records or self._put(group, unwritten, staged, unflushed)
                 except NotFound:
                     # If a clean-up took a file of it, it meets the fence of that in the newest version.
                     if all(intent.base >= self.states.latest().root.min_base for intent in intents):
@@ -107,6 +111,11 @@ class Committer:
             return known
         return self.states.latest()
 
+    def write(self, files: Mapping[str, Data]) -> None:
+        """Write files that a transaction names; they last when this returns."""
+        if files:
+            stage(self.states.store, files, runtime=self.runtime)
+
     def _flush(self, paths: list[str]) -> None:
         """See to it that files of statements last, and need not be seen to again. A missing one shows at the root."""
         if paths:
@@ -127,7 +136,7 @@ class Committer:
                 group = Group(base, base)
                 group.messages.append((transaction_key(transaction_id), rows.encode(row), transaction_id))
                 group.records.append(TransactionRecord(transaction_id, base.version, outcome="aborted"))
-                if self._put(group, set(), []):
+                if self._put(group, {}, set(), []):
                     self._follow_up(group)
                     return
         raise RetryableConflict(
@@ -135,16 +144,17 @@ class Committer:
             transaction_id=transaction_id,
         )
 
-    def _put(self, group: Group, staged: set[str], unflushed: list[str]) -> bool:
+    def _put(self, group: Group, unwritten: Mapping[str, Data], staged: set[str], unflushed: list[str]) -> bool:
         """Write the files, then the root, whose name appears when all of them last: `False` if somebody else has the
         version.
 
-        `staged` are files that an earlier attempt has written, `unflushed` those of statements that may not last yet.
+        `unwritten` are files of statements, `unflushed` those that may not last yet; `staged` is what an earlier try
+        has written.
         """
         base = group.base
         change = group.change or base.tree.apply(group.messages, self.runtime)
         records, side_file, side_files = transactions.stow(group.records, self.runtime)
-        files = {**group.files, **change.files, **side_files}
+        files = {**unwritten, **group.files, **change.files, **side_files}
         new = {path: files[path] for path in files.keys() - staged}
         # None of these needs another, and the root needs all of them.
         base.store.together(

@@ -12,6 +12,7 @@ from seiche.lake.reads import ReadSet, what_it_is
 from seiche.lake.state import State, as_relation
 from seiche.lake.streams import StreamClaim
 from seiche.lake.tree.transactions import Isolation
+from seiche.store.base import Data
 
 __all__ = ["Intent", "Member", "RowEdit"]
 
@@ -52,6 +53,8 @@ class Intent:
     properties: Mapping[str, str] = field(default_factory=dict)
     # Files that it names and that must be flushed to disk before the root that does.
     unflushed: tuple[str, ...] = ()
+    # Files that it names and that are yet to be written. Their names are fresh.
+    unwritten: Mapping[str, Data] = field(default_factory=dict)
     # The version whose objects the lake has again when this is committed, if it rolls the whole lake back.
     rollback_to: int | None = None
     # The fence that it raises, if it is part of an expiry or clean-up: who began below this version cannot commit any

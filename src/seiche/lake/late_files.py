@@ -1,6 +1,7 @@
 """Files of a transaction's statements, which nobody needs on disk before its commit."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Final
 
@@ -47,12 +48,26 @@ class LateFiles:
     def write(self) -> None:
         """All files are there when this returns. If it fails, what is left is held, and it can be called again."""
         with self._lock:
-            while self._held:
-                path = next(iter(self._held))
-                put_new(self._store, path, self._held[path], self._runtime, durable=False)
-                del self._held[path]
-                self._unflushed.append(path)
+            if self._held:
+                self._store.together(*(partial(self._write, path) for path in self._held))
             self._size = 0
+
+    def left(self) -> Mapping[str, Data]:
+        """What is left to the commit, which writes it before its root.
+
+        Only if the store is far away, where it goes side by side with whatever else the commit writes. On a disk it is
+        written now, so that it can be flushed while others have their turn.
+        """
+        if self._store.lists_in_one_request:
+            self.write()
+        with self._lock:
+            left, self._held, self._size = self._held, {}, 0
+        return left
+
+    def _write(self, path: str) -> None:
+        put_new(self._store, path, self._held[path], self._runtime, durable=False)
+        self._unflushed.append(path)
+        del self._held[path]
 
     def note(self, paths: Iterable[str]) -> None:
         """Files that have to be flushed before the commit that names them."""

@@ -130,6 +130,10 @@ class Transaction(Definitions):
         except CommitUnknown:
             raise
         except SeicheError as error:
+            self.status = "failed"
+            if isinstance(error, ConflictError):
+                # Whoever runs it again may name the same files: what is read only once was read for them.
+                self._committer.write(intent.unwritten)
             self._fail(error)
             raise
         self.status, self.version, self.replayed = "committed", answer.version, answer.replayed
@@ -190,7 +194,7 @@ class Transaction(Definitions):
                 remedy="Nothing was written. Run it again; `lake.transaction(lifetime=...)` allows more time.",
                 transaction_id=self.id,
             )
-        self.late.write()
+        left = self.late.left()
         return Intent(
             id=self.id,
             base=min(self.base, self.oldest),
@@ -201,6 +205,7 @@ class Transaction(Definitions):
             stream=self.stream,
             properties=self.properties,
             unflushed=tuple(self.unflushed),
+            unwritten=left,
             seen=self.base,
         )
 

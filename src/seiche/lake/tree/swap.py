@@ -12,7 +12,8 @@ from seiche.lake.tree import search
 from seiche.lake.tree.latest import stored_root
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.root import Root
-from seiche.store.base import Store
+from seiche.store.base import Data, Store
+from seiche.store.files import joined
 
 __all__ = ["SETTLING", "Lost", "Won", "check", "publish", "stage"]
 
@@ -111,7 +112,7 @@ def _standing(store: Store, root: Root) -> Won | Lost:
 
 def stage(
     store: Store,
-    files: Mapping[str, bytes],
+    files: Mapping[str, Data],
     *,
     lasting: bool = True,
     patience: Patience = SETTLING,
@@ -139,12 +140,12 @@ def stage(
     raise Unavailable(f"the files of a commit could not be written: {failure.message if failure else ''}") from failure
 
 
-def _stands(store: Store, path: str, data: bytes) -> bool:
+def _stands(store: Store, path: str, data: Data) -> bool:
     try:
         found = store.get(path)
     except (NotFound, Unavailable):
         return False
-    if found != data:
+    if found != joined(data):
         raise Corrupt(
             f"{path} was just written and holds something else",
             remedy="This store does not write whole files, or something else writes into the lake: do not use it.",

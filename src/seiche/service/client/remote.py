@@ -60,7 +60,8 @@ class RemoteCommitter(Committer):
             # Only whoever writes to storage can do this: a rollback, a clean-up, a version that an engine has built.
             (answer,) = Committer.commit_group(self, [intent])
             return answer
-        # Nobody but us knows that the files that we wrote are not on disk yet.
+        # Nobody but us knows that the files that we wrote are not on disk yet, or not even there.
+        self.write(intent.unwritten)
         self.states.store.flush(intent.unflushed)
         for _ in _AGAIN.tries(self.runtime):
             try:

@@ -2,7 +2,7 @@
 
 The native writer for whole datasets opens one first and prepares for any number of files; for ten rows that costs three
 times as much as the file itself. And its way to a local disk leads through other threads and a temporary file, which
-takes seven times as long as to encode the rows.
+takes seven times as long as to encode the rows. A store far away is asked once, for many such files at the same time.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from seiche.table.data import small_file
 from seiche.table.data.native_errors import without_panics
 from seiche.table.data.small_file import Kinds
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment
+from seiche.table.format.side_files import put_new
 
 __all__ = ["encoded", "write_single"]
 
@@ -52,7 +53,7 @@ def write_single(store: Store, field_ids: list[int], data: bytes, rows: int, run
     """Write encoded rows into one new file; the fragment names it under the table's field ids."""
     name = f"{runtime.uuid().hex}.lance"
     # Whoever names the file flushes it first: several are then waited for at once.
-    store.put_if_absent(f"data/{name}", data, durable=False)
+    put_new(store, f"data/{name}", data, runtime, durable=False)
     file = DataFile(
         path=name,
         fields=field_ids,

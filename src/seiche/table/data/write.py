@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import CommitUnknown, InvalidInput, SeicheError, Unavailable
+from seiche.errors import InvalidInput, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
@@ -93,7 +93,7 @@ def write_rows(
         return Written()
     ids = [field.id for field in fields_of(header, schema.names)]
     second = next(batches, None)
-    whole = second is None and first.num_rows <= limits.rows and store.lists_in_one_request
+    whole = second is None and first.num_rows <= limits.rows
     directly = _written_directly(store, header, ids, first, runtime) if whole else None
     if directly is not None:
         written = Written((directly,))
@@ -110,8 +110,7 @@ def _written_directly(
     try:
         data = encoded(header.data_format.version, batch)
         return None if data is None else write_single(store, ids, data, batch.num_rows, runtime)
-    except (CommitUnknown, OSError, ValueError) as error:
-        # Whether the file is there or not: nothing names it, so nothing is undecided.
+    except (OSError, ValueError) as error:
         raise _unwritten(store, error) from error
 
 

@@ -2,12 +2,12 @@
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import AlreadyExists, CommitUnknown, Unavailable
+from seiche.errors import AlreadyExists, CommitUnknown, SeicheError, Unavailable
 from seiche.store.base import Data, Store
 
 __all__ = ["put_new"]
 
-_PATIENCE = Patience(attempts=5, timeout=10.0)
+_PATIENCE = Patience(attempts=6, timeout=20.0, first_delay=0.02, longest_delay=1.0)
 
 
 def put_new(store: Store, path: str, data: Data, runtime: Runtime, *, durable: bool = True) -> None:
@@ -15,19 +15,23 @@ def put_new(store: Store, path: str, data: Data, runtime: Runtime, *, durable: b
     nobody else writes it.
 
     An unclear answer is not passed on as `CommitUnknown`, which would put the commit itself in doubt while it has not
-    even begun. The same bytes are put again: whichever copy lands is this file, and one that lands without being needed
-    is garbage that no manifest names.
+    even begun. The same bytes are put again, also after a refusal that may pass: whichever copy lands is this file, and
+    one that lands without being needed is garbage that no manifest names.
     """
-    doubt: CommitUnknown | None = None
+    doubt = False
+    failure: SeicheError | None = None
     for _ in _PATIENCE.tries(runtime):
         try:
             store.put_if_absent(path, data, durable=durable)
         except CommitUnknown as error:
-            doubt = error
+            doubt, failure = True, error
+        except Unavailable as error:
+            failure = error
         except AlreadyExists:
-            if doubt is None:
+            if not doubt:
                 raise
             return
         else:
             return
-    raise Unavailable(f"{path}: the storage would not say whether the file was written", path=path) from doubt
+    why = "the storage would not say whether the file was written" if doubt or failure is None else failure.message
+    raise Unavailable(f"{path}: {why}", path=path) from failure
