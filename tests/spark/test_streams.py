@@ -211,17 +211,6 @@ def test_a_stream_can_pass_over_changes_or_show_them(spark: "SparkSession", tabl
     assert [row[:3] for row in batch] == [(1, 0, "delete"), (2, 9, "update"), (3, 0, "insert")]
 
 
-def test_a_table_made_anew_is_another_one(spark: "SparkSession", tables: Any, tmp_path: Path) -> None:
-    append(tables, 1)
-    follower = Collected(spark, tables, tmp_path / "checkpoint")
-    assert follower.drain() == [[(1, 0)]]
-    tables.drop_table("shop.all")
-    tables.create_table("shop.all", SCHEMA)
-    append(tables, 7)
-    with pytest.raises(Exception, match="another table"):
-        follower.drain()
-
-
 def test_the_example(spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     streaming = importlib.import_module("examples.streaming")
     streaming.main(spark, tmp_path)

@@ -15,7 +15,7 @@ from seiche.cli.arguments import AsOf, AtVersion, Uri, open_at
 from seiche.cli.failures import describe
 from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
 from seiche.cli.quiet import quiet_start
-from seiche.cli.values import in_zone, plain, shown
+from seiche.cli.values import plain, shown
 from seiche.errors import InvalidInput, SeicheError
 
 if TYPE_CHECKING:
@@ -156,15 +156,14 @@ def _history() -> Iterator[None]:
 
 
 def _show(frame: "DataFrame", *, as_json: bool) -> None:
-    rows = (frame if as_json else frame.limit(_SHOWN + 1)).collect()
-    zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
-    kinds = [field.dataType for field in frame.schema]
-    values = [[in_zone(value, kind, zone) for value, kind in zip(row, kinds, strict=True)] for row in rows]
+    from seiche.spark.zones import collected
+
     if as_json:
         _require_names(frame.columns)
-        print_json([dict(zip(frame.columns, map(plain, row), strict=True)) for row in values])
+        print_json([dict(zip(frame.columns, map(plain, row), strict=True)) for row in collected(frame)])
         return
-    print_table(frame.columns, [list(map(shown, row)) for row in values[:_SHOWN]], styles={"NULL": "dim"})
+    rows = collected(frame.limit(_SHOWN + 1))
+    print_table(frame.columns, [list(map(shown, row)) for row in rows[:_SHOWN]], styles={"NULL": "dim"})
     if len(rows) > _SHOWN:
         print_line(f"... and more than these {_SHOWN} rows: say LIMIT, or --json for all of them", style="dim")
     else:

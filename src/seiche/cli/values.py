@@ -3,15 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
+from typing import Any
 
 from seiche.cli.output import as_text
 
-if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
-
-__all__ = ["in_zone", "plain", "shown"]
+__all__ = ["plain", "shown"]
 
 
 def plain(value: Any) -> Any:
@@ -39,28 +35,3 @@ def shown(value: Any) -> str:
     if isinstance(made, datetime):
         return str(made.replace(tzinfo=None))
     return json.dumps(made, ensure_ascii=False, default=as_text) if isinstance(made, dict | list) else str(made)
-
-
-def in_zone(value: Any, kind: "DataType", zone: str) -> Any:
-    """A value of Spark with its times in a zone of one's choice.
-
-    Spark gives times of no zone of their own in that of this machine, and does not say so; its SQL takes them for times
-    of the session, which may be another.
-    """
-    from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
-
-    if value is None:
-        return None
-    if isinstance(kind, TimestampType):
-        return value.astimezone(ZoneInfo(zone))
-    if isinstance(kind, ArrayType):
-        return [in_zone(one, kind.elementType, zone) for one in value]
-    if isinstance(kind, MapType):
-        when = isinstance(kind.keyType, TimestampType)  # a key that is nested stays as it is: it must be hashable
-        return {
-            in_zone(key, kind.keyType, zone) if when else key: in_zone(one, kind.valueType, zone)
-            for key, one in value.items()
-        }
-    if isinstance(kind, StructType):
-        return {field.name: in_zone(one, field.dataType, zone) for field, one in zip(kind, value, strict=True)}
-    return value

@@ -49,6 +49,22 @@ def test_a_column_that_is_renamed_meanwhile_is_still_the_same(lake: Lake) -> Non
     assert stream.drain() == [{"id": 2, "v": "b"}]
 
 
+def test_a_name_that_stands_for_another_column_by_now_ends_the_stream(lake: Lake) -> None:
+    """`w` is what `v` was: neither may come as the other. What is inside of a column has names of its own."""
+    table = lake.table("s.t")
+    table.add_columns(pa.table({"w": ["x"], "inner": [{"u": 1, "v": 2}]}))
+    stream = Stream(lake)
+    assert stream.drain() == [{"id": 1, "v": "a", "w": "x", "inner": {"u": 1, "v": 2}}]
+    table.rename_columns({"v": "u"})
+    table.append([{"id": 2, "u": "b", "w": "y", "inner": None}])
+    assert stream.drain() == [{"id": 2, "v": "b", "w": "y", "inner": None}]
+    table.drop_columns("w")
+    table.rename_columns({"u": "w"})
+    table.append([{"id": 3, "w": "c", "inner": None}])
+    with pytest.raises(InvalidInput, match="has no column 'v' any more"):
+        stream.drain()
+
+
 def test_one_that_was_renamed_before_is_found_under_its_old_name(lake: Lake) -> None:
     table, start = lake.table("s.t"), str(lake.version)
     table.append([{"id": 2, "v": "b"}])
@@ -71,19 +87,21 @@ def test_one_that_is_dropped_ends_the_stream_and_a_new_query_goes_on(lake: Lake)
     assert again.drain() == [{"id": 2}]
 
 
-@pytest.mark.parametrize("how", ["overwrite", "rollback"])
-def test_ids_of_columns_say_nothing_once_they_were_counted_anew(lake: Lake, how: str) -> None:
-    """`other` has the id now that `id` had: it is no other name for it."""
+@pytest.mark.parametrize("back", [False, True])
+def test_ids_of_columns_say_nothing_once_they_were_counted_anew(lake: Lake, back: bool) -> None:
+    """`other` has the id that `id` had, and has again after a rollback: neither is another name for the other."""
     table, start = lake.table("s.t"), str(lake.version)
     table.append([{"id": 2, "v": "b"}])
+    before = lake.version
     table.overwrite(pa.table({"other": [7]}))
-    if how == "rollback":
-        back = lake.version
-        table.overwrite(pa.table({"more": [8]}))
-        lake.rollback(back)
+    if back:
+        lake.rollback(before)
     stream = Stream(lake, changes_schema(table.schema), starting_version=start, changes="true")
-    first = stream.drain()[0]
-    assert (first["other"], first["_change_type"], first["_commit_version"]) == (None, "insert", 3)
+    inserted = [row for row in stream.drain() if row["_change_type"] == "insert"]
+    if back:
+        assert [(row["id"], row["v"]) for row in inserted if row["_commit_version"] == 4] == [(None, None)]
+    else:
+        assert [row["other"] for row in inserted] == [None, 7]
 
 
 def test_what_was_cleaned_up_before_it_was_read_is_told(lake: Lake) -> None:
@@ -100,6 +118,61 @@ def test_what_was_cleaned_up_before_it_was_read_is_told(lake: Lake) -> None:
     limited.offset = stream.offset | {"version": 2}
     with pytest.raises(NotFound, match="up to which the stream has come"):
         limited._reader.latestOffset(limited.offset, limited._reader.getDefaultReadLimit())
+
+
+def test_an_update_in_place_is_a_change_that_can_be_passed_over(lake: Lake) -> None:
+    table = lake.table("s.t")
+    failing, passing = Stream(lake), Stream(lake, on_change="skip")
+    failing.drain()
+    passing.drain()
+    table.update({"v": "'z'"}, where="id = 1", mode="columns")
+    table.append([{"id": 2, "v": "b"}])
+    with pytest.raises(InvalidInput, match="version 3 of the table removed or changed 1 rows"):
+        failing.drain()
+    assert passing.drain() == [{"id": 2, "v": "b"}]
+    with pytest.raises(InvalidInput, match='"on_change" must be fail or skip'):
+        Stream(lake, on_change="ignore")
+
+
+def test_a_batch_is_bounded_but_has_at_least_one_version(lake: Lake) -> None:
+    table = lake.table("s.t")
+    for size in (1, 1, 3, 1):
+        table.append([{"id": 9, "v": "x"}] * size)
+    stream = Stream(lake, starting_version="2", max_rows_per_trigger="2")
+    reader, ends = stream._reader, []
+    while (end := reader.latestOffset(stream.offset, reader.getDefaultReadLimit())) != stream.offset:
+        stream.offset = end
+        ends.append(end["version"])
+    assert ends == [3, 4, 5, 6]
+    stream.offset = {**stream.offset, "version": 2}
+    reader.prepareForTriggerAvailableNow()
+    table.append([{"id": 10, "v": "y"}])
+    assert reader.latestOffset(stream.offset, ReadAllAvailable())["version"] == 6, "what came later is for later"
+    by_file = Stream(lake, starting_version="2", max_files_per_trigger="2")
+    limit = by_file._reader.getDefaultReadLimit()
+    assert by_file._reader.latestOffset({**stream.offset, "version": 2}, limit)["version"] == 4
+
+
+def test_a_table_of_the_same_name_is_another_one(lake: Lake) -> None:
+    stream = Stream(lake)
+    stream.drain()
+    lake.drop_table("s.t")
+    lake.create_table("s.t", SCHEMA)
+    with pytest.raises(InvalidInput, match="dropped and made anew"):
+        stream.drain()
+
+
+def test_what_is_not_known_any_more_is_not_taken_for_a_rename(lake: Lake) -> None:
+    """Between the version whose names the stream has and this one there may have been an overwrite."""
+    stream, table = Stream(lake), lake.table("s.t")
+    table.append([{"id": 2, "v": "b"}])
+    table.rename_columns({"v": "w"})
+    stream.drain()
+    table.append([{"id": 3, "w": "c"}])
+    lake.expire(older_than=0, keep=2)
+    lake.gc(dry_run=False, grace=0, window=0)
+    with pytest.raises(InvalidInput, match="has no column 'v' any more"):
+        stream.drain()
 
 
 def test_a_rollback_is_a_change(lake: Lake) -> None:

@@ -16,7 +16,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from seiche.cli.values import in_zone, plain, shown
+from seiche.cli.values import plain, shown
+from seiche.spark.zones import in_zone
 
 NOON = datetime(2030, 7, 31, 12, tzinfo=UTC)
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp, parse_one
 
@@ -11,6 +12,10 @@ from seiche.errors import InvalidInput, SeicheError
 from seiche.spark.pipeline.definition import Check
 from seiche.spark.pipeline.frames import Frames, short
 from seiche.spark.pipeline.records import CheckRecord
+from seiche.spark.zones import collected
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["Checker"]
 
@@ -46,7 +51,8 @@ class Checker:
         rows: tuple[dict[str, Any], ...] = ()
         blamed = check.rows or _counted(check.sql)
         if not passed and blamed:
-            rows = tuple(row.asDict(recursive=True) for row in self.now.query(blamed).limit(_SHOWN).collect())
+            frame = self.now.query(blamed)
+            rows = tuple(dict(zip(frame.columns, row, strict=True)) for row in _collected(frame, _SHOWN))
         return CheckRecord(check.name, passed, _plain(found), expected, rows)
 
     def _judge(self, check: Check, found: Any) -> tuple[str, bool]:
@@ -62,13 +68,15 @@ class Checker:
         return repr(check.expect), _same(found, check.expect)
 
     def _drift(self, check: Check, found: Any) -> tuple[str, bool]:
-        share = check.drift or 0.0
+        share: float | Decimal = check.drift or 0.0
         past = self.before(check)
         if past is None:
             return f"within {share:g} of what it was (there was nothing)", True
         was = _value(past, check)
         if was is None or found is None:
             return f"within {share:g} of {was}", was is found
+        # Money is decimal, and takes no part in sums with other numbers.
+        share = Decimal(str(share)) if isinstance(was, Decimal) else share
         return f"within {share:g} of {was}", abs(found - was) <= share * abs(was)
 
 
@@ -88,7 +96,7 @@ def _value(frames: Frames, check: Check) -> Any:
     if counted is not None:
         return counted
     frame = frames.query(check.sql, check.place, f"check {check.name!r}")
-    rows = frame.limit(2).collect()
+    rows = _collected(frame, 2)
     if len(rows) != 1 or len(rows[0]) != 1:
         raise InvalidInput(
             f"{check.place}: check {check.name!r} must give one value, and gave {len(rows)} rows"
@@ -98,7 +106,17 @@ def _value(frames: Frames, check: Check) -> Any:
     return rows[0][0]
 
 
+def _collected(frame: "DataFrame", limit: int) -> list[list[Any]]:
+    """Rows with times as SQL shows them: those of the session, without saying so."""
+    return [
+        [one.replace(tzinfo=None) if isinstance(one, datetime) else one for one in row]
+        for row in collected(frame.limit(limit))
+    ]
+
+
 def _same(found: Any, expected: Any) -> bool:
+    if isinstance(expected, str) and isinstance(found, date):
+        return str(found) == expected  # a file has no other way to say a day or a time
     if isinstance(found, Decimal) and isinstance(expected, int | float):
         return found == Decimal(str(expected))
     return bool(found == expected) and isinstance(found, bool) == isinstance(expected, bool)

@@ -1,0 +1,42 @@
+"""Times that Spark hands to Python, in the zone in which its SQL speaks of them."""
+
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+__all__ = ["collected", "in_zone"]
+
+
+def collected(frame: "DataFrame") -> list[list[Any]]:
+    """The rows of a frame; times have the zone of the session, and what is nested is in dictionaries and lists."""
+    zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
+    kinds = [field.dataType for field in frame.schema]
+    return [[in_zone(one, kind, zone) for one, kind in zip(row, kinds, strict=True)] for row in frame.collect()]
+
+
+def in_zone(value: Any, kind: "DataType", zone: str) -> Any:
+    """A value of Spark with its times in a zone of one's choice.
+
+    Spark gives times of no zone of their own in that of this machine, and does not say so; its SQL takes them for times
+    of the session, which may be another.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
+
+    if value is None:
+        return None
+    if isinstance(kind, TimestampType):
+        return value.astimezone(ZoneInfo(zone))
+    if isinstance(kind, ArrayType):
+        return [in_zone(one, kind.elementType, zone) for one in value]
+    if isinstance(kind, MapType):
+        when = isinstance(kind.keyType, TimestampType)  # a key that is nested stays as it is: it must be hashable
+        return {
+            in_zone(key, kind.keyType, zone) if when else key: in_zone(one, kind.valueType, zone)
+            for key, one in value.items()
+        }
+    if isinstance(kind, StructType):
+        return {field.name: in_zone(one, field.dataType, zone) for field, one in zip(kind, value, strict=True)}
+    return value

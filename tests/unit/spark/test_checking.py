@@ -1,0 +1,66 @@
+"""What checks make of the values that Spark finds."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql.types import DataType, DateType, DecimalType, DoubleType, StructType, TimestampType
+
+from seiche.spark.pipeline.checking import Checker
+from seiche.spark.pipeline.definition import Check
+from seiche.spark.pipeline.shorthands import drift
+
+CHECK = Check("it", "SELECT max(x) FROM s.t", None)
+NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
+
+
+class Answer:
+    """Frames that give one value to whatever is asked."""
+
+    def __init__(self, value: Any, kind: DataType) -> None:
+        self._value = value
+        self.schema = StructType().add("x", kind)
+        self.columns = ["x"]
+        self.sparkSession = SimpleNamespace(conf=SimpleNamespace(get=lambda _: "UTC"))
+
+    def count(self, _: Check) -> None:
+        return None
+
+    def query(self, *_: Any) -> "Answer":
+        return self
+
+    def limit(self, _: int) -> "Answer":
+        return self
+
+    def collect(self) -> list[tuple[Any]]:
+        return [(self._value,)]
+
+
+def checker(now: Answer, before: Answer | None = None) -> Checker:
+    return Checker(now, lambda _: before)  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize(("now", "passed"), [("150.00", True), ("150.01", False), ("50.00", True), ("49.99", False)])
+def test_a_sum_of_money_may_drift(now: str, passed: bool) -> None:
+    """Sums of decimals are decimals, which Python does not multiply with other numbers."""
+    money = DecimalType(10, 2)
+    checked = checker(Answer(Decimal(now), money), Answer(Decimal("100.00"), money))
+    found = checked.evaluate(drift("s.t", 0.5, "sum(x)"))
+    assert (found.passed, found.expected) == (passed, "within 0.5 of 100.00")
+    plain = checker(Answer(float(now), DoubleType()), Answer(100.0, DoubleType()))
+    assert plain.evaluate(drift("s.t", 0.5, "sum(x)")).passed == passed
+
+
+def test_days_and_times_are_told_and_expected_as_sql_shows_them() -> None:
+    here = datetime.fromtimestamp(NOON.timestamp())  # noqa: DTZ006 - as Spark gives it
+    at = checker(Answer(here, TimestampType()))
+    assert at.evaluate(replace(CHECK, expect="2030-01-31 12:00:00")).passed
+    wrong = at.evaluate(replace(CHECK, expect="2030-01-31", rows="SELECT x FROM s.t"))
+    assert (wrong.passed, wrong.found) == (False, "2030-01-31 12:00:00")
+    assert wrong.rows == ({"x": datetime(2030, 1, 31, 12)},)  # noqa: DTZ001 - without a zone, as in SQL
+    day = checker(Answer(date(2030, 1, 31), DateType()))
+    assert day.evaluate(replace(CHECK, expect="2030-01-31")).passed
+    assert not day.evaluate(replace(CHECK, expect="2030-02-01")).passed
