@@ -13,7 +13,8 @@ from seiche.errors import IncompatibleConflict, NotFound, RetryableConflict, Sei
 from seiche.spark import source
 from seiche.spark.options import Options
 from seiche.spark.scanning import scans
-from seiche.spark.source import SeicheSource, TableReader, TableWriter
+from seiche.spark.source import SeicheSource, TableReader
+from seiche.spark.table_writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,6 +10,7 @@ import pyarrow as pa
 from seiche.core.durations import moment
 from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake, open_lake
+from seiche.lake.objects.names import parts
 
 __all__ = ["Options"]
 
@@ -109,6 +110,10 @@ class Options:
                 remedy = f"It has {', '.join(schema.names)}."
                 raise InvalidInput(f"{self.table} has no column {name!r}", remedy=remedy, column=name)
         return pa.schema([schema.field(one) for one in names])
+
+    def is_iceberg(self, lake: Lake) -> bool:
+        """Whether the table is an Iceberg table, which other code reads and writes."""
+        return lake.state().table(parts(self.table)).format == "iceberg"
 
     def open(self, *, writing: bool = False) -> Lake:
         """The lake: live, or at the version (a number or a tag) or time that the options name."""

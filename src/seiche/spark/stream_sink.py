@@ -8,8 +8,8 @@ from pyspark.sql.types import StructType
 
 from seiche.errors import InvalidInput
 from seiche.spark.options import Options
-from seiche.spark.source import FragmentsWritten, TableWriter
 from seiche.spark.stream import query_of_checkpoint
+from seiche.spark.table_writer import FragmentsWritten, TableWriter
 
 __all__ = ["StreamWriter"]
 
