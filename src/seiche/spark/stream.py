@@ -8,21 +8,25 @@ done, finds its number there, and nothing happens a second time.
 """
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, NotFound
 from seiche.lake.lake import Lake
 from seiche.lake.streams import StreamClaim
 from seiche.spark.transaction import SparkTransaction
+from seiche.store import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Load", "Sink", "query_of_checkpoint", "sink"]
 
+# What Hadoop calls the same store.
+_HADOOPS = re.compile(r"^s3[an]://")
 # What a batch does to the lake, all of it in the transaction: it may be called again after a conflict.
 Load: TypeAlias = "Callable[[SparkTransaction, DataFrame], object]"
 
@@ -67,14 +71,23 @@ class Sink:
             batch.unpersist()
 
 
-def query_of_checkpoint(location: str) -> str:
-    """The id of the query whose checkpoint this is; where it cannot be read from here, the place itself."""
+def query_of_checkpoint(location: str, storage: Mapping[str, Any] | None = None) -> str:
+    """The id of the query whose checkpoint this is; of a place that is not known here, the place itself.
+
+    By the place alone a query that begins there anew, without what it knew, is taken for a repetition, and its rows
+    are passed over. So the place is asked, with the options of the lake's storage; and no answer is an error, because
+    a stream that goes by another name this time would not find what it has done.
+    """
     parts = urlsplit(location)
-    if parts.scheme in ("", "file"):
-        path = Path(unquote(parts.path) if parts.scheme else location, "metadata")
-        if path.is_file():
-            return str(json.loads(path.read_text())["id"])
-    return location
+    try:
+        if parts.scheme in ("", "file"):
+            text: str | bytes = Path(unquote(parts.path) if parts.scheme else location, "metadata").read_text()
+        else:
+            options = {name: value for name, value in (storage or {}).items() if name != "durability"}
+            text = open_store(_HADOOPS.sub("s3://", location), **options).get("metadata")
+        return str(json.loads(text)["id"])
+    except (InvalidInput, NotFound, FileNotFoundError):
+        return location
 
 
 def _query(session: "SparkSession") -> str:

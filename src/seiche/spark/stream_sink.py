@@ -28,6 +28,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 remedy='Give .option("checkpointLocation", ...).',
             )
         self._location = location
+        self._storage = options.storage
         self._stream = options.values.get("stream")
         self._writer = TableWriter(options, schema, overwrite=overwrite)
 
@@ -36,7 +37,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803
         """One transaction with the rows and the number of the batch."""
-        query = query_of_checkpoint(self._location)
+        query = query_of_checkpoint(self._location, self._storage)
         self._writer.commit_as(
             [one for one in messages if isinstance(one, FragmentsWritten)],
             stream=self._stream or f"spark:{query}",
