@@ -118,3 +118,31 @@ def test_downward_imports_are_allowed(part: str, source: str) -> None:
 def test_a_relative_import_is_caught() -> None:
     with pytest.raises(AssertionError, match="relative import"):
         violations("from . import base", "store")
+
+
+def begins_with_a_part_of_pylance(source: str) -> bool:
+    """Whether a block imports a module of pylance's without having imported pylance itself."""
+    for node in ast.walk(ast.parse(source)):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            continue
+        whole = False
+        for one in body:
+            whole = whole or (isinstance(one, ast.Import) and any(name.name == "lance" for name in one.names))
+            if not whole and isinstance(one, ast.ImportFrom) and (one.module or "").startswith("lance."):
+                return True
+    return False
+
+
+def test_pylance_is_imported_before_its_parts() -> None:
+    """Its modules import each other. Who begins with one of them, while another thread is busy with the whole, gets
+    half of it or a deadlock; `import lance` waits until the other is done.
+    """
+    assert [str(path) for path, _ in modules() if begins_with_a_part_of_pylance(path.read_text())] == []
+
+
+def test_a_part_of_pylance_before_the_whole_is_caught() -> None:
+    assert begins_with_a_part_of_pylance("from lance.file import LanceFileReader")
+    assert begins_with_a_part_of_pylance("import lance\ndef read():\n    from lance.file import LanceFileReader")
+    assert not begins_with_a_part_of_pylance("import lance\nfrom lance.file import LanceFileReader")
+    assert not begins_with_a_part_of_pylance("if TYPE_CHECKING:\n    from lance.file import LanceFileReader")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import lance  # noqa: F401 - waits until another thread has imported all of it, which its parts do not
 from lance.fragment import FragmentMetadata
 
 from seiche.errors import InvalidInput

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
+import lance  # before its parts, which do not wait until another thread has imported all of it
 from lance.dataset import Index, IndexFile
 from pyroaring import BitMap
 
@@ -17,9 +18,6 @@ from seiche.table.data.shadow import shadow
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
 from seiche.table.format.manifest_pb2 import IndexMetadata
-
-if TYPE_CHECKING:
-    import lance
 
 __all__ = ["SCALAR", "VECTOR", "IndexTask", "Segment", "build_segment", "joined"]
 

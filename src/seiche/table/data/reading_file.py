@@ -14,6 +14,7 @@ def check_data_file(store: Store, path: str, rows: int) -> None:
     Data files carry no checksums: a changed value that is still a value is not noticed.
     """
     check_layout(store, path)
+    import lance  # noqa: F401 - waits until another thread has imported all of it, which its parts do not
     from lance.file import LanceFileReader
 
     try:

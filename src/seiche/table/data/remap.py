@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import lance  # noqa: F401 - waits until another thread has imported all of it, which its parts do not
 from lance.optimize import Compaction
 from lance.optimize import RewriteResult as NativeResult
 from pyroaring import BitMap

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from threading import local
 from typing import Final
 
+import lance  # noqa: F401 - waits until another thread has imported all of it, which its parts do not
 import pyarrow as pa
 from lance.file import LanceFileSession
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
+import lance  # before its parts, which do not wait until another thread has imported all of it
 import pyarrow as pa
 from lance.fragment import write_fragments
 
@@ -19,9 +19,6 @@ from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
-
-if TYPE_CHECKING:
-    import lance
 
 __all__ = ["UNLIMITED", "Limits", "Written", "fields_of", "write_rows"]
 
