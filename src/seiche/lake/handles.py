@@ -58,7 +58,7 @@ class TransactionTable(TableVerbs):
         from seiche.table.data.native import scan
 
         self._transaction.note_read(self.id)
-        return scan(self._snapshot().dataset, columns, filter)
+        return scan(self._snapshot().rows, columns, filter)
 
     def to_lance(self) -> "lance.LanceDataset":
         """The table as a pylance dataset that sees what the transaction did, and whose commits become part of it.

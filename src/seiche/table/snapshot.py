@@ -72,6 +72,15 @@ class Snapshot:
         return open_version(self.store, self.version)
 
     @cached_property
+    def rows(self) -> "lance.LanceDataset":
+        """The native dataset, to scan rows with. Whether the version is published is asked only if it matters."""
+        from seiche.table.data.native import looks_at_published, open_staged
+
+        if self._staged and not looks_at_published(self.manifest):
+            return open_staged(self.store, self.manifest)
+        return self.dataset
+
+    @cached_property
     def schema(self) -> "pa.Schema":
         """The columns, as an Arrow schema."""
         from seiche.table.format.schema import to_arrow

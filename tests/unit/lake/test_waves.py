@@ -67,6 +67,16 @@ def test_reading_what_others_wrote_asks_for_each_manifest_once(lake: Lake, store
     table = seiche.open(store).table("shop.t0")
     store.reset()
     assert table.to_arrow().num_rows == 1
+    assert (store.waves, store.counts["get"], store.writes) == (2, 1, 0)
+
+
+def test_reading_with_an_index_looks_whether_the_version_is_published_but_does_not_publish_it(
+    lake: Lake, store: CountingStore
+) -> None:
+    lake.table("shop.t0").create_index("id", "BTREE")
+    table = seiche.open(store).table("shop.t0")
+    store.reset()
+    assert table.to_arrow(filter="id = 0").num_rows == 1
     assert (store.waves, store.counts["get"], store.writes) == (3, 2, 0)
 
 

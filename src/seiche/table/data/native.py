@@ -13,9 +13,13 @@ from seiche.store.base import Store
 from seiche.table.data.native_errors import from_storage, is_gone, native_message, trouble, without_panics
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
 
-__all__ = ["in_memory", "open_staged", "open_version", "scan"]
+__all__ = ["in_memory", "looks_at_published", "open_staged", "open_version", "scan"]
+
+# How types of columns begin that are written down as numbers into a list of values.
+_DICTIONARY = "dict:"
 
 
 def open_version(store: Store, version: int) -> lance.LanceDataset:
@@ -59,6 +63,11 @@ def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = Non
         raise trouble(f"version {manifest.version} of {store.uri} could not be opened", error) from error
 
 
+def looks_at_published(manifest: Manifest) -> bool:
+    """Whether native code looks into the published manifest when it scans a version that is opened as a staged one."""
+    return bool(manifest.index_section) or any(_is_dictionary(field) for field in manifest.header.fields)
+
+
 def in_memory(rows: pa.Table, place: str, *, what: str, remedy: str = "") -> lance.LanceDataset:
     """Rows as a native dataset in memory, gone with the last reference; `InvalidInput` for what Lance cannot hold."""
     try:
@@ -92,11 +101,13 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
 
 
 def _without_dictionaries(header: Header) -> None:
-    for field in header.fields:
-        kind, _, rest = field.logical_type.partition(":")
-        if kind == "dict":
-            field.logical_type = rest.partition(":")[0]
-            field.ClearField("dictionary")
+    for field in filter(_is_dictionary, header.fields):
+        field.logical_type = field.logical_type.split(":")[1]
+        field.ClearField("dictionary")
+
+
+def _is_dictionary(field: Field) -> bool:
+    return field.logical_type.startswith(_DICTIONARY)
 
 
 def _options(store: Store) -> dict[str, Any] | None:
