@@ -218,7 +218,7 @@ def test_what_is_renamed_or_dropped_can_be_brought_back(made: Lake, run: Command
 
 def test_values_as_they_are_read() -> None:
     moment = datetime(2030, 1, 31, 12, 30, tzinfo=ZoneInfo("Europe/Berlin"))
-    assert shown(None) == "NULL"
+    assert (shown(None), shown([])) == ("NULL", "[]")
     assert (shown(b"\x00\xff"), shown(moment), shown("é"), shown(1.5)) == ("00ff", "2030-01-31 12:30:00", "é", "1.5")
     assert shown([{"a": [1, None]}, moment]) == '[{"a": [1, null]}, "2030-01-31T12:30:00+01:00"]'
     assert shown([("k", b"\x01"), (moment, None)]) == '{"k": "01", "2030-01-31T12:30:00+01:00": null}'

@@ -9,7 +9,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
-from seiche.errors import IncompatibleConflict, NotFound, RetryableConflict, SeicheError
+from seiche.errors import IncompatibleConflict, InvalidInput, NotFound, RetryableConflict, SeicheError
 from seiche.spark import source
 from seiche.spark.options import Options
 from seiche.spark.scanning import scans
@@ -192,6 +192,7 @@ def test_a_thousand_columns(spark: "SparkSession", lake: Any) -> None:
         ({"columns": '["id", "id"]'}, "names a column twice"),
         ({"columns": "[id"}, "no list in JSON"),
         ({"partitions": "none"}, "positive number"),
+        ({"partitions": "0"}, "positive number"),
     ],
 )
 def test_bad_options_are_named(options: dict[str, str], more: dict[str, str], message: str) -> None:
@@ -200,6 +201,17 @@ def test_bad_options_are_named(options: dict[str, str], more: dict[str, str], me
 
     with pytest.raises(SeicheError, match=message):
         planned(SeicheSource({**options, **more}))
+
+
+def test_options_of_the_store_are_handed_on() -> None:
+    given = {"Lake": "s3://b/lake", "table": "shop.t", "storage.AWS_Endpoint": "e", "durability": "os"}
+    assert Options.of(given).storage == {"aws_endpoint": "e", "durability": "os"}
+
+
+def test_an_old_version_is_not_written_to(options: dict[str, str]) -> None:
+    for point in ({"version": "3"}, {"as_of": "2030-01-31"}):
+        with pytest.raises(InvalidInput, match="an old version cannot be written to"):
+            SeicheSource({**options, **point}).writer(StructType([]), overwrite=False)
 
 
 def test_a_write_makes_no_table(options: dict[str, str]) -> None:
