@@ -1,6 +1,8 @@
 """What the service refuses, each with a reason that a machine can read and that never changes."""
 
-from seiche.errors import IncompatibleConflict, InvalidInput, RetryableConflict, Unavailable
+from typing import TypeVar
+
+from seiche.errors import IncompatibleConflict, InvalidInput, RetryableConflict, SeicheError, Unavailable
 from seiche.service.states import State
 
 __all__ = [
@@ -16,6 +18,8 @@ __all__ = [
     "refused",
     "version_mismatch",
 ]
+
+Kind = TypeVar("Kind", bound=SeicheError)
 
 
 def refused(message: str, reason: str, remedy: str = "", **details: object) -> InvalidInput:
@@ -84,23 +88,20 @@ def version_mismatch(target: str, expected: int, actual: int) -> RetryableConfli
 
 
 def key_mismatch(operation: str, key: str) -> IncompatibleConflict:
-    return IncompatibleConflict(
-        f"the idempotency key {key!r} of {operation} was used for another request",
-        remedy="Nothing was written. Use a key for one request only.",
-        reason="idempotency.mismatch",
-        op=operation,
-        key=key,
+    remedy = "Nothing was written. Use a key for one request only."
+    return _about_key(
+        IncompatibleConflict, operation, key, "was used for another request", "idempotency.mismatch", remedy
     )
 
 
 def key_pending(operation: str, key: str) -> Unavailable:
-    return Unavailable(
-        f"the request with the idempotency key {key!r} of {operation} is being worked on",
-        remedy="Ask again in a moment.",
-        reason="idempotency.pending",
-        op=operation,
-        key=key,
-    )
+    what = "is that of a request that is being worked on"
+    return _about_key(Unavailable, operation, key, what, "idempotency.pending", "Ask again in a moment.")
+
+
+def _about_key(kind: type[Kind], operation: str, key: str, what: str, reason: str, remedy: str) -> Kind:
+    message = f"the idempotency key {key!r} of {operation} {what}"
+    return kind(message, remedy=remedy, reason=reason, op=operation, key=key)
 
 
 def overloaded(waiting: int) -> Unavailable:
