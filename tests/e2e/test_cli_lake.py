@@ -185,7 +185,10 @@ def test_rows_are_shown_and_added_without_spark(made: Lake, run: Command) -> Non
         {"id": 4, "total": 4.5},
         {"id": 5, "total": 5.5},
     ]
-    assert run.json("head", "lake", "shop.orders", "-n", "1", "-c", "id", "--version", "nightly") == [{"id": 1}]
+    assert run.json("head", "lake", "shop.orders", "-n", "2", "-c", "id", "--version", "nightly") == [
+        {"id": 1},
+        {"id": 2},
+    ]
     assert run.json("head", "lake", "shop.orders", "-n", "0") == []
     run("create-table", "lake", "shop.ice", "--schema", "id:int64,at:timestamp[us]", "--format", "iceberg")
     assert run("head", "lake", "shop.ice").splitlines()[-1] == "0 rows"
