@@ -69,6 +69,8 @@ ACTIONS: Final = frozenset(
     }
 )
 _GREATEST: Final = (1 << 63) - 1
+# One spelling for all that mean the same.
+_SPELLING: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _REFUSED: Final = frozenset({"add-encryption-key", "remove-encryption-key"})
 
 
@@ -128,8 +130,7 @@ def call_hash(call: Call) -> str:
 
 
 def _hashed(value: Any) -> str:
-    spelled = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return base64.urlsafe_b64encode(hashlib.sha256(spelled.encode()).digest()).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(hashlib.sha256(_SPELLING.encode(value).encode()).digest()).rstrip(b"=").decode()
 
 
 def checked(model: type[BaseModel], given: Mapping[str, Any]) -> Any:

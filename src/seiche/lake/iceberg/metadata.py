@@ -1,6 +1,7 @@
 """Metadata files of Iceberg tables: reading, writing, naming."""
 
 import gzip
+import json
 import re
 import warnings
 from collections import OrderedDict
@@ -40,7 +41,6 @@ Metadata: TypeAlias = TableMetadataV1 | TableMetadataV2 | TableMetadataV3
 
 _HELD: Final = 64
 _LONG_LOG: Final = 8
-_NO_LOG: Final = b'"metadata-log":[]'
 _NUMBER: Final = re.compile(r"(\d+)-")
 
 # By the cache of manifests that belongs to a lake's handle: files never change, but two lakes may have files of the
@@ -117,8 +117,8 @@ def json_of(metadata: Metadata) -> bytes:
     if len(log) < _LONG_LOG:
         return _dumped(metadata)
     # The log of earlier files is most of a small table's metadata, and all of it but its end has been written before.
-    before, mark, after = _dumped(metadata.model_copy(update={"metadata_log": []})).partition(_NO_LOG)
-    return b'%s"metadata-log":[%s]%s' % (before, _spelled(log), after) if mark else _dumped(metadata)
+    rest = _dumped(metadata, exclude={"metadata_log"})
+    return b'%s,"metadata-log":[%s]}' % (rest[:-1], _spelled(log))
 
 
 def _spelled(log: list[MetadataLogEntry]) -> bytes:
@@ -140,15 +140,15 @@ def _spelled(log: list[MetadataLogEntry]) -> bytes:
     return spelled
 
 
-def _dumped(model: IcebergBaseModel) -> bytes:
+def _dumped(model: IcebergBaseModel, exclude: set[str] | None = None) -> bytes:
     # PyIceberg refuses to write version 3 in its own method; its models hold all that there is to write.
-    text: str = IcebergBaseModel.model_dump_json(model, exclude_none=True)
+    text: str = IcebergBaseModel.model_dump_json(model, exclude_none=True, exclude=exclude)
     return text.encode()
 
 
 @lru_cache(maxsize=8192)
 def _entry(metadata_file: str, timestamp_ms: int) -> bytes:
-    return _dumped(MetadataLogEntry.model_validate({"metadata-file": metadata_file, "timestamp-ms": timestamp_ms}))
+    return b'{"metadata-file":%s,"timestamp-ms":%d}' % (json.dumps(metadata_file).encode(), timestamp_ms)
 
 
 def encode(metadata: Metadata, *, checked: bool = False) -> bytes:

@@ -57,6 +57,7 @@ def _split(name: str, most_bytes: int, most_depth: int, what: str) -> Name:
     return _checked(tuple(name.split(".")), most_bytes, most_depth, what)
 
 
+@lru_cache(maxsize=4096)
 def _checked(split: Name, most_bytes: int, most_depth: int, what: str) -> Name:
     if not split:
         raise InvalidInput(f"a {what} needs at least one part", remedy="Name it, for instance 'shop.orders'.")
