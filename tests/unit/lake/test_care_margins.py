@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from seiche import Lake, RetryableConflict
+from seiche import CommitUnknown, Lake, RetryableConflict, SeicheError, Unavailable
+from seiche.core.runtime import Runtime
 from seiche.lake.care import expiry
 from seiche.lake.care.given_up import GivenUp
+from seiche.lake.care.insisting import insist
 from seiche.lake.care.layout import Place, Sort, place
 from seiche.lake.care.saved_work import saved_work
 from seiche.lake.commit import Answer, Committer
@@ -203,3 +205,16 @@ def test_a_counter_that_falls_from_one_version_to_the_next_is_found(
     found = lake.fsck()
     assert not found.ok
     assert "row ids would fall" in " ".join(one.message for one in found.problems)
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [(Unavailable("no space", remedy="Free some."), "Free some."), (CommitUnknown("gone"), Unavailable.advice)],
+)
+def test_who_insists_in_vain_is_told_what_helps(error: SeicheError, remedy: str) -> None:
+    def act() -> None:
+        raise error
+
+    with pytest.raises(Unavailable, match=error.message) as told:
+        insist(act, Runtime.seeded(0))
+    assert told.value.remedy == remedy

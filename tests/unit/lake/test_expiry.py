@@ -59,6 +59,25 @@ def model() -> Model:
     return made
 
 
+@pytest.mark.parametrize("days", [1, 365])
+def test_an_operator_whose_clock_is_ahead_gives_up_nothing_too_early(model: Model, days: int) -> None:
+    """How old a version is, the storage's clock says: it has no other for when the version was made."""
+    ahead = Runtime.seeded(2)
+    assert isinstance(ahead.clock, SimulatedClock)
+    ahead.clock.advance((model.runtime.clock.now() - ahead.clock.now()).total_seconds() + days * DAY)
+    done = open_lake(model.store, runtime=ahead).expire()
+    assert done.versions == Ranges(((0, 6),))
+    assert model.live() == list(range(6, 14))
+    assert list(model.store.list("_leases")) == [], "nothing is left of the question what time it is"
+
+
+def test_an_operator_whose_clock_is_behind_gives_up_less(model: Model) -> None:
+    behind = Runtime.seeded(2)
+    assert isinstance(behind.clock, SimulatedClock)
+    behind.clock.advance((model.runtime.clock.now() - behind.clock.now()).total_seconds() - 2 * DAY)
+    assert open_lake(model.store, runtime=behind).expire().versions == Ranges(((0, 4),))
+
+
 def test_by_default_the_last_week_is_kept(model: Model) -> None:
     plan = model.lake.expire(dry_run=True)
     # Version 5 ceased to be the newest seven days ago, at the end of its day; 6 was still the newest after that.

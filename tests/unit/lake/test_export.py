@@ -258,6 +258,15 @@ def test_nonsense_is_refused_before_anything_is_written(lake: Lake, tmp_path: Pa
     assert not (tmp_path / "copy").exists()
 
 
+def test_a_place_inside_of_the_lake_is_refused_also_if_it_is_called_otherwise(lake: Lake, tmp_path: Path) -> None:
+    """A clean-up would find the copy among its own files, and whoever removes the lake would remove its copy."""
+    (tmp_path / "link").symlink_to(lake.store.native_uri())
+    for place in (Path(lake.store.native_uri()), tmp_path / "link", tmp_path / "link" / ".." / "link"):
+        with pytest.raises(InvalidInput, match="lie inside of each other"):
+            lake.export("x", place / "copy")
+    assert lake.exports() == {}
+
+
 def test_the_list_proves_every_file(full: Lake, tmp_path: Path) -> None:
     told: list[tuple[str, int]] = []
     full.export("nightly", str(tmp_path / "copy"), progress=lambda what, done: told.append((what, done)))

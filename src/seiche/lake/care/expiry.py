@@ -16,7 +16,7 @@ from seiche.errors import InvalidInput, NotFound
 from seiche.lake.care.fence import Fence
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.insisting import insist
-from seiche.lake.care.leases import HeldVersion, leases
+from seiche.lake.care.leases import HeldVersion, leases, storage_clock
 from seiche.lake.care.ranges import NONE, Ranges
 from seiche.lake.care.saved_work import SavedWork, saved_work
 from seiche.lake.objects import rows
@@ -116,15 +116,21 @@ def expire(
     states = lake.states
     state = states.latest()
     policy = Policy.of(state.definition, older_than, keep)
-    plan = _plan(states, state, policy)
+    now = states.runtime.clock.now()
+    young = _current_at(states, state, now - policy.older_than)
+    plan = _plan(states, state, policy, now, young)
     before = GivenUp.of(state)
     if dry_run:
         return plan
+    if plan.versions and (clock := storage_clock(states, state.version)) < now:
+        # Versions have their times from the storage. By a clock that is ahead of it, they would be older than they are.
+        now, young = clock, _current_at(states, state, clock - policy.older_than)
+        plan = _plan(states, state, policy, now, young)
     # Looked for once: a tombstone stays one, and what is given up from here on is not buried before the end.
     buried = before.tombstones | Ranges.of(_buried(states, before))
     if not plan.versions and len(buried) == len(before.versions):
         return replace(plan, done=True)
-    decision = _Decision(states, policy, plan, buried)
+    decision = _Decision(states, policy, plan, buried, now, young)
     forgotten = 0
     while True:
         lake.decide(
@@ -148,9 +154,11 @@ def expire(
 class _Decision:
     """What an expiry writes into the tree, made anew for each version that it is tried on."""
 
-    def __init__(self, states: States, policy: Policy, plan: Expiry, buried: Ranges) -> None:
-        """`buried` are versions that are tombstones."""
+    def __init__(self, states: States, policy: Policy, plan: Expiry, buried: Ranges, now: datetime, young: int) -> None:
+        """`buried` are versions that are tombstones; `young` is the oldest that is not old enough at the time `now`."""
         self._states = states
+        self._now = now
+        self._young = young
         self._policy = policy
         self._fence = plan.fence
         self._buried = buried
@@ -158,7 +166,7 @@ class _Decision:
         self.forgotten = 0
 
     def __call__(self, state: State) -> Mapping[bytes, bytes | None]:
-        self.plan = _plan(self._states, state, self._policy, most=self._fence)
+        self.plan = _plan(self._states, state, self._policy, self._now, self._young, most=self._fence)
         before = GivenUp.of(state)
         buried = before.tombstones | self._buried
         after = replace(before, versions=before.versions | self.plan.versions, tombstones=buried)
@@ -169,13 +177,13 @@ class _Decision:
         return written
 
 
-def _plan(states: States, state: State, policy: Policy, *, most: int | None = None) -> Expiry:
-    """What to give up as `state` has it; nothing from version `most` on."""
-    now = states.runtime.clock.now()
+def _plan(
+    states: States, state: State, policy: Policy, now: datetime, young: int, *, most: int | None = None
+) -> Expiry:
+    """What to give up as `state` has it: nothing from version `young`, which is not old enough, or `most` on."""
     given_up = GivenUp.of(state).versions
     held = [one for one in leases(state.store) if one.until > now]
     waiting = [one for one in saved_work(state.store) if one.may_commit(state, now)]
-    young = _current_at(states, state, now - policy.older_than)
     few = max(0, state.version + 1 - policy.keep)
     needed = min((one.base for one in waiting), default=state.version)
     fence = min(young, few, needed, state.version if most is None else most)

@@ -25,4 +25,8 @@ def insist(act: Callable[[], T], runtime: Runtime) -> T:
             return act()
         except (CommitUnknown, Unavailable) as error:
             unanswered = error
-    raise Unavailable(f"the storage does not answer: {unanswered.message if unanswered else ''}") from unanswered
+    # What helps, such as to free space, is what the storage says; to ask for an outcome is no help here.
+    remedy = unanswered.remedy if isinstance(unanswered, Unavailable) else ""
+    raise Unavailable(f"the storage does not do it: {unanswered.message if unanswered else ''}", remedy=remedy) from (
+        unanswered
+    )

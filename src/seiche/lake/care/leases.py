@@ -16,12 +16,13 @@ from typing import Final
 
 from seiche.core.durations import Duration, duration
 from seiche.errors import NotFound, SeicheError
+from seiche.lake.care.insisting import insist
 from seiche.lake.pins import check_kept
 from seiche.lake.states import States
 from seiche.lake.tree.latest import read_root
 from seiche.store.base import Store
 
-__all__ = ["FOLDER", "USUAL", "HeldVersion", "Hold", "Lease", "leases"]
+__all__ = ["FOLDER", "USUAL", "HeldVersion", "Hold", "Lease", "leases", "storage_clock"]
 
 FOLDER: Final = "_leases"
 # How long a lease lasts that nobody asked for. It is renewed while the handle is used; and files of an expired version
@@ -51,6 +52,16 @@ def leases(store: Store) -> list[HeldVersion]:
             held = timedelta(seconds=min(int(named[2]), 10**9))
             found.append(HeldVersion(int(named[1]), info.modified + held, info.path))
     return found
+
+
+def storage_clock(states: States, version: int) -> datetime:
+    """What time it is by the storage's clock. It says so of what is written: a lease that holds nothing, and goes."""
+    lease = Lease(states, version, timedelta(0))
+    insist(lease.renew, states.runtime)
+    try:
+        return states.store.head(lease.path).modified
+    finally:
+        lease.release()
 
 
 class Lease:

@@ -1,6 +1,7 @@
 """The place that an export goes to."""
 
 import json
+import os
 from contextlib import suppress
 from os import PathLike
 from typing import Any, Final
@@ -27,7 +28,7 @@ def open_target(uri: str | PathLike[str] | Store, lake: Store, runtime: Runtime 
     A remote one is tried first: what is exported is to be a lake, where of two writers only one may win.
     """
     store = uri if isinstance(uri, Store) else open_store(uri, runtime=runtime, **options)
-    here, there = (one.native_uri().rstrip("/") + "/" for one in (lake, store))
+    here, there = map(_place, (lake, store))
     if here.startswith(there) or there.startswith(here):
         raise InvalidInput(
             f"{store.uri} and the lake {lake.uri} lie inside of each other",
@@ -39,6 +40,12 @@ def open_target(uri: str | PathLike[str] | Store, lake: Store, runtime: Runtime 
 
         probe(store, quick=True).require()
     return store
+
+
+def _place(store: Store) -> str:
+    """Where a store really is: through a link, a place inside of the lake looks as if it were elsewhere."""
+    address = store.native_uri()
+    return (os.path.realpath(address) if address.startswith("/") else address).rstrip("/") + "/"
 
 
 def check_address(given: str | None) -> str:
