@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,7 +66,7 @@ def test_from_old_versions_to_an_empty_trash(made: Lake, run: Command) -> None:
     assert len(files) >= 6
     assert all(Path("lake", path).exists() for path in files), "by default it is a dry run"
     assert {one["fate"] for one in plan["unneeded"]} == {"moved"}
-    assert {one["fate"] for one in run.json("gc", "lake")["unneeded"]} == {"waits"}
+    assert {one["fate"] for one in run.json("gc", "lake", "--dry-run")["unneeded"]} == {"waits"}
     done = run.json("gc", "lake", "--grace", "0s", "--run")
     assert not any(Path("lake", path).exists() for path in files)
     (trashed,) = run.json("trash", "lake")
@@ -95,6 +96,15 @@ def test_plain_output(made: Lake, run: Command) -> None:
     shown = run("health", "lake")
     assert "shop.orders" in shown
     assert "Nothing needs to be done." in shown or "Try: seiche gc" in shown
+    assert "not looked for" not in shown
+    assert "not looked for" in run("health", "lake", "--quick")
+
+
+def test_a_file_that_had_to_be_put_back_is_a_failure(made: Lake, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was taken although it is needed: whoever runs it every night must hear of it."""
+    real = Lake.gc
+    monkeypatch.setattr(Lake, "gc", lambda *args, **more: replace(real(*args, **more), restored=("a/file",)))
+    assert "a/file had been taken although it is needed" in run("gc", "lake", code=1)
 
 
 def test_damage_ends_with_code_1_and_mending_with_0(made: Lake, run: Command) -> None:
