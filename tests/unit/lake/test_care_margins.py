@@ -109,7 +109,7 @@ def test_an_expiry_gives_up_nothing_behind_its_fence(lake: Lake, monkeypatch: py
         return made
 
     monkeypatch.setattr(expiry, "_plan", planned)
-    lake.expire(older_than=0, keep=1)
+    lake.expire(older_than=0, keep=2)
     state = lake.state()
     assert GivenUp.of(state).versions
     assert max(GivenUp.of(state).versions) < state.root.min_base

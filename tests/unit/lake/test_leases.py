@@ -159,6 +159,17 @@ def test_a_reader_without_the_right_to_write_reads_all_the_same(store: DictStore
         open_lake(ReadOnly(store), version=5, lease="1h", runtime=runtime)
 
 
+def test_a_lease_of_less_than_a_second_is_held_for_one(store: DictStore) -> None:
+    with open_lake(store, version=5, lease=0.5, runtime=runtime_of(store)):
+        assert [(one.until - store._clock.now()).total_seconds() for one in leases(store)] == [1]
+
+
+def test_a_lease_that_outlasts_the_calendar_is_one(store: DictStore) -> None:
+    store.put(f"_leases/{5:020}-{'9' * 12}-{'0' * 8}-0000-0000-0000-{'0' * 12}", b"")
+    assert [one.version for one in leases(store)] == [5]
+    assert 5 not in given_up(store)
+
+
 def test_files_that_are_no_leases_are_none(store: DictStore) -> None:
     for name in ("x", "00000000000000000005-3600-nonsense", f"5-{'9' * 30}-{'0' * 36}", "5--1-" + "0" * 36):
         store.put(f"_leases/{name}", b"")
