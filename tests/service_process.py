@@ -42,6 +42,17 @@ class ServerProcess:
         """With -9, whatever it is doing."""
         self.end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """Stop it where it is; its connections stay."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
     def end(self, number: int = signal.SIGTERM) -> int:
         process = self._process
         if process is None:

@@ -4,6 +4,7 @@ twice.
 
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import seiche
 from seiche.core.retry import Patience
 from seiche.errors import SeicheError
 from seiche.service import transactions_pb2 as pb
+from seiche.service.client import channel, lines, signs
 from seiche.service.client.channel import Address, Channel
 from seiche.service.states import State
 from tests.cutting_proxy import cutting_proxy
@@ -222,3 +224,42 @@ def test_locks_of_the_dead_are_free_when_their_time_is_up(tmp_path: Path) -> Non
                 time.sleep(0.1)
         else:
             raise AssertionError("the lock was never free")
+
+
+@pytest.mark.soak
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_who_waits_for_a_server_that_is_stopped_is_told(
+    tmp_path: Path, effort: Callable[[int, int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing comes from it, and nothing is closed. It is not the time of the call that ends it."""
+    monkeypatch.setattr(channel, "_CALL_SECONDS", 3600.0)
+    if not effort(0, 1):
+        soon = tuple(
+            (name, value and 300 if name.endswith(("_time_ms", "_timeout_ms")) else value)
+            for name, value in channel._OPTIONS
+        )
+        monkeypatch.setattr(channel, "_OPTIONS", soon)
+        for name, seconds in (("_SILENT", 0.1), ("_LATEST", 0.2)):
+            monkeypatch.setattr(signs, name, seconds)
+        monkeypatch.setattr(lines, "_LONGEST_LOOK", 0.1)
+    lake = make_lake(tmp_path)
+    with serving(tmp_path) as server:
+        calls = Channel(Address.parse(server.address), patience=Patience(attempts=1))
+        request = pb.ExecuteTransactionRequest(tx_id=str(uuid.uuid4()), base_version=0)
+        fragments = rows(lake, "shop.orders", 1, [1])
+        request.changes.add(table_fq="lake.shop.orders", payload=payload(lake, "shop.orders", fragments, 1))
+
+        def ask() -> None:
+            calls.execute(request)
+            calls.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
+
+        ask()
+        server.pause()
+        with pytest.raises(seiche.CommitUnknown):
+            calls.execute(request)
+        with pytest.raises(seiche.CommitUnknown):
+            calls.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
+        server.resume()
+        ask()
+    assert numbers_in(lake, writer=1) == [1]

@@ -51,6 +51,8 @@ _OPTIONS: Final = (
     # A server that is stopped or cut off is noticed long before the call's time is up.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # While gRPC waits for a ping of its own it sends no other, and that it would do for a minute.
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
     # Each process has a connection of its own, also if another one talks to the same server with the same settings.
     ("grpc.use_local_subchannel_pool", 1),
