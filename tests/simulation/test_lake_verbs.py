@@ -18,6 +18,7 @@ import seiche
 from seiche import Lake, SeicheError
 from seiche.errors import Corrupt
 from seiche.lake.care.given_up import GivenUp
+from seiche.store.base import Store
 from seiche.store.local import LocalStore
 from seiche.testing import SimulatedStore
 from seiche.testing.simulated import Fault, Stopped
@@ -66,20 +67,20 @@ class World:
             if len(store.calls) + 1 == comes_at:
                 self.met += 1
                 open_steps.append(other)
-                self._done(seiche.open(self.folder), other)
+                self._done(self.folder, other)
 
         store.on_call = met
         acknowledged = False
         with suppress(Stopped):
-            acknowledged = self._done(seiche.open(store), mine)
+            acknowledged = self._done(store, mine)
         store.on_call = None
         store.deliver()
         self.look(open_steps, mine if acknowledged else None)
 
     @staticmethod
-    def _done(lake: Lake, step: Step) -> bool:
+    def _done(place: Path | Store, step: Step) -> bool:
         try:
-            step[0](lake)
+            step[0](seiche.open(place))
         except Corrupt:
             raise
         except SeicheError:
@@ -199,5 +200,5 @@ def test_any_verbs_in_any_order_met_by_anything(tmp_path: Path, effort: Callable
     worlds = [run(tmp_path / str(seed), seed, effort(15, 40)) for seed in range(effort(2, 60))]
     made, met = sum(len(world.past) for world in worlds), sum(world.met for world in worlds)
     print(f"{len(worlds)} lakes, {made} versions, {met} meetings")
-    assert made >= effort(15, 1500)
-    assert met >= effort(3, 400)
+    assert made >= effort(8, 900)
+    assert met >= effort(1, 120)
