@@ -1,8 +1,11 @@
 """Spark for commands: started without the lines that it and its Java print whatever happens."""
 
+import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +15,10 @@ __all__ = ["quiet_start"]
 
 @contextmanager
 def quiet_start() -> Iterator[None]:
-    """What is printed to stderr inside, and later by processes started inside, is shown only if this fails."""
+    """What is printed to stderr inside, and later by processes started inside, is shown only if this fails.
+
+    After it Ctrl-C ends what is being waited for, and nothing is said of that either.
+    """
     sys.stderr.flush()
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     with tempfile.TemporaryFile() as said, warnings.catch_warnings():
@@ -21,7 +27,7 @@ def quiet_start() -> Iterator[None]:
         os.dup2(said.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:  # whoever interrupts it knows why
             said.seek(0)
             os.write(kept, said.read())
             raise
@@ -29,6 +35,7 @@ def quiet_start() -> Iterator[None]:
             os.dup2(kept, 2)
             os.close(kept)
     _silence()
+    _take_interrupts()
 
 
 def _silence() -> None:
@@ -37,3 +44,16 @@ def _silence() -> None:
         from pyspark.logger import PySparkLogger
 
         PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+
+
+def _take_interrupts() -> None:
+    """From now on Ctrl-C is a `KeyboardInterrupt`, and nothing else is said of it.
+
+    A session of Spark has put its own way in the place: it asks Java to stop the jobs, over the connection that is just
+    being waited at, which fails; and py4j says so, with traces, to the root of all loggers.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())

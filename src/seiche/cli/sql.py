@@ -107,6 +107,8 @@ def _prompt(session: "SqlSession", *, as_json: bool) -> None:
             except SeicheError as error:
                 print(describe(error), file=sys.stderr)
             except KeyboardInterrupt:
+                # Nobody waits for the answer any more, but Spark would go on working for it.
+                session.lake.session.sparkContext.cancelAllJobs()
                 print_line("interrupted", style="yellow")
 
 
