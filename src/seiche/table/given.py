@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pyroaring import BitMap
 
+from seiche.core.given import number, wrong
 from seiche.core.retry import Patience
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table import affected
@@ -12,13 +13,17 @@ from seiche.table.transaction import Transaction
 
 __all__ = ["decoded", "not_an_operation", "patience", "rows"]
 
+_ATTEMPTS = "Give `attempts=` of at least 1."
+
 
 def patience(usual: Patience, attempts: int | None, timeout: float | None) -> Patience:
     """The usual patience, with what was said instead."""
     if attempts is None and timeout is None:
         return usual
-    if attempts is not None and attempts < 1:
-        raise InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.", attempts=attempts)
+    if attempts is not None and number(attempts, "attempts", _ATTEMPTS) < 1:
+        raise InvalidInput("no attempt was allowed", remedy=_ATTEMPTS, attempts=attempts)
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
+        raise wrong("timeout", timeout, "Give seconds, as in `timeout=30`.")
     return replace(
         usual,
         attempts=usual.attempts if attempts is None else attempts,

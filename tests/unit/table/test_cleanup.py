@@ -10,18 +10,20 @@ import pytest
 
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
-from seiche.errors import Corrupt, InvalidInput, NotFound
+from seiche.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from seiche.store.base import Store
 from seiche.store.prefix import below
 from seiche.table.cleanup import Cleaner
 from seiche.table.cleanup_plan import Cleanup
 from seiche.table.format import file
+from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.refs import branch_path, tag_path
-from seiche.table.operations import Append
+from seiche.table.operations import Append, Rewrite, RewrittenIndex
+from seiche.table.reachable import Reach, index_folder
 from seiche.table.table import Table
 from seiche.table.transaction import Transaction
 from seiche.table.versions.external import MemoryManifestStore
@@ -378,6 +380,33 @@ class TestWhatIsReferredTo:
         assert [info.path for info in made.root.list("tree/late/_versions")]
         assert not missing_files(made.store, ["table", "table/tree/late"])
 
+    def test_a_branch_that_is_made_again_where_one_was_left_behind(
+        self, made: Aged, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made.append(made.table.branch("again"))
+        reference = made.root.get(branch_path("again"))
+        made.root.delete(branch_path("again"))
+        made.later(30)
+        meanwhile(monkeypatch, lambda: made.root.put(branch_path("again"), reference))
+        assert "branch left behind" in {removal.kind for removal in made.table.cleanup().removals}
+        made.run()
+        assert made.table.checkout(branch="again").version == 7
+        assert not missing_files(made.store, ["table", "table/tree/again"])
+
+    def test_a_tag_of_another_line_holds_nothing_of_this_one(self, made: Aged) -> None:
+        branch = made.table.branch("dev", 2)
+        branch.tag("theirs", 2)
+        assert made.run().kept == (6,)
+        assert not missing_files(made.store, ["table", "table/tree/dev"])
+
+    def test_an_index_that_a_waiting_rewrite_has_built_anew(self) -> None:
+        old, new = pb.UUID(uuid=bytes(16)), pb.UUID(uuid=bytes(range(16)))
+        rewrite = Rewrite(rewritten_indices=(RewrittenIndex(old_id=old, new_id=new),))
+        reach = Reach()
+        reach.add_transaction(Transaction(1, "waiting", rewrite).to_proto())
+        assert reach.holds(f"{index_folder(new.uuid)}/part")
+        assert not reach.holds(f"{index_folder(old.uuid)}/part")
+
     def test_a_transaction_that_is_written_meanwhile(self, made: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
         waiting = Transaction(6, "waiting", Append((made.fragment(blobs=1),)))
         made.later(30)
@@ -507,6 +536,23 @@ class TestManifestStore:
         assert f"data/{fragment.files[0].path}" in made.everything()
         assert Table.open(made.root, manifest_store=records).version == 4
         assert not missing_files(made.store, ["table"])
+
+    def test_no_record_stays_of_a_version_whose_file_is_gone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who dies between the two leaves the file: the next clean-up sees that, and would see no record alone."""
+        made, table, records = self._made()
+        made.overwrite(table)
+        made.later(30)
+
+        def refuse(base_uri: str, version: int) -> None:
+            raise Unavailable(f"not now: {base_uri}, {version}")
+
+        monkeypatch.setattr(records, "delete", refuse)
+        with pytest.raises(Unavailable, match="not now"):
+            made.run(table=table)
+        monkeypatch.undo()
+        made.run(table=table)
+        base = records.base_uri(made.root)
+        assert [version for version in range(1, 5) if records.get(base, version) is not None] == [4]
 
     def _made(self) -> tuple[Aged, Table, MemoryManifestStore]:
         """Three versions, the last of them an append."""

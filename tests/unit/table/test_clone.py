@@ -161,13 +161,14 @@ class TestDeep:
             made.table.clone(below(made.store, "copy"), version=5)
         assert not paths_below(made.store, "copy")
 
-    def test_a_copy_that_lost_bytes_is_no_clone(self, made: MadeUpTable) -> None:
+    @pytest.mark.parametrize("stored", [b"", b"more"])
+    def test_a_copy_that_lost_bytes_or_has_more_is_no_clone(self, made: MadeUpTable, stored: bytes) -> None:
         class Lossy(DictStore):
             def put(self, path: str, data: Any, *, durable: bool = True) -> None:
-                super().put(path, b"" if path.endswith(".lance") else data, durable=durable)
+                super().put(path, stored and stored * 9 if path.endswith(".lance") else data, durable=durable)
 
         target = Lossy("other")
-        with pytest.raises(Corrupt, match="has 0 bytes"):
+        with pytest.raises(Corrupt, match=f"has {9 * len(stored)} bytes"):
             made.table.clone(target)
         assert not paths_below(target, "_versions")
 

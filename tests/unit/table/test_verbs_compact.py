@@ -1,16 +1,20 @@
 """Compaction: the same rows in fewer fragments, whatever others do meanwhile."""
 
+import inspect
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from seiche import InvalidInput, RetryableConflict
+from seiche.table.data import rewriting
 from seiche.table.data.rewrites import RewriteResult, RewriteTask
 from seiche.table.table import Table
+from seiche.table.verbs.rewrite_plan import RewritePlan
 from tests.processes import CONTEXT
 from tests.row_table import some_rows
 from tests.verb_table import by_id, files, ids, meddle_before_commit, native, operations, verb_table, writes_only
@@ -214,7 +218,46 @@ def test_a_rewrite_that_loses_is_not_written_twice(tmp_path: Path) -> None:
     done = table.compact(target_rows_per_fragment=16, progress=lambda *one: told.append(one))
     assert told == [(1, 3), (2, 3), (3, 3), (1, 1)]
     assert (done.notes["fragments_removed"], done.notes["fragments_added"]) == (6, 3)
+    assert done.attempts == 2, "one in each round"
     assert sorted(ids(table)) == [one for one in range(60) if one % 5 and one != 2]
+
+
+def test_a_rewrite_that_loses_again_and_again_leaves_indices_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To write them anew takes the time in which others are faster."""
+    table = verb_table(tmp_path / "t", fragments=3, delete=None)
+    table.create_index("id", "BTREE")
+    monkeypatch.setattr(rewriting, "_PATIENT_TRIES", 1)
+    meddle_before_commit(table, lambda other: other.delete("id % 10 = 3"))
+    assert table.compact(index="remap").notes["indices"] == {"id_idx": "unindexed"}
+    assert ids(table) == [one for one in range(30) if one % 10 != 3]
+
+
+OPTIONS = {
+    "target_rows_per_fragment": 7,
+    "max_bytes_per_file": 8,
+    "materialize_deletions": False,
+    "materialize_deletions_threshold": 0.9,
+    "batch_size": 10,
+    "compaction_mode": "try_binary_copy",
+    "index": "drop",
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_wish_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    ran: list[Any] = []
+    monkeypatch.setattr(RewritePlan, "run", lambda self, **_: ran.append(self))
+    table = verb_table(tmp_path / "t", fragments=1, delete=None)
+    wish: dict[str, Any] = {name: OPTIONS[name]}
+    table.compact(**wish)
+    ran.append(table.compaction(**wish))
+    if name in inspect.signature(Table.reorder).parameters:
+        table.reorder("id", **wish)
+        ran.append(table.reordering("id", **wish))
+    for plan in ran:
+        assert {"index": plan._index, **asdict(plan._options)}[name] == OPTIONS[name]
 
 
 def test_what_becomes_good_after_ids_were_reserved_waits_for_the_next_round(tmp_path: Path, stable: bool) -> None:

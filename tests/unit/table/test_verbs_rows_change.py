@@ -308,6 +308,16 @@ def test_an_index_is_used_to_find_rows_and_stays_right(table: RowTable, mode: An
     assert [one["id"] for one in table.rows(filter="small = 112")] == [12]
 
 
+def test_an_index_that_knows_rows_in_another_order_does_not_mix_them_up(tmp_path: Path) -> None:
+    numbers = pa.table({"id": range(3000), "down": range(3000, 0, -1), "value": [0] * 3000})
+    table = Table.create(str(tmp_path / "t"), numbers.schema, durability="os")
+    table.append(numbers)
+    table.create_index("down", "BTREE")
+    assert table.update({"value": "id"}, "down between 5 and 2000 or down = 2500", mode="columns").rows == 1997
+    for one in table.to_arrow().to_pylist():
+        assert one["value"] == (one["id"] if 5 <= one["down"] <= 2000 or one["down"] == 2500 else 0)
+
+
 WIDE = pa.schema([("id", pa.int64()), ("small", pa.int32()), ("wide", pa.list_(pa.float32(), 256))])
 
 

@@ -5,6 +5,7 @@ import decimal
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from seiche.errors import InvalidInput, RetryableConflict
+from seiche.errors import Corrupt, InvalidInput, RetryableConflict
 from seiche.table.change import Change
+from seiche.table.data import matched
 from seiche.table.data.joined import mentioned
 from seiche.table.data.key_hashes import inserted_keys, key_bytes, siphash
 from seiche.table.data.matching import KeyIndex, key_values
+from seiche.table.format import roaring
 from seiche.table.keys import shared_keys
 from seiche.table.operations import Update
 from seiche.table.table import Table
@@ -411,6 +414,77 @@ def test_rows_are_written_once_whatever_they_turn_out_to_match(plain: RowTable) 
     assert len(plain.prepared) == 3
     assert len(paths) == 1
     assert [one["small"] for one in plain.rows() if one["id"] in (3, 4, 100)] == [2, 2, 2]
+
+
+def insert_new(table: Any, data: Any, on: Any = "id") -> Any:
+    return table.merge(data, on=on).when_not_matched_insert_all().execute()
+
+
+def test_what_others_have_inserted_meanwhile_is_not_among_the_rows_written_before(plain: RowTable) -> None:
+    other = Table.open(plain.store)
+    plain.meanwhile = [lambda: insert_new(other, changed(100, small=1))]
+    made = insert_new(plain, changed(100, 101, small=2))
+    assert (made.attempts, made.rows) == (2, 1)
+    assert [(one["id"], one["small"]) for one in plain.rows() if one["id"] >= 100] == [(100, 1), (101, 2)]
+
+
+def test_rows_written_for_a_column_of_another_type_are_written_again(plain: RowTable) -> None:
+    other = Table.open(plain.store)
+    plain.meanwhile = [lambda: other.alter_columns({"path": "small", "data_type": pa.int64()})]
+    made = insert_new(plain, changed(100, 101, small=2))
+    assert made.attempts == 2
+    assert [(one["id"], one["small"]) for one in plain.rows() if one["id"] >= 100] == [(100, 2), (101, 2)]
+
+
+def test_rows_written_once_keep_their_ids_in_another_attempt(tmp_path: Path) -> None:
+    pylance_table(tmp_path / "t", some_rows(20), enable_stable_row_ids=True)
+    table, other = RowTable(tmp_path / "t"), Table.open(str(tmp_path / "t"))
+    table.meanwhile = [lambda: upsert(other, changed(5, small=1))]
+    assert upsert(table, changed(5, small=2)).attempts == 2
+    assert len({change.operation.new_fragments[0].files[0].path for change in table.prepared}) == 1  # type: ignore[union-attr]
+    columns = ["id", "small", "_row_created_at_version"]
+    (found,) = table.lance().scanner(columns=columns, filter="id = 5", with_row_id=True).to_table().to_pylist()
+    assert (found["small"], found["_rowid"], found["_row_created_at_version"]) == (2, 5, 1)
+
+
+def test_the_order_in_which_a_key_is_named_does_not_matter_to_others(plain: RowTable) -> None:
+    other = Table.open(plain.store)
+    plain.meanwhile = [lambda: upsert(other, changed(100, small=1), on=["long", "id"])]
+    assert upsert(plain, changed(100, small=2), on=["id", "long"]).attempts == 2
+    assert [one["small"] for one in plain.rows() if one["id"] == 100] == [2]
+
+
+def merge_small(table: RowTable) -> None:
+    table.merge(changed(5, 6, small=900), "id").when_matched_update_all().execute()
+
+
+def update_small(table: RowTable) -> None:
+    table.update({"small": "900"}, "id in (5, 6)", mode="rows")
+
+
+@pytest.mark.parametrize("change", [merge_small, update_small])
+def test_an_index_on_what_was_not_changed_goes_on_knowing_the_rows(
+    tmp_path: Path, change: Callable[[RowTable], None]
+) -> None:
+    pylance_table(tmp_path / "t", some_rows(20), enable_stable_row_ids=True)
+    table, whole = RowTable(tmp_path / "t"), Table.open(str(tmp_path / "t"))
+    for column in ("id", "small"):
+        whole.create_index(column, "BITMAP")
+    change(table)
+    new = max(one.id for one in table.table.manifest.fragments)
+    covered = {index.name: new in roaring.decode(index.fragment_bitmap) for index in table.table.manifest.indices}
+    assert covered == {"id_idx": True, "small_idx": False}
+    assert table.lance().to_table(filter="small = 900").num_rows == 2
+    assert sorted(table.lance().to_table(filter="id in (5, 7)").column("small").to_pylist()) == [7, 900]
+
+
+def test_rows_that_cannot_be_found_again_are_not_passed_over(plain: RowTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = matched.read_rows
+    monkeypatch.setattr(matched, "read_rows", lambda *given: list(read(*given))[1:])
+    with pytest.raises(Corrupt, match="2 rows were looked up by address in version 1, 0 found") as caught:
+        plain.merge(pa.table({"id": [3, 4]}), "id").when_matched_update({"small": "target.small + 1"}).execute()
+    assert "copy" in caught.value.remedy
+    assert plain.table.version == 1
 
 
 def test_limits_decide_how_many_files_there_are(table: RowTable) -> None:

@@ -8,7 +8,7 @@ import pytest
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
-from seiche.store.base import Store
+from seiche.store.base import Data, Store
 from seiche.store.local import LocalStore
 from seiche.table.table import Table
 from seiche.table.versions import hint
@@ -230,7 +230,43 @@ def test_migration_renames_everything_and_is_repeatable() -> None:
     assert PutVersions(store).all() == [1, 2, 3, 4, 5]
     assert PutVersions(store).naming is Naming.V2
     assert store.get(Naming.V2.path(3)) == b"manifest 3"
+    assert hint.read(store) == 5
     assert migrate_to_v2(store) == 0
+
+
+def test_a_migration_that_renames_what_was_just_claimed_takes_nothing_away() -> None:
+    """It comes between the claim under the old name and the look for new ones: the version is the writer's."""
+
+    class Overtaken(DictStore):
+        def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+            super().put_if_absent(path, data, durable=durable)
+            if path == Naming.V1.path(3):
+                migrate_to_v2(self)
+
+    store = Overtaken()
+    table(store, Naming.V1, 1, 2)
+    writer = PutVersions(store, naming=Naming.V1)
+    writer.claim(3, b"manifest 3, ours")
+    assert PutVersions(store).all() == [1, 2, 3]
+    assert store.get(Naming.V2.path(3)) == b"manifest 3, ours"
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_a_manifest_under_the_name_of_another_version_is_not_taken_for_it(tmp_path: Path, number: int) -> None:
+    made = Table.create(str(tmp_path / "t"), pa.schema([("a", pa.int64())]))
+    for value in range(3):
+        made.append([{"a": value}])
+    folder = tmp_path / "t"
+    (folder / Naming.V2.path(3)).write_bytes((folder / Naming.V2.path(number)).read_bytes())
+    with pytest.raises(Corrupt, match=f"calls itself version {number}, not 3"):
+        made.checkout(3)
+
+
+@pytest.mark.parametrize("number", ["-5", "0", str(1 << 63), "1.5", '"3"', "null", "[3]"])
+def test_a_hint_that_can_be_no_version_is_none(number: str) -> None:
+    store = DictStore()
+    store.put(hint.PATH, b'{"version": %s}' % number.encode())
+    assert hint.read(store) == 0
 
 
 def test_an_interrupted_migration_can_be_finished_and_nobody_writes_meanwhile() -> None:

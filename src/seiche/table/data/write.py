@@ -8,6 +8,7 @@ import lance  # before its parts, which do not wait until another thread has imp
 import pyarrow as pa
 from lance.fragment import write_fragments
 
+from seiche.core.given import number
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, SeicheError, Unavailable
 from seiche.store.base import Store
@@ -40,11 +41,9 @@ class Limits:
     def of(cls, rows: int | None = None, size: int | None = None) -> "Limits":
         """The limits that a caller asked for, and the usual ones where nothing was said."""
         for name, value in (("max_rows_per_file", rows), ("max_bytes_per_file", size)):
-            if value is not None and value < 1:
-                raise InvalidInput(
-                    f"{name} must be a whole number from 1 on, not {value!r}",
-                    remedy=f"Leave it out for the usual size of files, or give one, as in `{name}=1_000_000`.",
-                )
+            remedy = f"Leave it out for the usual size of files, or give one, as in `{name}=1_000_000`."
+            if value is not None and number(value, name, remedy) < 1:
+                raise InvalidInput(f"{name} must be a whole number from 1 on, not {value!r}", remedy=remedy)
         return cls(rows or _USUAL_ROWS, size or _USUAL_BYTES)
 
 
@@ -189,7 +188,7 @@ def _is_late(column: pa.Array) -> bool:
     if isinstance(column, pa.ExtensionArray):
         return _is_late(column.storage)
     if isinstance(column, pa.StructArray):
-        inside = [column.field(number) for number in range(column.type.num_fields)]
+        inside = [column.field(at) for at in range(column.type.num_fields)]
         late = column.offset > 0 and any(map(_has_struct, column.type))
         return bool(late or any(map(_is_late, inside)))
     return isinstance(column, _LISTS) and _is_late(column.values)

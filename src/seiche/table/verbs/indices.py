@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from seiche.core.given import number
 from seiche.errors import InvalidInput
 from seiche.table.change import Result
 from seiche.table.snapshot import Snapshot
@@ -98,11 +99,9 @@ class IndexBuild:
 
     def plan(self, workers: int) -> "list[IndexTask]":
         """At most so many tasks, each with about the same number of rows."""
-        if workers < 1:
-            raise InvalidInput(
-                f"at least one worker is needed, not {workers!r}",
-                remedy="Give as many as shall build segments at the same time, from 1 on.",
-            )
+        remedy = "Give as many as shall build segments at the same time, from 1 on."
+        if number(workers, "the number of workers", remedy) < 1:
+            raise InvalidInput(f"at least one worker is needed, not {workers!r}", remedy=remedy)
         snapshot = self._snapshot()
         self._plan.check(snapshot.manifest)
         fragments = snapshot.manifest.fragments.decoded()

@@ -56,7 +56,8 @@ class MergeBuilder:
 
     def when_not_matched_by_source_update(self, set: Mapping[str, str], expr: str | None = None) -> Self:  # noqa: A002
         """Rows of the table whose key is not in the data get these columns set, if the condition is true for them."""
-        return self._with(Clause("not matched by source", "update", dict(set), expr))
+        assignments = texts(set, "what is set", 'Give SQL by column: {"left": "left - 1"}.')
+        return self._with(Clause("not matched by source", "update", assignments, expr))
 
     def execute(self, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Do it. `notes` of the result say how many rows were inserted, updated and deleted.

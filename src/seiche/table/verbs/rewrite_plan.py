@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from seiche.core.given import number
 from seiche.errors import InvalidInput
 from seiche.table.change import Result
 from seiche.table.snapshot import Snapshot
@@ -82,6 +83,10 @@ class RewritePlan:
         from seiche.table.data.rewrites import execute_all
         from seiche.table.data.rewriting import Rewriting
 
+        remedy = "Give how many tasks run at a time, from 1 on, or leave it out."
+        if parallel is not None and number(parallel, "parallel", remedy) < 1:
+            raise InvalidInput(f"{parallel} tasks cannot run at a time", remedy=remedy, parallel=parallel)
+
         def work(snapshot: Snapshot) -> "list[RewriteResult]":
             return execute_all(self._tasks(snapshot), snapshot.store, snapshot.runtime, parallel, progress)
 
@@ -89,7 +94,7 @@ class RewritePlan:
         for _ in range(_ROUNDS):
             rewriting = Rewriting(work, self._index)
             done = self._table._run(self._verb, rewriting, attempts=attempts, timeout=timeout)
-            total = done if total is None or not total.changed else _sum(total, done)
+            total = done if total is None else _sum(total, done)
             if not rewriting.left_out:
                 break
         assert total is not None  # noqa: S101 - there is at least one round
