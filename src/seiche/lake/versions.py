@@ -1,11 +1,14 @@
 """The lake as the one who decides the versions of its tables."""
 
-from seiche.core.runtime import SYSTEM
 from seiche.errors import Corrupt, InvalidInput, SeicheError
 from seiche.lake.manifest_cache import ManifestCache
-from seiche.lake.objects import rows
+from seiche.lake.objects import definitions, rows
+from seiche.lake.objects.keys import id_key
 from seiche.lake.objects.rows import Manifest as ManifestRef
-from seiche.lake.objects.rows import TableRow
+from seiche.lake.objects.rows import ObjectNameRow, TableRow
+from seiche.lake.tree import search
+from seiche.lake.tree.latest import latest_root
+from seiche.lake.tree.nodes import Nodes
 from seiche.store.base import Data, Store
 from seiche.store.paths import join
 from seiche.store.prefix import below
@@ -84,12 +87,13 @@ class LakeVersions(Versions):
         """Whether the newest version of the lake names a manifest: one that it does not name may have been cleared away
         since the row was read.
         """
-        from seiche.lake.states import States  # which is built on this
-
-        state = States(self._lake, SYSTEM).latest()
-        key = state.key_of(self.row.id)
-        value = None if key is None else state.get(key)
-        return value is not None and ref in [one for _, one in manifests(rows.decode(value, TableRow))]
+        root, nodes = latest_root(self._lake).node, Nodes(self._lake)
+        name = search.get(root, id_key(self.row.id), nodes)
+        stored = None if name is None else search.get(root, rows.decode(name, ObjectNameRow).key, nodes)
+        if stored is None:
+            return False
+        row = rows.decode(definitions.resolve(self._lake, stored), TableRow)
+        return ref in [one for _, one in manifests(row)]
 
     def message(self, version: int) -> Transaction:
         inline = self.read(version).transaction if version in self._staged else None
