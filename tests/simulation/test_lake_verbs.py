@@ -61,13 +61,18 @@ class World:
         mine, other = self.any_step(), self.any_step()
         store = Disk(LocalStore(self.folder), plan=self._plan())
         comes_at = self.chance.randrange(1, 40) if self.chance.random() < 0.4 else 0
-        open_steps = [mine]
+        waiting, steps = ([other] if comes_at else []), [mine]
 
         def met(_call: Call) -> None:
-            if len(store.calls) + 1 == comes_at:
-                self.met += 1
-                open_steps.append(other)
-                self._done(self.folder, other)
+            # Native readers ask from several threads: whoever takes it out of the list lets it in.
+            if len(store.calls) + 1 < comes_at:
+                return
+            try:
+                steps.append(waiting.pop())
+            except IndexError:
+                return
+            self.met += 1
+            self._done(self.folder, other)
 
         store.on_call = met
         acknowledged = False
@@ -75,7 +80,7 @@ class World:
             acknowledged = self._done(store, mine)
         store.on_call = None
         store.deliver()
-        self.look(open_steps, mine if acknowledged else None)
+        self.look(steps, mine if acknowledged else None)
 
     @staticmethod
     def _done(place: Path | Store, step: Step) -> bool:
