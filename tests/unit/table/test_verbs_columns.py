@@ -451,3 +451,12 @@ def test_a_cast_over_a_changed_column_is_done_again(tmp_path: Path) -> None:
     done = table.alter_columns({"path": "n", "data_type": pa.int32()})
     assert done.attempts == 2
     assert values(table, "n") == {one: one + 1000 if one < 5 else one for one in ids(table)}
+
+
+def test_nulls_that_others_append_meanwhile_are_seen(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), pa.schema([("a", pa.int64())]), durability="os")
+    table.append([{"a": 1}])
+    meddle_before_commit(table, lambda other: other.append([{"a": None}]))
+    with pytest.raises(InvalidInput, match="'a' has nulls"):
+        table.alter_columns({"path": "a", "nullable": False})
+    assert table.schema.field("a").nullable

@@ -483,3 +483,13 @@ def test_what_was_built_before_a_conflict_is_not_built_again(tmp_path: Path, mon
     assert built == [(0, 1, 2, 3), (4,)]
     assert unindexed_rows(table) == 0
     check_answers(table, "BITMAP")
+
+
+@pytest.mark.parametrize("name", [FRAGMENT_REUSE, "nothing"])
+def test_what_is_no_index_of_the_user_cannot_be_dropped(tmp_path: Path, name: str) -> None:
+    table = indexed_table(tmp_path / "t")
+    table.create_index("id", "BTREE")
+    table.compact(index="reuse")
+    assert find(table.manifest.indices, FRAGMENT_REUSE) is not None
+    with pytest.raises(NotFound, match=name):
+        table.drop_index(name)

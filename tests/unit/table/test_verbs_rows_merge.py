@@ -19,7 +19,7 @@ from pyroaring import BitMap
 
 from seiche.errors import Corrupt, InvalidInput, RetryableConflict
 from seiche.table.change import Change
-from seiche.table.data import matched
+from seiche.table.data import matched, target
 from seiche.table.data.joined import mentioned
 from seiche.table.data.key_hashes import inserted_keys, key_bytes, siphash
 from seiche.table.data.matching import KeyIndex, key_values
@@ -479,7 +479,7 @@ def test_an_index_on_what_was_not_changed_goes_on_knowing_the_rows(
 
 
 def test_rows_that_cannot_be_found_again_are_not_passed_over(plain: RowTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = matched.read_rows
+    read = target.read_rows
     monkeypatch.setattr(matched, "read_rows", lambda *given: list(read(*given))[1:])
     with pytest.raises(Corrupt, match="2 rows were looked up by address in version 1, 0 found") as caught:
         plain.merge(pa.table({"id": [3, 4]}), "id").when_matched_update({"small": "target.small + 1"}).execute()
