@@ -20,6 +20,7 @@ from seiche.lake.transaction import Transaction
 from seiche.lake.tree.root import millis
 from seiche.lake.tree.transactions import Isolation
 from seiche.table.engines import engine
+from seiche.table.given import patience
 
 __all__ = ["Status", "TransactionVerbs"]
 
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 # Well below the shortest sensible retention: a transaction that outlives it could only fail.
 _LIFETIME = 24 * 3600.0
+# How often and how long `run` tries, if it is not told.
+_RUNNING = Patience(attempts=10, timeout=120.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +145,8 @@ class TransactionVerbs(ABC):
         """As `run`, with the version of the lake that it made."""
         if not callable(fn):
             raise given.wrong("what is run in a transaction", fn, "Give a function: `lake.run(lambda tx: ...)`.")
-        given.number(attempts, "attempts", "Give a number of at least 1.")
-        patience = Patience(attempts=attempts, timeout=120.0 if timeout is None else timeout)
         conflict: RetryableConflict | None = None
-        for _ in patience.tries(self._runtime):
+        for _ in patience(_RUNNING, attempts, timeout).tries(self._runtime):
             transaction = self.transaction(**options)
             try:
                 with transaction:
@@ -154,9 +155,7 @@ class TransactionVerbs(ABC):
                 conflict = error
             else:
                 return result, transaction.version or 0
-        if conflict is None:
-            raise InvalidInput(f"{attempts} attempts are none", remedy="Allow at least one.")
-        raise conflict
+        raise conflict or InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.")
 
     def status(self, transaction_id: str) -> Status:
         """What became of a transaction. `undecided` may still change, unless `settle` decides it."""
