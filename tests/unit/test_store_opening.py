@@ -51,6 +51,7 @@ def test_azure_takes_its_account_from_options_or_the_environment(monkeypatch: py
     "uri",
     ["", "\x00", "ftp://host/lake", "s4://bucket", "://", "s3://", "s3:///key", "gs://", "az://", "memory://", "memory:///x",
      "memory://a/../b", "s3://bucket/../other", "s3://bucket/a//b", "file://", "file://data/lake", "file:///a%00b",
+     "file:/data/lake", "S3:/bucket",
      "hdfs://host:port/x", "http://host/lake", "s3://bucket/a\nb"],
 )  # fmt: skip
 def test_addresses_that_cannot_be_right(uri: str) -> None:

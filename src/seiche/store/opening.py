@@ -14,6 +14,8 @@ __all__ = ["SCHEMES", "open_store"]
 
 SCHEMES = ("file", "memory", "s3", "gs", "az", "hdfs")
 _REMEDY = f"Use a path or one of {', '.join(scheme + '://' for scheme in SCHEMES)}."
+# What is meant as an address and would be taken for a path: a folder of that name would be made.
+_ONE_SLASH = tuple(f"{scheme}:/" for scheme in SCHEMES)
 
 
 def open_store(
@@ -34,6 +36,8 @@ def open_store(
     if not path or "\x00" in path:
         raise InvalidInput(f"{address!r} is not the address of a store", remedy=_REMEDY, uri=address)
     if not separator:
+        if address.lower().startswith(_ONE_SLASH):
+            raise InvalidInput(f"{address}: there are two slashes after a scheme", remedy=_REMEDY, uri=address)
         _refuse(options, address)
         return LocalStore(path, durability=durability, runtime=runtime)
     match scheme.lower():
