@@ -504,3 +504,16 @@ def test_a_table_is_found_at_any_version(ice: Lake) -> None:
     with pytest.raises(InvalidInput):
         pinned.table("shop.i").to_iceberg().append(rows(5))
     assert AssertCreate().type == "assert-create"
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".avro"])
+def test_a_file_that_is_gone_is_an_error_of_ours(ice: Lake, ending: str) -> None:
+    table = ice.table("shop.i")
+    table.append(rows(1, 2))
+    for info in list(ice.store.list("tables")):
+        if info.path.endswith(ending):
+            ice.store.delete(info.path)
+    for act in (table.to_arrow, lambda: table.delete("id = 1")):
+        with pytest.raises(NotFound, match="cleaned up meanwhile") as gone:
+            act()
+        assert gone.value.details["table"] == "shop.i"

@@ -2,10 +2,11 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, NotFound
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.iceberg.foreign_files import refuse_writing
@@ -88,7 +89,8 @@ class IcebergTransactionTable(_Shown, TransactionTable):
 
     def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
-        return _rows(self.to_iceberg(), columns, filter)
+        with _files_of(self.name):
+            return _rows(self.to_iceberg(), columns, filter)
 
     def append(self, data: Any, **options: Any) -> Result:
         """Add rows."""
@@ -155,7 +157,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Delete operation did not match any records")
             try:
-                with unwrapped():
+                with unwrapped(), _files_of(self.name):
                     done = do(table)
             except (ValueError, NotImplementedError) as error:
                 raise InvalidInput(f"{self.name}: PyIceberg cannot do this {verb}: {error}", table=self.name) from error
@@ -231,6 +233,19 @@ class IcebergLakeTable(_Shown, LakeTable):
     def _looked(self) -> IcebergTable:
         with self._lake.reading():
             return at_state(self._lake.state(), self._name)
+
+
+@contextmanager
+def _files_of(table: str) -> Iterator[None]:
+    """Around whatever reads files of a version: one that is gone is an error of ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"{table}: a file is not there any more: {error}",
+            remedy="The version was cleaned up meanwhile, or the file was removed by hand. Take another version.",
+            table=table,
+        ) from error
 
 
 def _rows(table: "EngineTable", columns: Sequence[str] | None, filter: str | None) -> "pa.Table":
