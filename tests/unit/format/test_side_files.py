@@ -14,10 +14,12 @@ from seiche.testing.dict_store import DictStore
 from seiche.testing.simulated import Fault, SimulatedStore
 
 UNCLEAR: tuple[Fault, ...] = ("lost", "after", "late")
+# What was certainly not done may be done the next time.
+REFUSED: Fault = "before"
 
 
-@pytest.mark.parametrize("faults", [*product(UNCLEAR), *product(UNCLEAR, UNCLEAR)], ids=str)
-def test_unclear_answers_are_settled_by_putting_again(faults: tuple[Fault, ...]) -> None:
+@pytest.mark.parametrize("faults", [*product((*UNCLEAR, REFUSED)), *product((*UNCLEAR, REFUSED), repeat=2)], ids=str)
+def test_unclear_answers_and_refusals_are_settled_by_putting_again(faults: tuple[Fault, ...]) -> None:
     store = SimulatedStore(DictStore(), plan=dict(enumerate(faults, start=1)))
     files = DeletionFiles(store, Runtime.seeded(1))
     file = files.write(7, 3, BitMap([1, 2]))
@@ -30,6 +32,15 @@ def test_a_storage_that_never_says_is_unavailable() -> None:
     store = SimulatedStore(DictStore(), plan=dict.fromkeys(range(1, 100), "lost"))
     with pytest.raises(Unavailable):
         put_new(store, "a", b"x", Runtime.seeded(1))
+    assert len(store.calls) == 5
+
+
+def test_a_storage_that_always_refuses_is_unavailable_for_its_own_reason() -> None:
+    store = SimulatedStore(DictStore(), plan=dict.fromkeys(range(1, 100), REFUSED))
+    with pytest.raises(Unavailable) as refused:
+        put_new(store, "a", b"x", Runtime.seeded(1))
+    assert isinstance(refused.value.__cause__, Unavailable)
+    assert refused.value.__cause__.message in refused.value.message
     assert len(store.calls) == 5
 
 

@@ -7,7 +7,7 @@ from seiche.store.base import Data, Store
 
 __all__ = ["put_new"]
 
-_PATIENCE = Patience(attempts=6, timeout=20.0, first_delay=0.02, longest_delay=1.0)
+_PATIENCE = Patience(attempts=5, timeout=20.0, first_delay=0.02, longest_delay=1.0)
 
 
 def put_new(store: Store, path: str, data: Data, runtime: Runtime, *, durable: bool = True) -> None:
