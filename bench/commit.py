@@ -11,6 +11,7 @@ import multiprocessing
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
@@ -18,7 +19,7 @@ import lance
 import pyarrow as pa
 from lance.fragment import FragmentMetadata, write_fragments
 
-from bench._folders import folder
+from bench._folders import folder, quick_folder
 from bench.report import Table
 from seiche import Table as SeicheTable
 from seiche.store import open_store
@@ -92,8 +93,9 @@ def _appender(kind: str, path: Path, fragments: int) -> Callable[[], object]:
 def single() -> Table:
     rows = []
     for fragments, times in ((10, 300), (1_000, 200), (100_000, 20)):
-        with folder() as path:
-            taken = in_turns({kind: _appender(kind, path / kind, fragments) for kind in KINDS}, times)
+        with ExitStack() as kept:
+            paths = {kind: kept.enter_context(quick_folder()) for kind in KINDS}
+            taken = in_turns({kind: _appender(kind, path, fragments) for kind, path in paths.items()}, times)
             pylance, plain, synced = (taken[kind] for kind in KINDS)
             rows.append((fragments, pylance, plain, pylance / plain, synced, pylance / synced))
     return Table(
@@ -128,8 +130,7 @@ def crowd() -> Table:
     rows = []
     baseline = 0.0
     for kind in KINDS:
-        with folder() as top:
-            path = top / kind
+        with quick_folder() as path:
             fragment = prepared(path / "t", 10)
             encoded = fragment_from_lance(fragment).SerializeToString()
             start, results = _CONTEXT.Barrier(PROCESSES + 1), _CONTEXT.Queue()
