@@ -8,7 +8,7 @@ import pytest
 
 # Run in a process of its own, in which nothing of these can be imported.
 SCRIPT = """
-import importlib.abc, json, sys
+import contextlib, importlib.abc, io, json, sys
 
 class Missing(importlib.abc.MetaPathFinder):
     gone = {"boto3", "botocore", "grpc", "jsonschema", "pandas", "polars", "psycopg", "pyiceberg", "pyspark", "sqlglot",
@@ -51,7 +51,10 @@ for name, ask in ASKED.items():
         ask()
     except seiche.InvalidInput as error:
         said[name] = error.remedy
-print(json.dumps({"said": said, "rows": lake.table("s.t").to_arrow().to_pylist()}))
+with contextlib.redirect_stdout(io.StringIO()) as shown:
+    code = main(("head", "memory://extras", "s.t", "--json"))
+rows = lake.table("s.t").to_arrow().to_pylist()
+print(json.dumps({"said": said, "rows": rows, "head": [code, shown.getvalue()]}))
 """
 
 
@@ -62,7 +65,10 @@ def process() -> subprocess.CompletedProcess[str]:
 
 def test_the_core_needs_no_extra(process: subprocess.CompletedProcess[str]) -> None:
     assert process.returncode == 0, process.stderr
-    assert json.loads(process.stdout)["rows"] == [{"id": 1}]
+    found = json.loads(process.stdout)
+    assert found["rows"] == [{"id": 1}]
+    code, shown = found["head"]
+    assert (code, json.loads(shown)) == (0, found["rows"])
 
 
 def test_what_is_missing_is_asked_for_by_the_name_of_its_extra(process: subprocess.CompletedProcess[str]) -> None:

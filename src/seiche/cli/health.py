@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from seiche.lake.care.health import Health
 
 __all__ = ["health"]
-
-# How advice says it to programs.
-_COMPACT = re.compile(r"lake\.table\('(.+)'\)\.compact\(\)")
 
 
 def health(
@@ -32,14 +29,16 @@ def health(
     seiche health lake --quick --json
     ```
     """
-    found = seiche.open(uri).health(orphans=not quick)
+    lake = seiche.open(uri)
+    found = lake.health(orphans=not quick)
     if as_json:
         print_json(found.as_dict())
     else:
-        _show_health(found, uri)
+        _show_health(found, lambda command: command.replace(lake.uri, uri))
 
 
-def _show_health(found: Health, uri: str) -> None:
+def _show_health(found: Health, as_typed: Callable[[str], str]) -> None:
+    """Commands name the lake as it was named."""
     orphans = "not looked for"
     if found.orphans is not None:
         orphans = f"{counted(found.orphans, 'file')}, {counted(found.orphan_bytes or 0, 'byte')}"
@@ -73,8 +72,7 @@ def _show_health(found: Health, uri: str) -> None:
         _show_iceberg(found)
     print_line()
     for one in found.advice:
-        command = _COMPACT.sub(lambda found: f"seiche table compact {uri} {found[1]}", one.command)
-        print_line(f"{one.about}: {one.finding}. Try: {command}", style="yellow")
+        print_line(f"{one.about}: {one.finding}. Try: {as_typed(one.command)}", style="yellow")
     if not found.advice:
         print_line("Nothing needs to be done.", style="green")
 

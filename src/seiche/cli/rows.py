@@ -54,14 +54,12 @@ def head(
 
 def _first(table: TransactionTable, columns: list[str] | None, where: str | None, limit: int) -> pa.Table:
     """Rows of a Lance table are read no further than needed; PyIceberg reads whole files."""
-    from seiche.lake.iceberg.handles import IcebergTransactionTable
-
     known = table.schema.names
     for name in columns or ():
         if name not in known:
             remedy = f"It has {', '.join(known)}."
             raise InvalidInput(f"{table.name} has no column {name!r}", remedy=remedy, column=name)
-    if isinstance(table, IcebergTransactionTable):
+    if table.format == "iceberg":
         return table.to_arrow(columns=columns, filter=where).slice(0, limit)
     import pyarrow as pa
 
@@ -69,7 +67,7 @@ def _first(table: TransactionTable, columns: list[str] | None, where: str | None
 
     names = columns or known
     what = "the condition"
-    made = scanner(table._snapshot().dataset, columns=names, where=where, what=what, limit=limit)
+    made = scanner(table._snapshot().rows, columns=names, where=where, what=what, limit=limit)
     fields = [table.schema.field(name) for name in names]
     return pa.Table.from_batches(batches(made, what=what), pa.schema(fields))
 
@@ -91,6 +89,6 @@ def append(
     with lake.transaction() as tx:
         done = tx.append(table, file_batches(rows, source))
     if as_json:
-        print_json({"name": table, "rows": done.rows, "version": lake.version})
+        print_json({"name": table, "rows": done.rows, "version": tx.version})
     else:
-        print_line(f"{counted(done.rows, 'row')} came to {table}, in version {lake.version}.")
+        print_line(f"{counted(done.rows, 'row')} came to {table}, in version {tx.version}.")

@@ -49,6 +49,11 @@ class TransactionTable(TableVerbs):
         return self._edit.name
 
     @property
+    def format(self) -> str:
+        """`lance` or `iceberg`."""
+        return self._edit.row.format
+
+    @property
     def schema(self) -> "pa.Schema":
         """The columns, as the transaction sees them."""
         return self._snapshot().schema

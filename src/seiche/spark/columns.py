@@ -19,23 +19,28 @@ class Columns:
     @classmethod
     def of(cls, manifest: Manifest) -> "Columns":
         """Those of a version, by which all others are read."""
-        return cls(manifest.version, {name: number for number, name in _by_id(manifest).items()})
+        return cls(manifest.version, _ids(manifest))
 
     def within(self, manifest: Manifest, wanted: Sequence[str], follows: Callable[[int, int], bool]) -> dict[str, str]:
         """What each of the columns `wanted` is called in another version. One that was not there yet is left out.
 
-        `InvalidInput` for one that is there no more: nulls in its place would be taken for values. Ids say nothing
-        across an overwrite, which counts them anew; `follows` tells of two versions whether there is none between.
+        A column is known by its id: its name may have gone to another one since. But ids say nothing across an
+        overwrite, which counts them anew (`follows` tells of two versions whether there is none between), nor if the
+        column got another one with its type: then it is known by its name, unless that is of another column.
+        `InvalidInput` for one that is there no more: nulls in its place would be taken for values.
         """
-        there = _by_id(manifest)
-        present = set(there.values())
-        found = {name: name for name in wanted if name in present}
+        there = _ids(manifest)
+        wanted = [name for name in wanted if name in self.ids]
+        same = all(there.get(name) == self.ids[name] for name in wanted)
+        known_by_id = not same and follows(*sorted((manifest.version, self.version)))
+        names = {number: name for name, number in there.items()} if known_by_id else {}
+        others = set(self.ids.values()) if known_by_id else set()
+        found: dict[str, str] = {}
         for name in wanted:
-            if name in found or name not in self.ids:
-                continue
-            other = there.get(self.ids[name])
-            if other is not None and other not in self.ids and self._follows(manifest.version, follows):
-                found[name] = other
+            if self.ids[name] in names:
+                found[name] = names[self.ids[name]]
+            elif name in there and there[name] not in others:
+                found[name] = name
             elif manifest.version > self.version:
                 raise InvalidInput(
                     f"version {manifest.version} of the table has no column {name!r} any more",
@@ -45,9 +50,6 @@ class Columns:
                 )
         return found
 
-    def _follows(self, version: int, follows: Callable[[int, int], bool]) -> bool:
-        return follows(min(version, self.version), max(version, self.version))
 
-
-def _by_id(manifest: Manifest) -> dict[int, str]:
-    return {field.id: field.name for field in manifest.header.fields if field.parent_id < 0}
+def _ids(manifest: Manifest) -> dict[str, int]:
+    return {field.name: field.id for field in manifest.header.fields if field.parent_id < 0}

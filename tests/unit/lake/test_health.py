@@ -56,7 +56,7 @@ def test_every_finding_has_a_command(lake: Lake, monkeypatch: pytest.MonkeyPatch
     lost.late.write()
     found = lake.health()
     said = advice(found)
-    compact = "lake.table('shop.a').compact()"
+    compact = f"seiche table compact {lake.uri} shop.a"
     assert said["4 of 4 fragments are small"] == compact
     assert said["2 of 7 rows are deleted"] == compact
     assert compact in [command for finding, command in said.items() if "manifest" in finding]

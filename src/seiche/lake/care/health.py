@@ -132,7 +132,7 @@ def examine(lake: "CareVerbs", *, orphans: bool) -> Health:
     everything = 0 if found is None else found.bytes
     advice = (
         *_about_lake(figures, state, lake.store.uri, everything),
-        *_about_tables(tables),
+        *_about_tables(tables, lake.store.uri),
         *_about_iceberg(iceberg),
     )
     return replace(figures, advice=advice)
@@ -207,9 +207,9 @@ def _about_lake(health: Health, state: State, uri: str, everything: int) -> Iter
             yield Advice("exports", finding, f"seiche export {uri} {name} {export.location}")
 
 
-def _about_tables(tables: tuple[TableHealth, ...]) -> Iterator[Advice]:
+def _about_tables(tables: tuple[TableHealth, ...], uri: str) -> Iterator[Advice]:
     for one in tables:
-        compact = f"lake.table({one.table!r}).compact()"
+        compact = f"seiche table compact {uri} {one.table}"
         if one.small_fragments > _SMALL_FRAGMENTS:
             yield Advice(one.table, f"{one.small_fragments} of {one.fragments} fragments are small", compact)
         elif one.fragments > _FRAGMENTS:
