@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from pyroaring import BitMap
@@ -14,6 +15,7 @@ from seiche.store.base import Data
 from seiche.table.build import build
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
+from seiche.table.operations import Append
 from seiche.table.pending import Pending
 from seiche.table.runs import with_run
 from seiche.table.transaction import Transaction
@@ -68,7 +70,7 @@ class Committer:
             # One by one, where writers can arrange that: in a crowd most attempts would be for nothing. There, to
             # check what the others did takes longer than the commit, so it is done while one waits.
             with self.versions.turns.one(pending.catch_up):
-                newest = self.versions.presumed(max(pending.checked, base.version))
+                newest, written = self._look(pending, base, written, fresh=fresh)
                 if earlier := pending.check_against(newest):
                     return Commit(earlier.load(), earlier.transaction, attempt)
                 ready, manifest = pending.build()
@@ -100,6 +102,17 @@ class Committer:
             raise self._taken(manifest.version)
         self.versions.announce(manifest.version)
         return Commit(manifest, transaction, 1)
+
+    def _look(self, pending: Pending, base: Manifest, written: str, *, fresh: bool) -> tuple[int, str]:
+        """The newest version, as far as it seems, and the name under which the transaction is written by then."""
+        store, transaction = self.versions.store, pending.transaction
+        look = partial(self.versions.presumed, max(pending.checked, base.version))
+        if written or store.lists_in_one_request or type(transaction.operation) is not Append:
+            return look(), written
+        # Whatever others committed, an append stays as it is: where each request takes long, it need not wait for that.
+        name, encoded = transaction.file_name, transaction.encode()
+        newest, _ = store.together(look, partial(self._write_transaction, name, encoded, fresh=fresh))
+        return newest, name
 
     def _write_transaction(self, name: str, encoded: bytes, *, fresh: bool) -> None:
         """The copy that stands beside the inline one. Older readers want it; nothing here depends on it."""
