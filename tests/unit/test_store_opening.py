@@ -41,6 +41,15 @@ def test_addresses(uri: str, kind: type) -> None:
     assert type(open_store(uri)) is kind
 
 
+def test_a_path_that_begins_with_a_tilde_lies_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    for tilde, meant in {"~/lake": "home/lake", "~": "home", Path("~/lake"): "home/lake", "~lake": "~lake"}.items():
+        assert open_store(tilde).uri == open_store(tmp_path / meant).uri
+    for literal in ("./~/lake", f"file://{tmp_path}/~/lake"):
+        assert open_store(literal).uri == open_store(tmp_path / "~" / "lake").uri
+
+
 def test_azure_takes_its_account_from_options_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(open_store("az://container/prefix", azure_storage_account_name="account")) is ObjectStore
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")

@@ -22,6 +22,7 @@ def open_store(
     uri: str | os.PathLike[str], *, durability: Durability = "fsync", runtime: Runtime = SYSTEM, **options: Any
 ) -> Store:
     """The store at `uri`: a path or `file://`, `memory://NAME`, `s3://BUCKET/PREFIX`, `gs://`, `az://` or `hdfs://`.
+    A path that begins with `~/` lies in the user's home.
 
     Opening does no I/O: whether the bucket exists and the credentials are good shows at the first call. `durability` is
     about local files only (`"fsync"`: survive a power failure; `"os"`: survive the death of the process). `options` are
@@ -39,7 +40,7 @@ def open_store(
         if address.lower().startswith(_ONE_SLASH):
             raise InvalidInput(f"{address}: there are two slashes after a scheme", remedy=_REMEDY, uri=address)
         _refuse(options, address)
-        return LocalStore(path, durability=durability, runtime=runtime)
+        return LocalStore(_at_home(path), durability=durability, runtime=runtime)
     match scheme.lower():
         case "file":
             _refuse(options, address)
@@ -60,6 +61,11 @@ def open_store(
         case "hdfs":
             return _hdfs(address, runtime, options)
     raise InvalidInput(f"{address}: the scheme {scheme!r} is unknown", remedy=_REMEDY, uri=address)
+
+
+def _at_home(path: str) -> str:
+    """A path as a shell and pylance take it: `~` is the user's home, and no folder of that name is made."""
+    return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
 
 
 def _absolute(uri: str, path: str) -> str:
