@@ -107,6 +107,23 @@ def test_within_one_bucket_nothing_passes_through_this_process(
     assert other.get("b") == LARGE
 
 
+@pytest.mark.parametrize("why", ["too large for one request", "other options"])
+def test_what_a_bucket_cannot_copy_by_itself_passes_through_this_process(
+    why: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = backend("seaweedfs", tmp_path, request)
+    one, other = here.open(), here.open()
+    if why == "other options":
+        # They may be other rights: what the one may read, the other may not, and that one would ask the server.
+        other = open_store(here.uri, **here.options, aws_disable_bulk_delete="true")
+    else:
+        monkeypatch.setattr("seiche.store.object._LARGEST_COPY", len(LARGE) - 1)
+    one.put("a", LARGE)
+    monkeypatch.setattr(type(other), "_copy", lambda *_: pytest.fail("the server was asked to copy it"))
+    other.copy_from(one, "a", "b")
+    assert one.get("b") == LARGE
+
+
 def test_what_lies_inside_the_store_at_hand_is_reached_through_it(store: Store) -> None:
     store.put("tables/some where/x", b"x")
     table = below(store, "tables/other")
