@@ -1,6 +1,7 @@
 """Streams into a lake and out of it: every row once, whatever stops the query and when."""
 
 import importlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,6 +147,39 @@ def test_the_format_writes_each_batch_once(spark: "SparkSession", tables: Any, f
     feed.add()
     start(feed.frame(), tables, "shop.all", checkpoint).awaitTermination()
     assert counted(tables, "shop.all") == list(range(30))
+
+
+@pytest.mark.parametrize("behind", [1, 2])
+@pytest.mark.parametrize("sink", ["function", "format"])
+def test_a_checkpoint_that_was_put_back_is_not_taken_for_a_repetition(
+    spark: "SparkSession", tables: Any, feed: Feed, tmp_path: Path, sink: str, behind: int
+) -> None:
+    """Its batches have the numbers of others, and may have rows that were never committed."""
+
+    def go() -> None:
+        frame = feed.frame()
+        if sink == "format":
+            start(frame, tables, "shop.all", tmp_path / "checkpoint").awaitTermination()
+        else:
+            drain(frame, stream.sink(tables, lambda tx, batch: tx.append("shop.all", batch)), tmp_path / "checkpoint")
+
+    feed.add()
+    go()
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    for _ in range(behind):
+        feed.add()
+        go()
+    shutil.rmtree(tmp_path / "checkpoint")
+    shutil.copytree(tmp_path / "copy", tmp_path / "checkpoint")
+    # What comes first now is what had not come yet.
+    for one in feed.folder.glob("000[1-9].json"):
+        one.unlink()
+    feed.add()
+    before = tables.version
+    told = f"batch 1 is planned anew, but version {before} of the lake has batch {behind}"
+    with pytest.raises(Exception, match=told):
+        go()
+    assert tables.version == before
 
 
 def test_a_stream_needs_a_checkpoint(tables: Any) -> None:

@@ -5,6 +5,10 @@
 where `load(tx, batch)` does what it likes in the transaction. The number of the batch is committed in the lake's tree
 together with the data. A batch that Spark runs again, because it stopped before it had written down that the batch was
 done, finds its number there, and nothing happens a second time.
+
+A number alone does not say so: a checkpoint that was put back to an earlier state has the same numbers again for other
+rows. So the time at which Spark planned the batch is committed too. Spark notes it before it runs the batch, and does
+not plan one twice that it knows of.
 """
 
 import json
@@ -15,7 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from seiche.errors import InvalidInput, NotFound
+from seiche.lake.history import history
 from seiche.lake.lake import Lake
+from seiche.lake.objects.rows import StreamRow
 from seiche.lake.streams import StreamClaim
 from seiche.spark.transaction import SparkTransaction
 from seiche.store import open_store
@@ -23,7 +29,11 @@ from seiche.store import open_store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Load", "Sink", "query_of_checkpoint", "sink"]
+__all__ = ["PLANNED", "Load", "Sink", "is_repetition", "planned_at", "query_of_checkpoint", "sink"]
+
+# The property of a transaction that says when Spark planned the batch: milliseconds, in its notes as below.
+PLANNED = "spark.planned"
+_NOTED = re.compile(r'"batchTimestampMs":\s*(\d+)')
 
 # What Hadoop calls the same store.
 _HADOOPS = re.compile(r"^s3[an]://")
@@ -55,7 +65,8 @@ class Sink:
         session = batch.sparkSession
         owner = _query(session)
         claim = StreamClaim(self._stream or f"spark:{owner}", epoch, owner)
-        if claim.already_in(self._lake.state()) is not None:
+        planned = _planned(session, owner)
+        if is_repetition(self._lake, claim, planned):
             return  # the commit would find out as well, after all the work
         batch.persist()
         try:
@@ -66,9 +77,40 @@ class Sink:
                 stream=claim.stream,
                 epoch=epoch,
                 owner=owner,
+                properties={PLANNED: planned} if planned else None,
             )
         finally:
             batch.unpersist()
+
+
+def is_repetition(lake: Lake, claim: StreamClaim, planned: str | None) -> bool:
+    """Whether this very batch has been committed. Raises if another one of its number has, or one after it: Spark runs
+    only the last one again, so its checkpoint is an older one, and what it gives would be lost if it were passed over.
+    """
+    last = claim.already_in(lake.state())
+    if last is None:
+        return False
+    noted = _noted(lake, last)
+    if claim.epoch < last.epoch or (planned and noted and planned != noted):
+        raise InvalidInput(
+            f"stream {claim.stream!r}: batch {claim.epoch} is planned anew, but version {last.version} of the lake has"
+            f" batch {last.epoch} already: the checkpoint was put back to an earlier state",
+            remedy="Nothing was written. Bring the newest checkpoint back; or start with an empty one, under another"
+            " stream name if it has one, behind what the lake has.",
+            stream=claim.stream,
+            epoch=last.epoch,
+            version=last.version,
+        )
+    return True
+
+
+def _noted(lake: Lake, last: StreamRow) -> str | None:
+    """When the last batch was planned, if that was noted and is still known."""
+    for entry in history(lake.states, last.version, limit=1):
+        for one in entry.transactions:
+            if one.id == last.transaction:
+                return one.properties.get(PLANNED)
+    return None
 
 
 def query_of_checkpoint(location: str, storage: Mapping[str, Any] | None = None) -> str:
@@ -78,16 +120,42 @@ def query_of_checkpoint(location: str, storage: Mapping[str, Any] | None = None)
     are passed over. So the place is asked, with the options of the lake's storage; and no answer is an error, because
     a stream that goes by another name this time would not find what it has done.
     """
-    parts = urlsplit(location)
     try:
-        if parts.scheme in ("", "file"):
-            text: str | bytes = Path(unquote(parts.path) if parts.scheme else location, "metadata").read_text()
-        else:
-            options = {name: value for name, value in (storage or {}).items() if name != "durability"}
-            text = open_store(_HADOOPS.sub("s3://", location), **options).get("metadata")
-        return str(json.loads(text)["id"])
+        return str(json.loads(_note(location, "metadata", storage))["id"])
     except (InvalidInput, NotFound, FileNotFoundError):
         return location
+
+
+def planned_at(location: str, epoch: int, storage: Mapping[str, Any] | None = None) -> str | None:
+    """When the batch was planned, by the checkpoint; `None` at a place that is not known here."""
+    try:
+        found = _NOTED.search(_note(location, f"offsets/{epoch}", storage))
+    except (InvalidInput, NotFound, FileNotFoundError):
+        return None
+    return None if found is None else found[1]
+
+
+def _note(location: str, path: str, storage: Mapping[str, Any] | None) -> str:
+    """A file of a checkpoint."""
+    parts = urlsplit(location)
+    if parts.scheme in ("", "file"):
+        return Path(unquote(parts.path) if parts.scheme else location, path).read_text()
+    options = {name: value for name, value in (storage or {}).items() if name != "durability"}
+    return open_store(_HADOOPS.sub("s3://", location), **options).get(path).decode()
+
+
+def _planned(session: "SparkSession", query: str) -> str | None:
+    """When the batch that runs now was planned: Spark tells a function that it calls for a batch nothing of it, nor
+    where the checkpoint is, so its running query is asked.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        running = cast(Any, session)._jsparkSession.sharedState().activeStreamingQueries()
+        found = running.get(cast(Any, session)._jvm.java.util.UUID.fromString(query))
+        return str(found.lastExecution().offsetSeqMetadata().batchTimestampMs())
+    except (AttributeError, Py4JError):
+        return None
 
 
 def _query(session: "SparkSession") -> str:

@@ -7,8 +7,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from seiche.errors import InvalidInput
+from seiche.lake.streams import StreamClaim
 from seiche.spark.options import Options
-from seiche.spark.stream import query_of_checkpoint
+from seiche.spark.stream import PLANNED, is_repetition, planned_at, query_of_checkpoint
 from seiche.spark.table_writer import FragmentsWritten, TableWriter
 
 __all__ = ["StreamWriter"]
@@ -28,7 +29,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 remedy='Give .option("checkpointLocation", ...).',
             )
         self._location = location
-        self._storage = options.storage
+        self._options = options
         self._stream = options.values.get("stream")
         self._writer = TableWriter(options, schema, overwrite=overwrite)
 
@@ -37,12 +38,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803
         """One transaction with the rows and the number of the batch."""
-        query = query_of_checkpoint(self._location, self._storage)
+        query = query_of_checkpoint(self._location, self._options.storage)
+        planned = planned_at(self._location, batchId, self._options.storage)
+        claim = StreamClaim(self._stream or f"spark:{query}", batchId, query)
+        with self._options.open(writing=True) as lake:
+            if is_repetition(lake, claim, planned):
+                return
         self._writer.commit_as(
             [one for one in messages if isinstance(one, FragmentsWritten)],
-            stream=self._stream or f"spark:{query}",
+            stream=claim.stream,
             epoch=batchId,
             owner=query,
+            properties={PLANNED: planned} if planned else None,
         )
 
     def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from seiche import Unavailable
-from seiche.spark.stream import query_of_checkpoint
+from seiche.spark.stream import planned_at, query_of_checkpoint
 from seiche.store import open_store
 from seiche.store.memory import MemoryStore
 
@@ -22,6 +22,16 @@ def test_the_note_of_the_query_is_read_where_it_is(tmp_path: Path) -> None:
     assert query_of_checkpoint("memory://checkpoints/one", {"durability": "os"}) == "7f0c"
     assert query_of_checkpoint("memory://checkpoints/two") == "memory://checkpoints/two"
     assert query_of_checkpoint("dbfs:/checkpoints") == "dbfs:/checkpoints"
+
+
+def test_when_a_batch_was_planned_is_in_the_checkpoint(tmp_path: Path) -> None:
+    """By that it is told from another one of its number, which Spark plans if its checkpoint is put back."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "3").write_text('v1\n{"batchWatermarkMs":0,"batchTimestampMs":1794829157077,"conf":{}}\n0')
+    assert planned_at(str(tmp_path), 3) == planned_at(tmp_path.as_uri(), 3) == "1794829157077"
+    (tmp_path / "offsets" / "4").write_text("v9")
+    assert planned_at(str(tmp_path), 4) is None, "notes of another kind"
+    assert planned_at(str(tmp_path), 5) is planned_at("dbfs:/checkpoints", 3) is None
 
 
 def test_a_place_that_does_not_answer_gives_no_other_name(monkeypatch: pytest.MonkeyPatch) -> None:
