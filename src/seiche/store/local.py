@@ -1,6 +1,5 @@
 """Files in a directory of this machine."""
 
-import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,12 +9,12 @@ from functools import partial
 from typing import Literal, TypeAlias, TypeVarTuple
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound, SeicheError, Unavailable
+from seiche.errors import InvalidInput, NotFound, Unavailable
 from seiche.store import listing
 from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
 from seiche.store.directories import Directories
 from seiche.store.files import copy_all, read_all, write_all
-from seiche.store.os_errors import translate
+from seiche.store.os_errors import lost, no_file, taken, translate, unreadable
 from seiche.store.page_cache import LargeFiles, is_large
 from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, parent
 from seiche.store.staging import Staging, Undecided
@@ -107,7 +106,7 @@ class LocalStore(Store):
         try:
             status = os.stat(self._base + check(path))
         except OSError as error:
-            raise _unreadable(error, path) from error
+            raise unreadable(error, path) from error
         return listing.described(path, _file(status, path))
 
     def find(self, path: str) -> ObjectInfo | None:
@@ -242,7 +241,7 @@ class LocalStore(Store):
             except OSError as error:
                 self._lost[path] = error
         if path in self._lost:
-            raise _not_taken(self._lost[path], path)
+            raise lost(self._lost[path], path)
 
     def _flush_names(self, path: str) -> None:
         """Flush the names in the directory of `path`."""
@@ -282,7 +281,7 @@ class LocalStore(Store):
             finally:
                 os.close(fd)
         except OSError as error:
-            raise _unreadable(error, path) from error
+            raise unreadable(error, path) from error
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
@@ -293,7 +292,7 @@ class LocalStore(Store):
             finally:
                 os.close(fd)
         except OSError as error:
-            raise _unreadable(error, path) from error
+            raise unreadable(error, path) from error
 
     def _write(
         self, path: str, sync: bool, give: Callable[[str, bool, *Arguments], None], *arguments: *Arguments
@@ -317,7 +316,7 @@ class LocalStore(Store):
             else:
                 raise Unavailable(f"{path}: its directory vanishes as often as it is made", path=path)
         except FileExistsError as error:
-            raise _taken(target, path) from error
+            raise taken(target, path) from error
         except Undecided as error:
             raise translate(error.cause, path, took_effect=True) from error
         except OSError as error:
@@ -349,35 +348,5 @@ def _note(target: str, _: bool, data: bytes) -> None:
 
 def _file(status: os.stat_result, path: str) -> os.stat_result:
     if not stat.S_ISREG(status.st_mode):
-        raise _no_file(path)
+        raise no_file(path)
     return status
-
-
-def _no_file(path: str) -> NotFound:
-    return NotFound(f"{path}: is a directory or a device, not a file", path=path)
-
-
-def _unreadable(error: OSError, path: str) -> SeicheError:
-    """What a failed read means: where a file stands in the way, the file below it does not exist."""
-    if error.errno == errno.ENOTDIR:
-        return NotFound(f"{path}: no such file", path=path)
-    if error.errno == errno.EISDIR:
-        return _no_file(path)
-    return translate(error, path)
-
-
-def _not_taken(error: OSError, path: str) -> Corrupt:
-    """What a failed flush means: the system has given up the bytes, and nobody has them any more."""
-    return Corrupt(
-        f"{path}: the disk did not take what was written: {error.strerror or error}",
-        remedy="Nothing that needs the file was committed. See to the disk, and do it again: that writes a new file.",
-        path=path,
-        errno=error.errno,
-        reason="lost",
-    )
-
-
-def _taken(target: str, path: str) -> SeicheError:
-    if os.path.isdir(target):
-        return InvalidInput(f"{path}: is a directory", remedy="Choose a name that is not a directory.", path=path)
-    return AlreadyExists(f"{path}: exists already", path=path)

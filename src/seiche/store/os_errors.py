@@ -3,17 +3,27 @@
 import errno
 import os
 
-from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, SeicheError, Unavailable
+from seiche.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    Corrupt,
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    SeicheError,
+    Unavailable,
+)
 
-__all__ = ["translate"]
+__all__ = ["lost", "no_file", "taken", "translate", "unreadable"]
 
 _CHECK_ACCESS = "Check the owner, the mode and the mount of the directory."
 _FREE_SPACE = "Nothing was written. Free space or raise the limit, then try again."
+_NO_DIRECTORY = "Choose a name that is not a directory."
 _SIMPLER = "Choose a shorter, simpler name."
 
 _MEANINGS: dict[int | None, tuple[type[SeicheError], str]] = {
     errno.ENOENT: (NotFound, ""),
-    errno.EISDIR: (InvalidInput, "Choose a name that is not a directory."),
+    errno.EISDIR: (InvalidInput, _NO_DIRECTORY),
     errno.ENOTDIR: (InvalidInput, "A part of the path is a file: choose a name whose parents are directories."),
     errno.ENAMETOOLONG: (InvalidInput, _SIMPLER),
     errno.EILSEQ: (InvalidInput, _SIMPLER),
@@ -41,6 +51,38 @@ def translate(error: OSError, path: str, *, took_effect: bool = False) -> Seiche
         )
     meaning, remedy = _MEANINGS.get(error.errno, (Unavailable, ""))
     return meaning(f"{path}: {reason}{_folder(error)}", remedy=remedy, path=path, errno=error.errno)
+
+
+def unreadable(error: OSError, path: str) -> SeicheError:
+    """What a failed read means: where a file stands in the way, the file below it does not exist."""
+    if error.errno == errno.ENOTDIR:
+        return NotFound(f"{path}: no such file", path=path)
+    if error.errno == errno.EISDIR:
+        return no_file(path)
+    return translate(error, path)
+
+
+def no_file(path: str) -> NotFound:
+    """What it means that something else than a file has the name."""
+    return NotFound(f"{path}: is a directory or a device, not a file", path=path)
+
+
+def taken(target: str, path: str) -> SeicheError:
+    """What it means that the name was there already; `target` is the whole path."""
+    if os.path.isdir(target):
+        return InvalidInput(f"{path}: is a directory", remedy=_NO_DIRECTORY, path=path)
+    return AlreadyExists(f"{path}: exists already", path=path)
+
+
+def lost(error: OSError, path: str) -> Corrupt:
+    """What a failed flush means: the system has given up the bytes, and nobody has them any more."""
+    return Corrupt(
+        f"{path}: the disk did not take what was written: {error.strerror or error}",
+        remedy="Nothing that needs the file was committed. See to the disk, and do it again: that writes a new file.",
+        path=path,
+        errno=error.errno,
+        reason="lost",
+    )
 
 
 def _folder(error: OSError) -> str:
