@@ -1,60 +1,45 @@
 """What a commit to an Iceberg table asks for: whether it may, and the metadata that it makes.
 
 PyIceberg's own functions apply updates and check requirements. Where they would let something through that breaks a
-table, or trip over something harmless, it is caught here; the list is in docs/design/016-iceberg.md.
+table, or trip over something harmless, it is caught here and by the guards of `applying`; the list is in
+docs/design/016-iceberg.md.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.exceptions import ValidationError as IcebergValidationError
 from pyiceberg.table.metadata import TableMetadataUtil, TableMetadataV3
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import (
-    AddPartitionSpecUpdate,
-    AddSchemaUpdate,
     AddSnapshotUpdate,
-    AddSortOrderUpdate,
     AssertRefSnapshotId,
-    AssignUUIDUpdate,
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
-    SetCurrentSchemaUpdate,
-    SetDefaultSortOrderUpdate,
-    SetDefaultSpecUpdate,
-    SetLocationUpdate,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
-    UpgradeFormatVersionUpdate,
-    _apply_table_update,
-    _TableMetadataUpdateContext,
 )
 
 from seiche.errors import InvalidInput
-from seiche.lake.iceberg.metadata import Metadata, json_of, last_number
+from seiche.lake.iceberg.applying import Applying, check_paths
+from seiche.lake.iceberg.metadata import Metadata, json_of
 
 __all__ = ["apply", "empty_metadata", "unmet"]
 
-# Where an engine would put files if a table said so. Those of a table of the lake lie in its own place, where the
-# lake's clean-up, export and checks find them.
-_PATHS: Final = (
-    "write.data.path",
-    "write.metadata.path",
-    "write.object-storage.path",
-    "write.folder-storage.path",
-)
-
-# Properties that are read as numbers at commits, by engines or here, which trip over anything else.
-_NUMBERS: Final = (
-    "history.expire.max-ref-age-ms",
-    "history.expire.max-snapshot-age-ms",
-    "history.expire.min-snapshots-to-keep",
-    "write.metadata.previous-versions-max",
+# What these leave is what reading it back would give: their parts were looked at when the request was read, and no
+# schema, partition spec or sort order moves. Reading back is most of what a commit to a table would cost.
+_SIMPLE: Final = frozenset(
+    {
+        AddSnapshotUpdate,
+        RemovePropertiesUpdate,
+        RemoveSnapshotRefUpdate,
+        RemoveSnapshotsUpdate,
+        SetPropertiesUpdate,
+        SetSnapshotRefUpdate,
+    }
 )
 
 
@@ -85,13 +70,13 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
     `InvalidInput` if an update cannot be applied or would leave a table that nobody can use.
     """
     before = empty_metadata() if base is None else base
-    applying = _Applying(before, created=base is None)
+    applying = Applying(before, created=base is None)
     try:
         for update in updates:
-            applying.one(update)
+            applying.apply(update)
         made = applying.metadata
         if base is None:
-            _check_paths(made.properties, made.location)
+            check_paths(made.properties, made.location)
         # PyIceberg copies what version 1 has no place for, which only reading it back drops.
         simple = base is not None and base.format_version > 1 and all(type(one) in _SIMPLE for one in updates)
         if not simple:
@@ -103,179 +88,6 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         return base
     timed = _timed(before, made, applying.added, now_millis)
     return timed if simple else _read_back(timed)
-
-
-@dataclass(slots=True)
-class _Applying:
-    """Metadata while updates are applied to it one by one. An id of -1 means the last that was added."""
-
-    metadata: Metadata
-    created: bool
-    context: _TableMetadataUpdateContext = field(default_factory=_TableMetadataUpdateContext)
-    added: list[int] = field(default_factory=list)
-    schema_id: int | None = None
-    spec_id: int | None = None
-    order_id: int | None = None
-
-    def one(self, update: Any) -> None:
-        guard = _GUARDS.get(type(update))
-        checked = update if guard is None else guard(self, update)
-        if checked is not None:
-            self.metadata = _apply_table_update(checked, self.metadata, self.context)
-
-    def schema(self, update: Any) -> Any:
-        same = [one for one in self.metadata.schemas if one == update.schema_ and _ids(one) == _ids(update.schema_)]
-        if same:
-            self.schema_id = same[0].schema_id
-            return None
-        taken = {one.schema_id for one in self.metadata.schemas}
-        schema = update.schema_
-        if schema.schema_id in taken:
-            schema = schema.model_copy(update={"schema_id": max(taken) + 1})
-        self.schema_id = schema.schema_id
-        return AddSchemaUpdate(schema=schema)
-
-    def current_schema(self, update: Any) -> Any:
-        return SetCurrentSchemaUpdate.model_validate({"schema-id": _last(update.schema_id, self.schema_id, "schema")})
-
-    def spec(self, update: Any) -> Any:
-        self.spec_id = update.spec.spec_id
-        return None if update.spec in self.metadata.partition_specs else update
-
-    def default_spec(self, update: Any) -> Any:
-        return SetDefaultSpecUpdate.model_validate({"spec-id": _last(update.spec_id, self.spec_id, "partition spec")})
-
-    def order(self, update: Any) -> Any:
-        self.order_id = update.sort_order.order_id
-        return None if update.sort_order in self.metadata.sort_orders else update
-
-    def default_order(self, update: Any) -> Any:
-        return SetDefaultSortOrderUpdate.model_validate(
-            {"sort-order-id": _last(update.sort_order_id, self.order_id, "sort order")}
-        )
-
-    def snapshot(self, update: Any) -> Any:
-        snapshot, metadata = update.snapshot, self.metadata
-        number, last = snapshot.sequence_number or 0, last_number(metadata)
-        if metadata.format_version >= 2 and number <= last:
-            raise ValueError(
-                f"snapshot {snapshot.snapshot_id} has sequence number {number}, and the table has had {last}"
-            )
-        if metadata.format_version >= 3 and snapshot.added_rows is None:
-            # PyIceberg would forget how many rows there were, and begin to count anew.
-            raise ValueError(f"snapshot {snapshot.snapshot_id} does not say how many added-rows it has")
-        self.added.append(snapshot.snapshot_id)
-        return update
-
-    def reference(self, update: Any) -> Any:
-        if update.ref_name == MAIN_BRANCH and update.type != SnapshotRefType.BRANCH:
-            raise ValueError(f"{MAIN_BRANCH} is a branch and cannot become a tag")
-        return update
-
-    def removed_snapshots(self, update: Any) -> Any:
-        for name, ref in self.metadata.refs.items():
-            if ref.snapshot_id in update.snapshot_ids:
-                raise ValueError(f"snapshot {ref.snapshot_id} is what {name} stands for, and cannot be removed")
-        return update
-
-    def removed_reference(self, update: Any) -> Any:
-        if update.ref_name == MAIN_BRANCH:
-            raise ValueError(f"{MAIN_BRANCH} cannot be removed")
-        return update
-
-    def properties(self, update: Any) -> Any:
-        if not self.created:
-            _check_paths(update.updates, self.metadata.location)
-        for name in _NUMBERS:
-            if not _is_number(update.updates.get(name, "0")):
-                raise ValueError(f"{name} has to be a whole number, not {update.updates[name]!r}")
-        return update
-
-    def removed_properties(self, update: Any) -> Any:
-        left = [name for name in update.removals if name in self.metadata.properties]
-        return RemovePropertiesUpdate(removals=left) if left else None
-
-    def location(self, update: Any) -> Any:
-        if not self.created and update.location.rstrip("/") != self.metadata.location.rstrip("/"):
-            raise ValueError(f"the table stays at {self.metadata.location}: its place is the lake's to choose")
-        return update
-
-    def uuid(self, update: Any) -> Any:
-        if not self.created and update.uuid != self.metadata.table_uuid:
-            raise ValueError("a table keeps its uuid for life")
-        return update
-
-    def upgrade(self, update: Any) -> Any:
-        if update.format_version != 3 or self.metadata.format_version >= 3:
-            return update
-        raised = self.metadata.model_copy(update={"format_version": 3, "next_row_id": 0})
-        self.metadata = TableMetadataUtil._construct_without_validation(raised)
-        self.context.add_update(update)
-        return None
-
-
-_GUARDS: Final[dict[type[Any], Callable[[_Applying, Any], Any]]] = {
-    AddSchemaUpdate: _Applying.schema,
-    SetCurrentSchemaUpdate: _Applying.current_schema,
-    AddPartitionSpecUpdate: _Applying.spec,
-    SetDefaultSpecUpdate: _Applying.default_spec,
-    AddSortOrderUpdate: _Applying.order,
-    SetDefaultSortOrderUpdate: _Applying.default_order,
-    AddSnapshotUpdate: _Applying.snapshot,
-    SetSnapshotRefUpdate: _Applying.reference,
-    RemoveSnapshotsUpdate: _Applying.removed_snapshots,
-    RemoveSnapshotRefUpdate: _Applying.removed_reference,
-    SetPropertiesUpdate: _Applying.properties,
-    RemovePropertiesUpdate: _Applying.removed_properties,
-    SetLocationUpdate: _Applying.location,
-    AssignUUIDUpdate: _Applying.uuid,
-    UpgradeFormatVersionUpdate: _Applying.upgrade,
-}
-
-# What these leave is what reading it back would give: their parts were looked at when the request was read, and no
-# schema, partition spec or sort order moves. Reading back is most of what a commit to a table would cost.
-_SIMPLE: Final = frozenset(
-    {
-        AddSnapshotUpdate,
-        RemovePropertiesUpdate,
-        RemoveSnapshotRefUpdate,
-        RemoveSnapshotsUpdate,
-        SetPropertiesUpdate,
-        SetSnapshotRefUpdate,
-    }
-)
-
-
-def _check_paths(properties: Mapping[str, str], location: str) -> None:
-    """Refuse properties that would have engines put files of the table anywhere but at its `location`.
-
-    Of a new table when all is known about it: updates may come in any order.
-    """
-    for name in _PATHS:
-        where = properties.get(name)
-        inside = where is None or (f"{where}/".startswith(f"{location.rstrip('/')}/") and ".." not in where.split("/"))
-        if not inside:
-            raise ValueError(f"{name} would put files of the table outside of its place {location}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        int(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _last(given: int, added: int | None, what: str) -> int:
-    if given != -1:
-        return given
-    if added is None:
-        raise ValueError(f"the last added {what} is to be used, and none was added")
-    return added
-
-
-def _ids(schema: Any) -> tuple[list[int], list[int]]:
-    return sorted(schema.field_ids), sorted(schema.identifier_field_ids)
 
 
 def _timed(before: Metadata, made: Metadata, added: Sequence[int], now_millis: int) -> Metadata:
