@@ -98,7 +98,10 @@ def object_changes(before: Rows, after: Rows) -> list[ObjectChange]:
 
 
 def changes_made(after: Rows) -> list[ObjectChange]:
-    """The same if the rows before are not known any more. A rename cannot be told from a drop and a change then."""
+    """The changes that led to some rows, where those before are not known any more.
+
+    A rename cannot be told from a drop and a change then.
+    """
     found = object_changes({}, after)
     gone = [ObjectChange("dropped", _KINDS[key[:4]], _name(key)) for key in _missing(after)]
     return gone + [replace(one, action="changed") if _is_old(one.after) else one for one in found]

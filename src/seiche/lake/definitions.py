@@ -152,7 +152,7 @@ class Definitions(Sight, Statements):
         self.rename_tables([(name, to)])
 
     def rename_tables(self, names: Iterable[tuple[str | Sequence[str], str | Sequence[str]]]) -> None:
-        """The same for several tables at once, old and new names in pairs: so two of them can swap theirs."""
+        """Give several tables other names at once, old and new ones in pairs: so two of them can swap theirs."""
         self.check_running()
         pairs = [(parts(name, what="table"), parts(to, what="table")) for name, to in names]
         renamed = [(self.named(full), target) for full, target in pairs]

@@ -34,7 +34,7 @@ def fenced(staged: bytes, path: str) -> bytes:
 
 
 def closed(manifest: Manifest, transaction: bytes) -> bytes:
-    """The same from the manifest itself and its transaction as it is stored."""
+    """The bytes that are published, as of `fenced`, from the manifest itself and its transaction as it is stored."""
     return _with_flag(manifest, transaction, SEICHE_FENCE)
 
 

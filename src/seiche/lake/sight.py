@@ -110,11 +110,11 @@ class Sight(ABC):
         return self.edits[table_id]
 
     def put_edit(self, edit: TableEdit) -> None:
-        """One statement more on a table."""
+        """Keep what the transaction does to a table from now on."""
         self.edits[edit.row.id] = edit
 
     def add_statement(self, table_id: str, work: Work) -> None:
-        """The same for one that changes nothing but the table itself."""
+        """Keep what the transaction has made of a table's content; its name and row stay as they are."""
         with self.lock:
             self.check_running()
             self.edits[table_id] = replace(self.edits[table_id], work=work)

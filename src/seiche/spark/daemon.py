@@ -32,8 +32,8 @@ def serve(sock: socket.socket, authenticated: bool) -> int:
 
 
 def hush() -> None:
-    """The same for a worker of Spark's own daemon, which is what plans for data sources: called there, it says nothing
-    either when Spark hangs up.
+    """In a worker of Spark's own daemon, which is what plans for data sources: from now on it says nothing either when
+    Spark hangs up.
     """
     main = sys.modules["__main__"]
     if getattr(main.__spec__, "name", "") == daemon.__name__:

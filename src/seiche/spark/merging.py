@@ -88,7 +88,7 @@ class FrameMerging:
         return self._join(LanceGround(snapshot), given)
 
     def on(self, ground: Ground[Outcome_co]) -> Outcome_co:
-        """The same on a table of any format, by a join."""
+        """Merge into a table of any format, by a join."""
         given = frame_schema(self._frame)
         self._check(ground.schema, given)
         return self._join(ground, given)

@@ -64,7 +64,7 @@ class TableWriter(DataSourceArrowWriter):
         self.commit_as([one for one in messages if isinstance(one, FragmentsWritten)], key=f"spark:{self._job}")
 
     def commit_as(self, messages: "Sequence[FragmentsWritten]", **identity: Any) -> None:
-        """The same, under an identity by which a repetition is known: a key, or a stream and its epoch."""
+        """Commit under an identity by which a repetition is known: a key, or a stream and its epoch."""
         with self._options.open(writing=True) as lake:
 
             def apply(transaction: Transaction) -> None:

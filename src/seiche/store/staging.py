@@ -78,7 +78,7 @@ class Staging:
             self._create_named(target, fill, source, sync)
 
     def create_in_sight(self, target: str, _: bool, fill: Fill[Source], source: Source) -> None:
-        """The same for a name that nobody looks for yet: the file has it from the beginning, and is filled then."""
+        """Give `target`, a name that nobody looks for yet, to a new file at once, and fill it then."""
         fd = os.open(target, _NEW_FLAGS, 0o666)
         try:
             fill(fd, source)

@@ -142,7 +142,7 @@ class Committer:
         return True
 
     def _claim_again(self, version: int, transaction: Transaction, data: Data, failure: SeicheError) -> bool:
-        """The same after an unclear answer, or none.
+        """Find out whether this manifest is its version, after an unclear answer or none.
 
         Only a different manifest under the name says no. Absent does not: the put may still be on its way, so the
         identical bytes are put again, and whichever copy lands is this commit. Nor does "exists already", which may

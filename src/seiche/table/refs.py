@@ -97,7 +97,7 @@ class References:
         return self.open_line(branch)
 
     def open_line(self, branch: str | None, *, new: bool = False) -> Versions:
-        """The same without looking whether the branch exists, which a `new` one does not have to."""
+        """The versions of a branch without looking whether it exists, which a `new` one does not have to."""
         store = self.root if branch is None else below(self.root, refs.branch_root(branch))
         decided_by = getattr(self.versions, "manifest_store", None)
         naming = Naming.V2 if new else None

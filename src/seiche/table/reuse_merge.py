@@ -50,7 +50,7 @@ class ReuseMerge:
         return replace(operation, frag_reuse_index=self._merged(entry, latest))
 
     def of_indices(self, operation: CreateIndex, latest: Manifest) -> CreateIndex:
-        """The same for a CreateIndex that writes the fragment-reuse index itself."""
+        """A CreateIndex that writes the fragment-reuse index itself, with one that holds both sides."""
         entry = footprint.of_name(operation, FRAGMENT_REUSE)
         if entry is None or not self.others:
             return operation

@@ -124,7 +124,7 @@ class _Difference:
 
 
 def _by_identity(changes: VersionChanges, before: Manifest, after: Manifest) -> VersionChanges:
-    """The same told by row ids: a row that went from one place to another was not deleted and inserted, but updated.
+    """Changes told by row ids: a row that went from one place to another was not deleted and inserted, but updated.
 
     Unless it was last updated in the same version as before: then it only moved, as a Restore moves rows back that were
     compacted meanwhile.

@@ -62,7 +62,7 @@ class _Numbers:
         return Transaction.from_proto(made).operation
 
     def settled_manifest(self, manifest: Manifest) -> Manifest:
-        """The same for a version that pylance built."""
+        """A version that pylance built, as if it had been made from the transaction's base."""
         fragments = manifest.fragments
         if manifest.has_stable_row_ids:
             fragments = Fragments(self._settle_rows(_copy(one)) for one in fragments)

@@ -41,7 +41,7 @@ class Home(ABC):
 
     @abstractmethod
     def committing(self, do: "Callable[[Transaction], None]", name: Name, key: str | None) -> IcebergTable:
-        """The same for a commit to a table, done once however often it is told; returns the table after it."""
+        """Commit to a table in a transaction, once however often it is told; returns the table after it."""
 
     @abstractmethod
     def reader(self, table_id: str) -> Callable[[], None]:

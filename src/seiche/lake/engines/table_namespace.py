@@ -121,7 +121,7 @@ class TableNamespace(CatalogNamespace):
     def batch_create_table_versions(
         self, request: lance.BatchCreateTableVersionsRequest
     ) -> lance.BatchCreateTableVersionsResponse:
-        """The same for several tables: all of them change, or none does."""
+        """Make manifests that pylance has written the next versions of several tables: all change, or none does."""
         return lance.BatchCreateTableVersionsResponse(versions=self._create_all(asked(request, "entries")))
 
     def batch_delete_table_versions(

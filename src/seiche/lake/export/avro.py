@@ -171,7 +171,7 @@ class _Reader:
 
 
 class _Writer:
-    """The same, the other way round."""
+    """Writes what `_Reader` reads."""
 
     def __init__(self, out: bytearray, names: dict[str, Schema]) -> None:
         self._out = out

@@ -43,7 +43,7 @@ class Cells:
 
 
 def shifted(ends: bytes, by: int) -> bytes:
-    """The same ends, if so many bytes stand before them."""
+    """Ends of cells before which so many bytes were put in."""
     return (np.frombuffer(ends, np.int32) + np.int32(by)).tobytes()
 
 

@@ -100,7 +100,7 @@ def _reads_of(step: Step, definition: Definition) -> frozenset[str]:
 
 
 def _known(names: frozenset[str], definition: Definition, place: Place) -> frozenset[str]:
-    """The same names, if the short ones among them are sources."""
+    """These names; `InvalidInput` if a short one among them is no source."""
     sources = {source.name for source in definition.sources}
     for name in sorted(names):
         if "." not in name and name not in sources:

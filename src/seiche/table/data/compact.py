@@ -72,7 +72,7 @@ def _opened(portion: Portion, store: Store) -> lance.LanceDataset | None:
 
 
 def _copied(snapshot: Snapshot, portion: Portion, options: Options) -> tuple[DataFragment, ...]:
-    """The same by reading the rows and writing them again."""
+    """Compact by reading the rows and writing them again."""
     header, schema = snapshot.manifest.header, snapshot.schema
     limits = Limits.of(options.target_rows_per_fragment, options.max_bytes_per_file)
     written = write_rows(snapshot.store, header, schema, stored_rows(snapshot), limits, snapshot.runtime)

@@ -20,12 +20,12 @@ _SEQUENCES = {
 
 
 def fragment_from_lance(fragment: FragmentMetadata) -> DataFragment:
-    """The same fragment: files, deletions, row ids and versions."""
+    """A fragment of pylance as a message: files, deletions, row ids and versions."""
     return fragment_from_json(fragment.to_json())
 
 
 def fragment_from_json(given: Mapping[str, Any]) -> DataFragment:
-    """The same, from the form in which pylance passes fragments on."""
+    """A fragment from the JSON in which pylance passes fragments on."""
     made = DataFragment(
         id=given["id"],
         files=[DataFile(**file) for file in given["files"]],

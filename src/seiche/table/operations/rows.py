@@ -32,7 +32,7 @@ def stamp_new(fragments: Iterable[DataFragment], header: Manifest, version: int)
 def stamp_moved(
     fragments: Sequence[DataFragment], header: Manifest, version: int, sources: Sequence[DataFragment], rest: Fragments
 ) -> list[int]:
-    """The same for rows of which the first ones moved here from other fragments and carry their ids already.
+    """Stamp rows of which the first ones moved here from other fragments and carry their ids already.
 
     Those keep the version of their creation, which is looked up in `sources`, and in `rest` if it is not there. The
     rows behind them are new. Returns the ids of the fragments that have no new rows.

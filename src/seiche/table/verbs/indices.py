@@ -55,8 +55,8 @@ class IndexVerbs(Verbs):
         replace: bool = False,
         **options: Any,
     ) -> "IndexBuild":
-        """The same by several workers: `plan(workers)` gives tasks, `execute(task)` builds a segment, and
-        `commit(segments)` makes one index of them.
+        """An index that several workers build: `plan(workers)` gives tasks, `execute(task)` builds a segment, and
+        `commit(segments)` makes one index of them. Arguments as for `create_index`.
         """
         from seiche.table.data.indexing import IndexPlan
 

@@ -43,7 +43,7 @@ class Versions(ABC):
         """
 
     def presumed(self, known: int) -> int:
-        """The same for whoever claims the version after it next. That may be taken already: the claim then tells.
+        """The latest version, for whoever claims the next one then. That may be taken already: the claim tells.
 
         It is never one below which versions have been cleaned up, as far as that can be known without a claim.
         """
@@ -73,7 +73,7 @@ class Versions(ABC):
         return
 
     def forget_all(self) -> None:
-        """The same for every version: the table or branch is given up."""
+        """Remove what is remembered of any version: the table or branch is given up."""
         return
 
     def read(self, version: int) -> ManifestFile:
@@ -93,7 +93,7 @@ class Versions(ABC):
         return read
 
     def read_newest(self, version: int) -> ManifestFile:
-        """The same for a version that others made and that is about to be built upon."""
+        """The manifest of a version that others made and that is about to be built upon."""
         read = self.read(version)
         made = read.transaction
         self.run = None if made is None else following(None, version, made, plain_operation(made))
@@ -104,7 +104,7 @@ class Versions(ABC):
         return Transaction.from_proto(self.message(version))
 
     def message(self, version: int) -> pb.Transaction:
-        """The same as a message: read from its manifest file, or from the file that the manifest names."""
+        """What made `version`, as a message: from its manifest file, or from the file that the manifest names."""
         try:
             inline = file.read_transaction(self.store, self.path(version))
         except NotFound as error:
