@@ -197,7 +197,7 @@ def _next_pointer(now: Row | None, then: NamespaceRow | ViewRow, passed: int) ->
 
 
 def _noted(version: int, names: Sequence[Name] | None) -> dict[str, str]:
-    """What the log is told."""
+    """What a rollback leaves in the properties of its transaction, for the log."""
     noted = {"rollback_to": str(version)}
     return noted if names is None else {**noted, "rollback_tables": ", ".join(map(text, names))}
 

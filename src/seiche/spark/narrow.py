@@ -50,7 +50,7 @@ class _Wide(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _TooWide:
-    """What a worker says that met one."""
+    """What a worker says that met a row which was marked as wide."""
 
 
 def collected_rows(frame: "DataFrame", work: Callable[[Batches], Iterator[Done]]) -> list[Done]:

@@ -134,7 +134,7 @@ class Needs:
                     self.reach.add_transaction(transactions.decode(data, path=info.path))
 
     def add_protection(self, protection: Protection) -> None:
-        """What the user says."""
+        """Count in what the user says is needed: transactions that wait, clones."""
         for transaction in protection.transactions:
             self.reach.add_transaction(transaction)
         for clone in protection.clones:

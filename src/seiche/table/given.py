@@ -52,7 +52,7 @@ def rows(given: Mapping[int, Iterable[int]]) -> Mapping[int, BitMap]:
 
 
 def not_an_operation(given: object) -> InvalidInput:
-    """What is said about anything else."""
+    """The error for what is neither an operation nor bytes."""
     return InvalidInput(
         f"{type(given).__name__} cannot be committed",
         remedy="Give an operation of `seiche.table.operations`, or the bytes of a Lance transaction.",

@@ -114,7 +114,7 @@ def _given_up(store: Store) -> GivenUp | None:
 
 
 class _Check:
-    """One run."""
+    """One run of `fsck`."""
 
     def __init__(self, store: Store, runtime: Runtime, deep: bool, progress: "Progress") -> None:
         self.findings = Findings()
@@ -155,7 +155,7 @@ class _Check:
 
     @property
     def checks(self) -> "list[TableCheck | IcebergCheck]":
-        """One for each table."""
+        """The checks of tables, one for each table."""
         return [*self.tables.values(), *self.iceberg.values()]
 
     def _take_tables(self, root: Root) -> None:

@@ -89,7 +89,7 @@ def collect(
 
 
 class _Job:
-    """One run."""
+    """One run of a clean-up."""
 
     def __init__(
         self, lake: "CareVerbs", grace: timedelta, window: timedelta, progress: Progress, listing: Listing
@@ -154,7 +154,7 @@ class _Job:
         return replace(made, done=True, fence=fence, run=run, removed=removed, removed_bytes=size, restored=tuple(back))
 
     def report(self, fate: tuple[Note | None, list[tuple[Place, Listed]]]) -> CleanUp:
-        """What was found, and what becomes of it."""
+        """What was found, and the fate of each file: noted, or moved to the trash."""
         moved = {one.path for one, _ in fate[1]}
         unneeded = tuple(
             Unneeded(

@@ -35,7 +35,7 @@ class GivenUp:
 
     @classmethod
     def of(cls, state: State) -> "GivenUp":
-        """What a version of the lake says."""
+        """What a version of the lake says about versions that were given up."""
         value = state.get(GIVEN_UP)
         if value is None:
             return cls()

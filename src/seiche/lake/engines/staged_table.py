@@ -62,11 +62,11 @@ class StagedTable:
         return below(self.transaction.state.store, self.row.location)
 
     def apply(self, change: Change) -> None:
-        """One statement more."""
+        """Make the change a statement of the transaction."""
         TransactionTable(self.transaction, self.id).apply(change)
 
     def put_back(self, edit: TableEdit) -> None:
-        """As it was before some statements."""
+        """Undo statements: the table is again what `edit` says, which was taken before them."""
         self.transaction.put_edit(edit)
 
     def note_read(self) -> None:

@@ -175,5 +175,5 @@ def _check_same(begun: Export, wanted: Export, *, by_number: bool) -> None:
 
 
 def _whole_millis(time: datetime) -> datetime:
-    """As the record keeps it."""
+    """The time as precisely as the record of an export keeps it."""
     return time.replace(microsecond=time.microsecond // 1000 * 1000)

@@ -62,7 +62,7 @@ class CatalogSource(Source):
 
     @classmethod
     def of(cls, source: Mapping[str, str], outside: Outside = ANYWHERE) -> "CatalogSource":
-        """As a row describes it."""
+        """The source that the row of a table describes."""
         given = {key.removeprefix(_GIVEN): value for key, value in source.items() if key.startswith(_GIVEN)}
         return cls(source["catalog"], source["identifier"], given, outside)
 

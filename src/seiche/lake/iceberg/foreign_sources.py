@@ -74,7 +74,7 @@ class Source(ABC):
 
 @dataclass(frozen=True, slots=True)
 class FileSource(Source):
-    """One metadata file, for ever."""
+    """One metadata file, which is the table for ever: nobody decides on a next one."""
 
     lake: Store
     outside: Outside
