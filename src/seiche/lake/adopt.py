@@ -5,12 +5,13 @@ give. It is not lost, and must not be taken for the lake's own: its transaction 
 meets everything else that happened, and the lake's own version goes back under its name.
 """
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seiche.errors import AlreadyExists, Corrupt, InvalidInput
+from seiche.errors import Corrupt, IncompatibleConflict, InvalidInput, NotFound
 from seiche.lake.edits import TableEdit
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
@@ -21,6 +22,8 @@ from seiche.store.base import Store
 from seiche.table.build import build
 from seiche.table.change import Change
 from seiche.table.format import file
+from seiche.table.format.manifest import Manifest
+from seiche.table.operations import Append, Overwrite
 from seiche.table.transaction import Transaction as TableTransaction
 from seiche.table.versions.naming import Naming, parse
 
@@ -60,7 +63,8 @@ def adopt(lake: "Lake", name: str) -> list[Adopted]:
             table=name,
         )
     store = LakeVersions(lake.store, row).store
-    for version in _foreign(store, row):
+    # Newest first: as long as one stands there, so does what it was prepared on.
+    for version in reversed(list(_foreign(store, row))):
         _set_aside(store, row, version)
     adopted = []
     for path in sorted(info.path for info in store.list(KEPT)):
@@ -83,10 +87,15 @@ def _foreign(store: Store, row: TableRow) -> Iterator[int]:
 
 
 def _set_aside(store: Store, row: TableRow, version: int) -> None:
-    """Keep the foreign manifest under another name, then give the version back to the lake."""
+    """Keep the foreign manifest under another name, then give the version back to the lake.
+
+    The name says what is in it, since another foreign writer may get the same number while this one waits; and what it
+    was prepared on, since that may be foreign too, and not be there any more when its turn comes.
+    """
     target = Naming.V2.path(version)
-    with suppress(AlreadyExists):
-        store.copy_if_absent(target, f"{KEPT}/{version:020}.manifest")
+    found = store.get(target)
+    content = hashlib.sha256(found).hexdigest()[:16]
+    store.put(f"{KEPT}/{version:020}-{content}-{_prepared_on(store, found)}.manifest", found)
     own = dict(manifests(row)).get(version)
     if own is None:
         store.delete(target)
@@ -104,16 +113,49 @@ def _commit(lake: "Lake", name: Name, store: Store, path: str) -> Adopted:
         )
     foreign = TableTransaction.from_proto(read.transaction)
     with lake.transaction(key=f"adopt {foreign.uuid}", properties={"adopted": text(name)}) as tx:
-        _repeat(tx, name, foreign)
+        _repeat(tx, name, foreign, path, read.manifest)
     return Adopted(foreign.uuid, foreign.operation.name, read.manifest.version, tx.version or 0)
 
 
-def _repeat(tx: "Transaction", name: Name, foreign: TableTransaction) -> None:
-    """Make the foreign operation a statement of the transaction, as prepared on the version that it had read."""
+def _repeat(tx: "Transaction", name: Name, foreign: TableTransaction, path: str, made: Manifest) -> None:
+    """Make the foreign operation, which `made` a version, a statement of the transaction, as prepared on the version
+    that it had read.
+    """
     row = tx.state.table(name)
     base = LakeVersions(tx.state.store, row).read(min(foreign.read_version, row.table_version)).manifest
+    if not isinstance(foreign.operation, Append | Overwrite) and not path.endswith(f"-{_shape(base)}.manifest"):
+        raise IncompatibleConflict(
+            f"{text(name)}: a foreign {foreign.operation.name} was prepared on a version {foreign.read_version} that is"
+            " not the lake's: what it says of fragments is about others there",
+            remedy=f"Nothing was written. Do through the lake what it was meant to do, then remove {path} in the"
+            " table's folder.",
+            table=text(name),
+            path=path,
+        )
     statement = replace(foreign, read_version=base.version)
-    running = build(base, statement, runtime=tx.runtime, managed=True)
+    # New rows mean what the columns are there, whatever the lake's version of that number has under their ids.
+    written_for = made.header.fields if isinstance(foreign.operation, Append) else None
+    running = build(base, statement, runtime=tx.runtime, managed=True, read_schema=written_for)
     work = Work.begin(base).with_statement(Change(foreign.operation), running)
     edit: TableEdit = tx.edit(tx.table(name).id)
     tx.put_edit(replace(edit, work=work))
+
+
+def _prepared_on(store: Store, data: bytes) -> str:
+    """The shape of the version that a foreign manifest was prepared on, as it stands there now."""
+    with suppress(Corrupt, InvalidInput, NotFound):
+        made = file.decode(data, path="").transaction
+        if made is not None:
+            before = Naming.V2.path(made.read_version)
+            return _shape(file.decode(store.get(before), path=before).manifest)
+    return "unknown"
+
+
+def _shape(manifest: Manifest) -> str:
+    """What tells apart two versions of the same number: the files behind the numbers of fragments and columns."""
+    fragments = [
+        (one.id, [part.path for part in one.files], one.deletion_file.id, one.deletion_file.read_version)
+        for one in manifest.fragments
+    ]
+    fields = [(one.id, one.parent_id, one.name, one.logical_type) for one in manifest.header.fields]
+    return hashlib.sha256(repr((fragments, fields)).encode()).hexdigest()[:16]

@@ -5,10 +5,11 @@ import shutil
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import Corrupt, InvalidInput, Lake, RetryableConflict
+from seiche import Corrupt, IncompatibleConflict, InvalidInput, Lake, RetryableConflict
 from seiche.core.runtime import SYSTEM
 from seiche.lake import publish as publish_module
 from seiche.lake.publish import Publisher
@@ -87,6 +88,66 @@ def test_a_foreign_commit_that_conflicts_is_kept_aside(lake: Lake) -> None:
     assert len(kept) == 1
     lake.table("shop.a").append(rows(5))
     assert ids(lake, "shop.a") == [2, 5]
+
+
+@pytest.mark.parametrize("verb", ["delete", "update", "index"])
+def test_a_foreign_commit_on_top_of_another_that_the_lake_overtook_is_kept_aside(lake: Lake, verb: str) -> None:
+    """The fragment that it means has another number in the lake, where its own number is that of other rows."""
+    lake.table("shop.a").append(rows(1))
+    foreign_append(lake, 2, 3)
+    lake.table("shop.a").append(rows(4, 5))
+    plain = lance.dataset(lake.table("shop.a").uri)
+    match verb:
+        case "delete":
+            plain.delete("id = 2")
+        case "update":
+            plain.update({"n": "7"}, where="id = 2")
+        case "index":
+            plain.create_scalar_index("id", "BTREE")
+    for _ in range(2):
+        with pytest.raises(IncompatibleConflict, match="not the lake's") as caught:
+            lake.adopt("shop.a")
+        assert ids(lake, "shop.a") == [1, 2, 3, 4, 5], "what can be brought in is"
+    table = Path(lake.table("shop.a").uri.removeprefix("file://"))
+    (table / str(caught.value.details["path"])).unlink()
+    assert lake.adopt("shop.a") == []
+    lake.table("shop.a").append(rows(6))
+    assert lake.table("shop.a").to_arrow(filter="id = 4").num_rows == 1
+
+
+def test_foreign_rows_do_not_come_under_another_column(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    table = lake.table("shop.a")
+    unfence(table.uri, table.version)
+    lance.dataset(table.uri).add_columns({"theirs": "id * 10"})
+    lake.table("shop.a").add_columns({"ours": "id * 100"})
+    new = rows(2).append_column("theirs", pa.array([20], pa.int64()))
+    lance.write_dataset(new, table.uri, mode="append")
+    with pytest.raises(RetryableConflict, match="replaced all fragments"):
+        lake.adopt("shop.a")
+    first, _ = sorted((Path(table.uri.removeprefix("file://")) / "_foreign").iterdir())
+    first.unlink()
+    with pytest.raises(RetryableConflict, match=r"was 'theirs' .* is 'ours'"):
+        lake.adopt("shop.a")
+    assert lake.table("shop.a").to_arrow()["ours"].to_pylist() == [100]
+
+
+def test_a_foreign_commit_that_waits_makes_room_for_none_of_the_same_number(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    foreign_append(lake, 2)
+    table = Path(lake.table("shop.a").uri.removeprefix("file://"))
+    number = lake.table("shop.a").version + 1
+    silent = file.decode((table / Naming.V2.path(number)).read_bytes(), path="").manifest
+    (table / Naming.V2.path(number)).write_bytes(b"".join(file.encode(silent, b"")))
+    with pytest.raises(Corrupt, match="no operation"):
+        lake.adopt("shop.a")
+    (waits,) = (table / "_foreign").iterdir()
+    foreign_append(lake, 3)
+    with pytest.raises(Corrupt, match="no operation"):
+        lake.adopt("shop.a")
+    waits.unlink()
+    lake.adopt("shop.a")
+    assert ids(lake, "shop.a") == [1, 3]
 
 
 def test_rule_6_without_the_fence_plain_writers_get_in(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
