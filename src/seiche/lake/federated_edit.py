@@ -20,12 +20,13 @@ from seiche.lake.edits import TableEdit
 from seiche.lake.made import Made
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.outside import Outside
+from seiche.lake.renumber import reserved
 from seiche.lake.state import State
 from seiche.store.base import Store
 from seiche.store.beside import open_beside
 from seiche.table.bases import deletion_files
 from seiche.table.commit import Committer
-from seiche.table.operations import Append
+from seiche.table.operations import Append, Operation, Overwrite, ReserveFragments
 from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
 from seiche.table.versions.opening import open_versions
@@ -47,10 +48,18 @@ def place_of(lake: Store, outside: Outside, row: TableRow, runtime: Runtime) -> 
 
 @dataclass(slots=True)
 class Done:
-    """What this transaction has made there, in words and as a version of the table; nothing yet if it is empty."""
+    """What this transaction has made there, in words and as a version of the table; nothing yet if it is empty.
+
+    `whole` says that it is all that it was to make.
+    """
 
     version: int = 0
     what: str = ""
+    whole: bool = False
+
+    def tell(self, version: int) -> None:
+        """There is one more version of it."""
+        self.version, self.what = version, f"version {version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +78,9 @@ class FederatedEdit(TableEdit):
         """The row with the version that the change has made there, now or at an earlier attempt."""
         if self.work is None or not self.worked:
             return Made(now)
-        if not self.done.version:
-            self.done.version = self._commit(state, now, uuid, runtime)
-            self.done.what = f"version {self.done.version}"
+        if not self.done.whole:
+            self.done.tell(self._commit(state, now, uuid, runtime))
+            self.done.whole = True
         content = bool(self.work.content)
         return Made(replace(now, table_version=self.done.version, logical_version=now.logical_version + content))
 
@@ -83,30 +92,41 @@ class FederatedEdit(TableEdit):
         self._check_content(state, now, folded)
         versions = open_versions(store, runtime=runtime, options={})
         committer = Committer(versions, runtime, _COMMITTING)
-        earlier = _made_before(versions, work.base.version, uuid) if self.may_be_done else None
+        operations: list[Operation] = [*folded.followers] if folded.content is None else [folded.content]
+        ids = [uuid, *(str(runtime.derived_uuid(UUID(uuid), str(number))) for number in range(1, len(operations)))]
+        # If the last of them was made, so were all.
+        earlier = _made_before(versions, work.base.version, ids[-1]) if self.may_be_done else None
         if earlier is not None:
             return earlier
         version = work.base.version
-        operations = [*folded.followers] if folded.content is None else [folded.content, *folded.followers]
-        for number, operation in enumerate(operations):
-            unique = uuid if number == 0 else str(runtime.derived_uuid(UUID(uuid), str(number)))
-            rows = folded.affected_rows if operation is folded.content else None
-            made = Transaction(work.base.version, unique, operation)
-            version = committer.commit(made, work.base, affected_rows=rows).version
+        # What was computed from the rows that it replaces holds for those rows only.
+        unmoved = self.read and isinstance(folded.content, Overwrite)
+        for number in range(len(operations)):
+            operation = operations[number]
+            made = Transaction(work.base.version, ids[number], operation)
+            commit = committer.commit(made, work.base, affected_rows=folded.affected_rows, unmoved=unmoved)
+            version = commit.version
+            if isinstance(operation, ReserveFragments):
+                following = number + 1
+                operations[following:] = reserved(operations[following:], commit.manifest, operation.num_fragments)
+            else:
+                self.done.tell(version)
         return version
 
     def check_statements(self) -> None:
         """`InvalidInput` if the statements so far cannot be one commit of that table.
 
         Rows of the transaction's own would have to be told again when others commit first, which only the lake's own
-        commit knows how to do.
+        commit knows how to do; and so would an index or a compaction of them.
         """
         content = () if self.work is None else self.work.content
-        if len(content) > 1 and not all(isinstance(one.operation, Append) for one in content):
+        statements = () if self.work is None else self.work.statements
+        appends = all(isinstance(one.operation, Append) for one in content)
+        if content and (len(statements) > len(content) or (len(content) > 1 and not appends)):
             raise InvalidInput(
                 f"{self.name} is a federated table, and takes one change of its rows in a transaction, or several"
-                " appends",
-                remedy="Do it in two transactions, or `lake.adopt` the rows into a table of the lake's own.",
+                " appends, and nothing else with them",
+                remedy="Do it in two transactions, or copy the rows into a table of the lake's own.",
                 table=self.name,
             )
 

@@ -55,13 +55,17 @@ class Committer:
         *,
         affected_rows: Mapping[int, BitMap] | None = None,
         fresh: bool = False,
+        unmoved: bool = False,
     ) -> Commit:
         """Make `transaction` the next version of the table; nothing is visible before that.
 
         `base` is a manifest the caller holds, preferably of the version that the transaction read. A `fresh`
         transaction is one whose id was made just now, so that nobody can have committed it or know of it; others are
-        looked for among the newer versions. Raises `RetryableConflict` or `IncompatibleConflict` when somebody else's
-        commit is in the way, and `CommitUnknown` when the storage would not say whether the claim succeeded.
+        looked for among the newer versions. One that holds only if nothing was committed since the version that it read
+        wants the table `unmoved`.
+
+        Raises `RetryableConflict` or `IncompatibleConflict` when somebody else's commit is in the way, and
+        `CommitUnknown` when the storage would not say whether the claim succeeded.
         """
         pending = Pending(transaction, base, self.versions, self.runtime, affected_rows=affected_rows, fresh=fresh)
         written = ""
@@ -73,6 +77,8 @@ class Committer:
                 newest, written = self._look(pending, base, written, fresh=fresh)
                 if earlier := pending.check_against(newest):
                     return Commit(earlier.load(), earlier.transaction, attempt)
+                if unmoved and newest > transaction.read_version:
+                    raise self._moved(transaction, newest)
                 ready, manifest = pending.build()
                 encoded, name = ready.encode(), manifest.header.transaction_file
                 if name != written:
@@ -189,6 +195,17 @@ class Committer:
             read_version=transaction.read_version,
             version=newest,
             attempts=attempts,
+        )
+
+    def _moved(self, transaction: Transaction, newest: int) -> RetryableConflict:
+        table = self.versions.store.uri
+        return RetryableConflict(
+            f"{table}: {transaction.operation.name} depends on version {transaction.read_version}, and others have"
+            f" committed since; the latest version is now {newest}.",
+            table=table,
+            operation=transaction.operation.name,
+            read_version=transaction.read_version,
+            version=newest,
         )
 
     def _unknown(self, version: int, transaction: Transaction) -> CommitUnknown:

@@ -119,6 +119,22 @@ def test_what_others_commit_meanwhile_is_rebased_over_or_a_conflict(lake: Lake, 
         tx.commit()
 
 
+def test_what_is_overwritten_after_it_was_read_must_still_be_so(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    tx = lake.transaction()
+    tx.overwrite("shop.fed", tx.table("shop.fed").to_arrow(filter="id > 1"))
+    other.append(rows(4))
+    with pytest.raises(RetryableConflict, match="others have committed since"):
+        tx.commit()
+    lake.run(lambda tx: tx.overwrite("shop.fed", tx.table("shop.fed").to_arrow(filter="id > 1")))
+    assert plain(other) == [2, 3, 4]
+    tx = lake.transaction()
+    tx.overwrite("shop.fed", rows(9))
+    other.append(rows(5))
+    tx.commit()
+    assert plain(other) == [9], "one that read nothing replaces whatever is there"
+
+
 def test_other_tables_are_checked_first(lake: Lake, other: seiche.Table) -> None:
     """A conflict in the lake that is there to be found leaves the federated table as it was."""
     lake.register_table("shop.fed", other.uri, type="federated")
@@ -222,6 +238,50 @@ def test_one_change_of_rows_or_several_appends(lake: Lake, other: seiche.Table) 
         with pytest.raises(InvalidInput, match="cannot be saved"):
             tx.save()
     assert plain(other) == [1, 2, 3, 4, 5]
+
+
+def test_a_change_of_rows_goes_with_nothing_else(lake: Lake, other: seiche.Table) -> None:
+    """Otherwise an index over rows of its own would answer for rows of others that got their number, and deletions
+    from compacted fragments would be lost.
+    """
+    lake.register_table("shop.fed", other.uri, type="federated")
+    other.append(rows(4))
+    with lake.transaction() as tx:
+        table = tx.table("shop.fed")
+        table.append(rows(5))
+        with pytest.raises(InvalidInput, match="nothing else with them"):
+            table.create_index("id", "BTREE")
+        with pytest.raises(InvalidInput, match="nothing else with them"):
+            table.compact()
+        other.append(rows(6))
+    with lake.transaction() as tx:
+        tx.table("shop.fed").compact()
+        with pytest.raises(InvalidInput, match="nothing else with them") as caught:
+            tx.delete("shop.fed", "id = 1")
+    assert "adopt" not in caught.value.remedy
+    assert plain(other) == [1, 2, 3, 4, 5, 6]
+    assert len(lance.dataset(other.store.native_uri()).get_fragments()) == 1
+
+
+def test_a_compaction_while_others_append(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    other.append(rows(4))
+    with lake.transaction() as tx:
+        tx.table("shop.fed").compact()
+        other.append(rows(5))
+    assert plain(other) == [1, 2, 3, 4, 5]
+    assert [one.count_rows() for one in lance.dataset(other.store.native_uri()).get_fragments()] == [1, 4]
+
+
+def test_what_is_made_before_another_part_fails_is_told(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    tx = lake.transaction()
+    tx.table("shop.fed").create_index("id", "BTREE")
+    tx.table("shop.fed").update_config({"owner": "us"})
+    other.update_config({"owner": "them"})
+    with pytest.raises(IncompatibleConflict, match=r"version 4 of shop\.fed had been made"):
+        tx.commit()
+    assert [one.name for one in lance.dataset(other.store.native_uri()).describe_indices()] == ["id_idx"]
 
 
 def test_names_rows_and_care(lake: Lake, other: seiche.Table) -> None:
