@@ -441,6 +441,18 @@ def test_a_table_goes_back_only_to_versions_that_are_kept(lake: Lake) -> None:
     assert lake.fsck(deep=True).problems == ()
 
 
+def test_a_table_that_was_dropped_and_brought_back_goes_back_to_all_that_is_kept(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    lake.table("shop.a").append(rows(2))
+    version = lake.version
+    lake.drop_table("shop.a")
+    for number in range(8):
+        lake.create_namespace(f"meanwhile{number}")
+    lake.rollback(version, tables=["shop.a"])
+    lake.table("shop.a").restore(2)
+    assert ids(lake, "shop.a") == [1]
+
+
 def test_large_values_beside_their_data_file_stay_with_it(lake: Lake) -> None:
     lake.table("shop.a").append(rows(1))
     (data,) = [path for path in files(lake) if "/shop/a-" in path and "/data/" in path]
