@@ -70,6 +70,7 @@ def test_columns_filters_and_partitions(spark: "SparkSession", options: dict[str
         ("x is not null and id <= 1", [0, 1]),
         ("id + 1 = 5", [4]),
         ("x = 1.5", [3]),
+        ("id > -9223372036854775807 - 1", range(30)),
     ],
 )
 def test_filters_of_spark_are_evaluated_while_reading_or_after(

@@ -71,7 +71,8 @@ def _literal(value: object, kind: pa.DataType) -> str | None:
     if isinstance(value, bool):
         return str(value).lower() if kinds.is_boolean(kind) else None
     if isinstance(value, int):
-        return str(value) if kinds.is_integer(kind) else None
+        # The lowest of 64 bits is not read as a whole number there: the minus sign comes after the digits.
+        return str(value) if kinds.is_integer(kind) and value > -(1 << 63) else None
     if isinstance(value, str):
         plain = kinds.is_string(kind) or kinds.is_large_string(kind)
         return "'" + value.replace("'", "''") + "'" if plain and "\x00" not in value else None

@@ -156,6 +156,7 @@ SCHEMA = pa.schema(
         ("SELECT id FROM (SELECT * FROM a.b)", None),
         ("SELECT * FROM (SELECT id FROM a.b)", ["id"]),
         ("SELECT id FROM a.b NATURAL JOIN c.d", None),
+        ("SELECT count(*) FROM (a.b NATURAL JOIN c.d)", None),
         ("SELECT id FROM a.b PIVOT (sum(x) FOR k IN (1, 2))", None),
         ("SELECT u FROM a.b AS q(u, v, w, y, z, aa, bb, cc, dd)", None),
         # The inner query must not find its column in the outer one.
@@ -185,6 +186,9 @@ def test_columns_that_are_needed(sql: str, expected: list[str] | None) -> None:
         ("x = 0.0", None),
         ("f = 0.1", None),
         ("k = 300", None),
+        ("id = -9223372036854775808", None),
+        ("d = CAST('2030-02-31' AS DATE)", None),
+        ("d = CAST('2030-2-3 ' AS DATE)", None),
         ("k = 1.5", None),
         ("id = '7'", None),
         ("s = 7", None),

@@ -64,6 +64,23 @@ def last_change(table: RowTable) -> Change:
     return change
 
 
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint64()], ids=str)
+def test_the_lowest_and_the_highest_key(tmp_path: Path, kind: pa.DataType) -> None:
+    bits, signed = kind.bit_width, pa.types.is_signed_integer(kind)
+    ends = [-(1 << (bits - 1)), (1 << (bits - 1)) - 1] if signed else [0, (1 << bits) - 1]
+    schema = pa.schema([("id", kind), ("n", pa.int64())])
+    table = Table.create(tmp_path / "t", schema)
+    table.append(pa.table({"id": pa.array([*ends, 7], kind), "n": [0, 0, 0]}, schema=schema))
+    for number, key in enumerate(ends, 1):
+        made = upsert(table, pa.table({"id": pa.array([key], kind), "n": [number]}, schema=schema))
+        assert made.notes["updated"] == 1
+    assert sorted(table.to_arrow().to_pylist(), key=lambda one: one["n"]) == [
+        {"id": 7, "n": 0},
+        {"id": ends[0], "n": 1},
+        {"id": ends[1], "n": 2},
+    ]
+
+
 def test_an_upsert_updates_what_is_there_and_adds_what_is_not(table: RowTable) -> None:
     made = upsert(table, changed(3, 12, 100, 13, 101, small=-1))
     assert dict(made.notes) == {"inserted": 2, "updated": 3, "deleted": 0}

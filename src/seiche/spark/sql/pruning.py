@@ -8,6 +8,7 @@ Rows: conditions of the WHERE right above the table that compare a column with a
 engine and Spark agree to the letter. Spark still applies the whole WHERE: what is left out here costs time only.
 """
 
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -41,12 +42,9 @@ def needed_columns(query: Query, table: TableReference, schema: pa.Schema) -> li
 
 
 def _sees_all(select: Any, table: TableReference) -> bool:
-    joins = select.args.get("joins") or []
-    if (
-        table.node.args.get("pivots")
-        or _is_renamed(table.node)
-        or any(join.args.get("method") == "NATURAL" for join in joins)
-    ):
+    # Wherever it stands: joins in brackets are not among those of the SELECT.
+    natural = any(join.method == "NATURAL" for join in select.find_all(exp.Join))
+    if natural or table.node.args.get("pivots") or _is_renamed(table.node):
         return True
     if any(pivot.find_ancestor(exp.Select) is select for pivot in select.find_all(exp.Pivot)):
         return True
@@ -187,8 +185,8 @@ def _whole(node: Any, wanted: pa.DataType) -> str | None:
     text = _number(node)
     if text is None or not text.removeprefix("-").isdecimal():
         return None
-    limit = 1 << (wanted.bit_width - 1)
-    return text if -limit <= int(text) < limit else None
+    # Of 64 bits the lowest is not read as a whole number there: the minus sign comes after the digits.
+    return text if abs(int(text)) < 1 << (wanted.bit_width - 1) else None
 
 
 def _double(node: Any, _: pa.DataType) -> str | None:
@@ -210,7 +208,15 @@ def _date(node: Any, _: pa.DataType) -> str | None:
     if not isinstance(node, exp.Cast) or not node.to.is_type("date"):
         return None
     text = _text(node.this, pa.string())
-    return None if text is None or len(text) != len("'2030-12-31'") else f"date {text}"
+    return f"date {text}" if text is not None and _is_day(text[1:-1]) else None
+
+
+def _is_day(text: str) -> bool:
+    """Whether it is written as everybody writes one; what Spark makes of anything else is for Spark to say."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _boolean(node: Any, _: pa.DataType) -> str | None:

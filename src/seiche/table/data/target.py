@@ -105,7 +105,8 @@ def _literals(column: pa.Array) -> list[str] | None:
     if not values:
         return None
     if kinds.is_integer(column.type):
-        return [str(value) for value in values]
+        # The lowest of 64 bits is not read as a whole number there: the minus sign comes after the digits.
+        return [str(value) for value in values] if min(values) > -(1 << 63) else None
     if kinds.is_string(column.type) or kinds.is_large_string(column.type):
         return [f"'{value}'" for value in values] if all(map(_PLAIN_TEXT.fullmatch, values)) else None
     return None
