@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from seiche.store import page_cache
 from seiche.store.base import Data
 from seiche.store.local import Durability, LocalStore
-from seiche.store.page_cache import LARGE, is_large
+from seiche.store.page_cache import LARGE, LargeFiles, is_large
 
 BIG = bytes(range(256)) * (LARGE // 256)
 
@@ -69,3 +70,11 @@ def test_files_that_are_gone_or_cannot_be_advised_do_no_harm(
     for number in range(1, 5):
         store.put_if_absent(f"{number}", BIG)
     assert store.get("4") == BIG
+
+
+def test_where_no_advice_is_taken_no_more_files_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_cache, "_CAN_ADVISE", False)
+    files = LargeFiles()
+    for number in range(10):
+        files.written(str(tmp_path / str(number)))
+    assert len(files._newest) == 2

@@ -46,7 +46,7 @@ class LargeFiles:
     def written(self, path: str) -> None:
         """There is one more, at `path`: the memory of the one that is now too old goes."""
         self._newest.append(path)
-        if len(self._newest) > _KEPT and _CAN_ADVISE:
+        if len(self._newest) > _KEPT:
             with suppress(OSError):  # removed meanwhile
                 fd = os.open(self._newest.popleft(), os.O_RDONLY | os.O_CLOEXEC)
                 try:
