@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["init", "ls", "show", "status"]
 
 _OUTCOMES = {"committed": ExitCode.DONE, "aborted": ExitCode.CONFLICT, "undecided": ExitCode.UNKNOWN}
+# Of what is in a lake, the columns of a listing.
+_LISTED = ("kind", "name", "format", "version")
 _STYLES = {"committed": "green", "aborted": "red", "undecided": "yellow"}
 
 
@@ -65,10 +67,7 @@ def ls(
     elif not found:
         print_line("Nothing is there yet; 'seiche create-namespace' and 'seiche create-table' make something.")
     else:
-        print_table(("kind", "name", "format", "version"), ([one.get(key, "") for key in _LISTED] for one in found))
-
-
-_LISTED = ("kind", "name", "format", "version")
+        print_table(_LISTED, ([one.get(key, "") for key in _LISTED] for one in found))
 
 
 def _inside(lake: seiche.Lake, namespace: Name) -> Iterator[dict[str, object]]:

@@ -54,7 +54,7 @@ def runs(
 
 
 def _meant(uri: str | None, run_id: str | None, lake: str | None) -> tuple[str, str | None]:
-    """The lake and the run, also in the words of old: `runs --lake URI` and `runs show ID --lake URI`."""
+    """The lake and the run, also in an older form: `runs --lake URI` and `runs show ID --lake URI`."""
     if uri == "show":
         if run_id is None:
             raise InvalidInput("no run is named", remedy="Write seiche runs URI ID; a lake called show is ./show.")

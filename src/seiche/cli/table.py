@@ -123,9 +123,9 @@ def compact(
         )
     elif done.changed:
         written = f"{counted(done.files, 'file')} with {counted(done.bytes, 'byte')}"
-        print_line(f"Done: version {done.version}. Written: {written}.")
+        print_line(f"Done: the table is at version {done.version}. Written: {written}.")
     else:
-        print_line(f"There is nothing to do: still version {done.version}.")
+        print_line(f"There is nothing to do: the table stays at version {done.version}.")
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -119,10 +120,5 @@ def _batches(rows: int, schema: pa.Schema, parts: Iterator[Part]) -> Iterator[pa
     if first is None:
         yield pa.RecordBatch.from_arrays([pa.nulls(rows, one.type) for one in schema], schema=schema)
         return
-    for values in patched(rows, _chained(first, parts), iter(())):
+    for values in patched(rows, chain((first,), parts), iter(())):
         yield pa.RecordBatch.from_arrays(list(values), schema=schema)
-
-
-def _chained(first: Part, rest: Iterator[Part]) -> Iterator[Part]:
-    yield first
-    yield from rest
