@@ -1,4 +1,4 @@
-"""moto's server, with conditional puts one after the other.
+"""moto's server, with conditional puts one after the other: S3's, and all requests to DynamoDB.
 
 It looks whether a name is free and then puts, as two steps: on a busy machine two writers of one name could both win.
 """
@@ -12,11 +12,16 @@ from moto import server
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 _CONDITIONAL = Lock()
+_DYNAMODB = "DynamoDB_"
+
+
+def _is_conditional(environ: dict[str, Any]) -> bool:
+    return "HTTP_IF_NONE_MATCH" in environ or environ.get("HTTP_X_AMZ_TARGET", "").startswith(_DYNAMODB)
 
 
 class OneWinner(DomainDispatcherApplication):
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        with _CONDITIONAL if "HTTP_IF_NONE_MATCH" in environ else nullcontext():
+        with _CONDITIONAL if _is_conditional(environ) else nullcontext():
             answer: Iterable[bytes] = super().__call__(environ, start_response)
             return answer
 
