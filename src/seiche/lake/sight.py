@@ -40,6 +40,8 @@ class Sight(ABC):
         self.rows: dict[bytes, RowEdit] = {}
         # Names as this transaction sees them, where it changed them: a table's id, or None where it is gone.
         self.names: dict[bytes, str | None] = {}
+        # Ids of tables by the keys under which they were looked up: the transaction sees one version to its end.
+        self._looked_up: dict[bytes, str] = {}
         # Tables as the transaction found them, as far as their manifests were needed.
         self._begun: dict[str, Work] = {}
         # Files that the statements wrote and that are not safely on disk yet, and those that are not even written.
@@ -99,9 +101,13 @@ class Sight(ABC):
             if table_id is not None:
                 return self.edits[table_id]
             raise NotFound(f"{text(name)} was dropped or renamed by this transaction", table=text(name))
+        edit = self.edits.get(self._looked_up.get(key, ""))
+        if edit is not None:
+            return edit
         found = self.state.behind(key)
         self.reads.found(key, Aspect.IDENTITY, None if found is None else found.id)
         row = self.state.as_table(found, name)
+        self._looked_up[key] = row.id
         edit = self.edits.get(row.id)
         return edit or self.edits.setdefault(row.id, TableEdit(row=row, key=key, found=row, found_key=key))
 

@@ -6,6 +6,7 @@ from typing import Final
 from pyiceberg.table.snapshots import MetadataLogEntry
 
 from seiche.core.runtime import Runtime
+from seiche.core.values import replaced
 from seiche.lake.iceberg.appends import Appends
 from seiche.lake.iceberg.metadata import Metadata, encode, load, new_path, remember
 from seiche.lake.iceberg.places import address
@@ -61,7 +62,7 @@ def staged(
     if before is not None and old:
         after = _logged(before, after, address(state.store, old))
     path = new_path(now.location, old, runtime)
-    row = replace(
+    row = replaced(
         now,
         table_version=now.table_version + 1,
         logical_version=now.logical_version + changes_content(before, after),

@@ -78,9 +78,11 @@ def create(
 def look(transaction: "Sight", name: NameLike) -> IcebergTable:
     """The table as the transaction sees it."""
     full = parts(name, what="table")
-    edit = transaction.named(full)
-    check_iceberg(edit.row, full)
-    row = edit.row
+    return _seen(transaction, full, transaction.named(full))
+
+
+def _seen(transaction: "Sight", full: Name, edit: TableEdit) -> IcebergTable:
+    row = check_iceberg(edit.row, full)
     if row.type != "managed":
         looked = foreign.seen(transaction, edit)
         metadata, at = _work(transaction, looked).running, looked.seen
@@ -112,7 +114,7 @@ def commit(
         check_iceberg(edit.row, full)
         _step(transaction, edit, step, follow=follow)
         if edit.row.type != "managed":
-            return look(transaction, full)
+            return _seen(transaction, full, transaction.edit(edit.row.id))
         return _with_files(transaction, full, edit.row.id, edit, step, written)
 
 
@@ -130,7 +132,7 @@ def _with_files(
     except SeicheError:
         _put_back(transaction, name, table_id, before)
         raise
-    return look(transaction, name)
+    return _seen(transaction, name, transaction.edit(table_id))
 
 
 def register(transaction: "Definitions", name: NameLike, metadata_location: str, *, overwrite: bool = False) -> str:

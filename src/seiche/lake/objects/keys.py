@@ -78,12 +78,12 @@ class KeyRange(NamedTuple):
 
 def namespace_key(name: Sequence[str]) -> bytes:
     """The key of a namespace. Names must have been checked."""
-    return _named(NAMESPACE, name)
+    return _named(NAMESPACE, tuple(name))
 
 
 def table_key(name: Sequence[str]) -> bytes:
     """The key of a table or view, whose last part is its own name and the others its namespace."""
-    return _named(TABLE, name)
+    return _named(TABLE, tuple(name))
 
 
 def id_key(object_id: str) -> bytes:
@@ -154,7 +154,8 @@ def _path(namespace: Sequence[str]) -> bytes:
     return _NEST.join(part.encode() for part in namespace)
 
 
-def _named(schema: bytes, name: Sequence[str]) -> bytes:
+@lru_cache(maxsize=4096)
+def _named(schema: bytes, name: Name) -> bytes:
     return schema + _path(name[:-1]) + _END + name[-1].encode()
 
 

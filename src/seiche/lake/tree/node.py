@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, TypeAlias
 
@@ -79,7 +79,7 @@ class Node:
         replaced = self.buffer.keys() & news.keys()
         size = self.buffer_size + weight(news, news.values()) - weight(replaced, [self.buffer[key] for key in replaced])
         buffer = {**self.buffer, **news}
-        made = replace(self, buffer=buffer)
+        made = Node(self.level, self.keys, self.values, self.children, buffer)
         object.__setattr__(made, "_buffer_size", size)
         spelled = self._spelled
         if spelled is not None:

@@ -1,7 +1,7 @@
 """The tree as a value: look up, scan, and derive the next one."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
@@ -66,7 +66,7 @@ class Tree:
         files: dict[str, bytes] = {}
         if flush.excess(root) > 0:
             root = _sealed(flush.root(root, own), self.nodes, self.shape, runtime, files.__setitem__)
-        return Change(replace(self, root=root), files, flush.counts)
+        return Change(Tree(root, self.nodes, self.shape), files, flush.counts)
 
     @classmethod
     def build(
