@@ -15,7 +15,7 @@ from seiche.lake.versions import LakeVersions
 from seiche.spark.address import Address
 from seiche.spark.columns import Columns
 from seiche.spark.scanning import grouped
-from seiche.spark.types import as_shown, shown_schema, spark_schema
+from seiche.spark.types import as_shown, spark_schema
 from seiche.table.bases import deletion_files
 from seiche.table.build import empty
 from seiche.table.data.moving import Places
@@ -29,7 +29,16 @@ from seiche.table.operations import Overwrite, Restore
 from seiche.table.row_changes import Rows, VersionChanges, changes_of
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["CHANGE_TYPE", "COMMIT_VERSION", "ChangeScan", "History", "OnChange", "changes_schema", "read_changes"]
+__all__ = [
+    "CHANGE_TYPE",
+    "COMMIT_VERSION",
+    "ChangeScan",
+    "History",
+    "OnChange",
+    "changes_schema",
+    "kinds_of",
+    "read_changes",
+]
 
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
@@ -88,7 +97,7 @@ class History:
         )
 
     def appended(self, version: int, on_change: OnChange) -> VersionChanges | None:
-        """The same if the version only added rows; what becomes of others `on_change` says."""
+        """The rows that a version added, if it did nothing else; `on_change` says what becomes of other versions."""
         found = self.changes(version)
         if not len(found.deleted) and not len(found.updated):
             return found
@@ -189,11 +198,6 @@ def _places(snapshot: Snapshot, rows: Mapping[int, bytes]) -> Places:
             ids = RowIds.decode(fragment.inline_row_ids, rows=fragment.physical_rows).to_array()
             row_ids.append(ids[offsets.astype(np.int64)])
     return Places(np.concatenate(addresses), np.concatenate(row_ids) if stable else None)
-
-
-def wanted_columns(schema: StructType) -> pa.Schema:
-    """The columns that a reader of changes was asked for, as Spark takes them."""
-    return shown_schema(schema)
 
 
 def kinds_of(changes: VersionChanges) -> Sequence[tuple[Kind, Rows]]:

@@ -34,10 +34,10 @@ from seiche.spark.changes import (
     OnChange,
     kinds_of,
     read_changes,
-    wanted_columns,
 )
 from seiche.spark.columns import Columns
 from seiche.spark.options import Options
+from seiche.spark.types import shown_schema
 from seiche.table.row_changes import VersionChanges
 
 __all__ = ["ChangesReader"]
@@ -62,7 +62,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._lake = options.open(writing=True)
-        self._columns = wanted_columns(schema)
+        self._columns = shown_schema(schema)
         self._named = self._names()
         self._all_changes = options.yes("changes")
         wanted = options.values.get("on_change", "fail")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -59,7 +60,7 @@ class Target:
         first = next(batches, None)
         if first is None:
             return Written()
-        rows = map(settled, _chained(first, batches))
+        rows = map(settled, chain((first,), batches))
         return write_rows(self.address.open(), Header.FromString(self.header), first.schema, rows, self.limits, SYSTEM)
 
 
@@ -191,9 +192,4 @@ def write_batches(target: Target, batches: Batches) -> Written:
     if first is None:
         return Written()
     made = conform_shown(first.schema, target.schema)
-    return target.write(made.batches(_chained(first, full)))
-
-
-def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
+    return target.write(made.batches(chain((first,), full)))
