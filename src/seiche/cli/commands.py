@@ -18,6 +18,7 @@ from seiche.cli.failures import (
     describe_unprinted,
     describe_usage,
     exit_code,
+    is_interrupt,
     is_panic,
 )
 from seiche.cli.output import print_line
@@ -95,6 +96,8 @@ def run_command(arguments: Sequence[str] | None) -> int:
         outcome = app(args=arguments, prog_name="seiche", standalone_mode=False)
         print(end="", flush=True)
     except SeicheError as error:
+        if is_interrupt(error):
+            return ExitCode.INTERRUPTED
         print(describe(error), file=sys.stderr)
         return exit_code(error)
     except (typer.Abort, KeyboardInterrupt):
@@ -110,6 +113,8 @@ def run_command(arguments: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except BaseException as error:
+        if is_interrupt(error):
+            return ExitCode.INTERRUPTED
         if not is_panic(error):
             raise
         print(describe_panic(error), file=sys.stderr)

@@ -27,6 +27,7 @@ __all__ = [
     "describe_usage",
     "exit_code",
     "in_commands",
+    "is_interrupt",
     "is_panic",
 ]
 
@@ -115,6 +116,16 @@ def describe_unprinted(error: OSError) -> str:
     """One line about an answer that could not be given."""
     message = f"the output could not be written: {error.strerror}"
     return _line("output", message, "Whatever the command does has been done; look before doing it again.")
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether it is Ctrl-C, or came of it: what is waited for can fail once more on its way out."""
+    while not isinstance(error, KeyboardInterrupt):
+        before = error.__cause__ or error.__context__
+        if before is None:
+            return False
+        error = before
+    return True
 
 
 def is_panic(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ import typer
 
 import seiche
 from seiche.cli.arguments import AsOf, AtVersion, Uri, open_at
-from seiche.cli.failures import describe
+from seiche.cli.failures import describe, is_interrupt
 from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
 from seiche.cli.quiet import quiet_start
 from seiche.cli.values import plain, shown
@@ -104,12 +104,22 @@ def _prompt(session: "SqlSession", *, as_json: bool) -> None:
             try:
                 with as_errors():
                     _show(session.execute(statement), as_json=as_json)
-            except SeicheError as error:
-                print(describe(error), file=sys.stderr)
-            except KeyboardInterrupt:
-                # Nobody waits for the answer any more, but Spark would go on working for it.
-                session.lake.session.sparkContext.cancelAllJobs()
-                print_line("interrupted", style="yellow")
+            except (SeicheError, KeyboardInterrupt) as error:
+                if isinstance(error, KeyboardInterrupt) or is_interrupt(error):
+                    _stop_jobs(session)
+                    print_line("interrupted", style="yellow")
+                else:
+                    print(describe(error), file=sys.stderr)
+
+
+def _stop_jobs(session: "SqlSession") -> None:
+    """Nobody waits for the answer any more, but Spark would go on working for it."""
+    from py4j.protocol import Py4JError
+
+    for _ in range(2):  # the first call may meet the connection that the interrupt broke
+        with suppress(Py4JError, ConnectionError):
+            session.lake.session.sparkContext.cancelAllJobs()
+            return
 
 
 def _typed(session: "SqlSession") -> "Iterator[str]":

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from seiche.errors import InvalidInput, SeicheError
+from seiche.errors import InvalidInput, SeicheError, Unavailable
 
 __all__ = ["as_errors", "as_input_errors", "first_line"]
 
@@ -56,8 +56,8 @@ def as_input_errors(names: Mapping[str, str] | None = None) -> Iterator[None]:
 
 @contextmanager
 def as_errors() -> Iterator[None]:
-    """As `as_input_errors`; whatever else Spark says is a plain error, in a line."""
-    from py4j.protocol import Py4JJavaError
+    """As `as_input_errors`; whatever else Spark says is a plain error, in a line, and `Unavailable` that it is gone."""
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
@@ -68,6 +68,11 @@ def as_errors() -> Iterator[None]:
     except Py4JJavaError as error:
         *_, last = _causes(error)
         raise SeicheError(f"Spark: {_said(last)}") from None
+    except (Py4JError, ConnectionError) as error:
+        raise Unavailable(
+            f"Spark does not answer: {first_line(error)}",
+            remedy="Its Java has ended, and with it what was not committed. Start again.",
+        ) from error
 
 
 def first_line(error: BaseException) -> str:
