@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from seiche.spark.lake import SparkLake
 
 # Names of ours, and how Spark and Java speak among themselves.
-OURS = re.compile(r"_rowaddr|_seiche|`source`|`target`|SQLSTATE|org\.apache|Traceback|pos \d")
+OURS = re.compile(r"_rowaddr|_seiche|`source`|`target`|SQLSTATE|org\.apache|Traceback|pos \d|<Token")
 MERGE = "MERGE INTO shop.stock t USING shop.orders o ON"
 WRONG = {
     "DELETE FROM shop.orders WHERE nope = 1": "[`id`, `n`, `sku`, `price`]",
@@ -29,7 +29,14 @@ WRONG = {
     f"{MERGE} t.sku = o.nope WHEN MATCHED THEN DELETE": "`o`.`nope`",
     f"{MERGE} t.sku = o.sku WHEN NOT MATCHED BY SOURCE AND o.id = 1 THEN DELETE": "`o`.`id`",
     f"{MERGE} t.sku = o.sku WHEN MATCHED THEN UPDATE SET left = t._rowaddr": "no column '_rowaddr'",
+    f"{MERGE} t.sku = o.sku WHEN MATCHED THEN INSERT *": "this clause of the merge can only UPDATE or DELETE",
+    f"{MERGE} t.sku = o.sku WHEN NOT MATCHED THEN DELETE": "this clause of the merge can only INSERT",
     "SELECT nope FROM shop.orders": "[`id`, `n`, `sku`, `price`]",
+    "SELECT id FROM WHERE": "Expected table name but got WHERE, at line 1, column 20",
+    "SELECT id FROM shop.orders VERSION AS OF -1": "A version is a whole number or the name of a tag",
+    "SELECT id FROM shop.orders TIMESTAMP AS OF now()": "a time a text in quotes",
+    "CALL seiche.fsck(repair => 'no')": "repair cannot be 'no'\n  It is true or false",
+    "CALL seiche.rollback(2, dry_run => 'false')": "dry_run cannot be 'false'",
     "CREATE TABLE shop.t (id INT) USING parquet": "parquet is no format of tables in a lake",
 }
 

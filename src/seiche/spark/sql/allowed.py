@@ -10,6 +10,7 @@ from typing import Any
 from sqlglot import ErrorLevel, exp
 
 from seiche.spark.sql.refusals import refusal
+from seiche.spark.sql.travel import WRITTEN_OUT
 from seiche.spark.sql.words import Word
 
 __all__ = ["check_nodes"]
@@ -103,7 +104,8 @@ def check_nodes(tree: Any, text: str, start: int, within: Sequence[Word], *, exp
         _check_expression(tree, text, start)
     for node in tree.walk():
         if isinstance(node, _REFUSED) or not isinstance(node, (exp.Condition, *_QUERIES, *_STRUCTURE)):
-            raise refusal(text, _place(node, text, start), f"{_called(node)} is not understood")
+            remedy = WRITTEN_OUT if isinstance(node, exp.Version) else ""
+            raise refusal(text, _place(node, text, start), f"{_called(node)} is not understood", remedy)
 
 
 def _check_expression(tree: Any, text: str, start: int) -> None:

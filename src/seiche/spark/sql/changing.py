@@ -175,9 +175,10 @@ def _clause(cursor: Cursor, alias: str) -> MergeClause:
         by_source = cursor.one_of("SOURCE", "TARGET") == "SOURCE"
     condition = parse_expression(cursor.text, *cursor.span("THEN")) if cursor.take("AND") else None
     cursor.expect("THEN")
-    action = cursor.one_of("UPDATE", "DELETE", "INSERT")
-    if action is None or (action == "INSERT") == (matched or by_source):
-        raise refusal(cursor.text, at, "this clause of the merge cannot do that")
+    can = ("UPDATE", "DELETE") if matched or by_source else ("INSERT",)
+    action = cursor.one_of(*can)
+    if action is None:
+        raise refusal(cursor.text, at, f"this clause of the merge can only {' or '.join(can)}")
     side = "matched" if matched else "not matched by source" if by_source else "not matched"
     assignments = None
     if action == "UPDATE":

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PROCEDURES", "Procedure", "arguments_of", "clean_up", "compacted", "procedure_of", "table_named"]
 
+_FLAGS: Final = frozenset({"deep", "dry_run", "repair", "replace"})
+
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
@@ -60,6 +62,10 @@ def arguments_of(call: Call) -> dict[str, Any]:
     missing = [name for name in procedure.parameters[: procedure.required] if given.get(name) is None]
     if missing:
         raise InvalidInput(f"{shown} needs {', '.join(missing)}", remedy="Give it as name => value.")
+    for name, value in given.items():
+        # A text is true to Python whatever it says, and repair => 'no' would repair.
+        if name in _FLAGS and not isinstance(value, bool | None):
+            raise InvalidInput(f"{shown}: {name} cannot be {value!r}", remedy="It is true or false, without quotes.")
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -5,6 +5,7 @@ names of tables replaced in place. So a difference between the two parsers canno
 name is not replaced, and Spark does not know it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,9 @@ from seiche.spark.sql.travel import Travel, travels
 from seiche.spark.sql.words import Word, dialect, words
 
 __all__ = ["Expression", "Query", "TableReference", "conjuncts", "parse_expression", "parse_query", "quoted"]
+
+# How sqlglot shows a word in its errors.
+_TOKEN = re.compile(r"<Token token_type: [^,]+, text: (.*?), line: [^>]*>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ def _tree(text: str, start: int, source: str) -> Any:
         details = getattr(error, "errors", None) or [{}]
         line, column = details[0].get("line"), details[0].get("col")
         at = start if line is None else _offset(text, int(line), int(column or 1))
-        what = str(details[0].get("description") or error).rstrip(".")
+        what = _TOKEN.sub(r"\1", str(details[0].get("description") or error).rstrip("."))
         raise refusal(text, at, f"the query is not understood: {what}") from error
     found = [tree for tree in trees if tree is not None]
     if len(found) != 1:

@@ -13,8 +13,9 @@ from zoneinfo import ZoneInfo
 from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.words import Word
 
-__all__ = ["Travel", "travels"]
+__all__ = ["WRITTEN_OUT", "Travel", "travels"]
 
+WRITTEN_OUT = "A version is a whole number or the name of a tag in quotes, a time a text in quotes."
 _KINDS = {"VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "time", "SYSTEM_TIME": "time"}
 
 
@@ -67,5 +68,4 @@ def travels(text: str, found: Sequence[Word]) -> list[Travel]:
 
 
 def _unclear(text: str, word: Word) -> Exception:
-    remedy = "A version is a whole number or the name of a tag in quotes, a time a text in quotes."
-    return refusal(text, word.start, f"what {word.text} AS OF leads to is not understood", remedy)
+    return refusal(text, word.start, f"what {word.text} AS OF leads to is not understood", WRITTEN_OUT)
