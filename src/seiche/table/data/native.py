@@ -11,6 +11,7 @@ from seiche.core.given import wrong
 from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
 from seiche.table.data.native_errors import from_storage, is_gone, native_message, trouble, without_panics
+from seiche.table.data.sql import REFUSALS, Shape, closed, complaint
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
@@ -86,14 +87,19 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
         raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
     if not isinstance(filter, str | None | pc.Expression):
         raise wrong("the filter", filter, "Give a condition in SQL.")
+
+    def made(shape: Shape) -> lance.LanceScanner:
+        chosen = None if columns is None else list(columns)
+        return dataset.scanner(columns=chosen, filter=shape(filter) if isinstance(filter, str) else filter)
+
     try:
         with without_panics():
-            return dataset.to_table(columns=None if columns is None else list(columns), filter=filter)
-    except (ValueError, KeyError, TypeError, OSError) as error:
+            return made(closed).to_table()
+    except (*REFUSALS, OSError) as error:
         if from_storage(error) or isinstance(error, OSError):
             raise trouble(f"{dataset.uri} could not be read", error) from error
         raise InvalidInput(
-            f"the scan was refused: {native_message(error)}",
+            f"the scan was refused: {complaint(error, lambda shape: made(shape).projected_schema)}",
             remedy="Check the names of the columns and the filter.",
             columns=columns,
             filter=filter,

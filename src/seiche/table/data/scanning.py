@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from seiche.errors import InvalidInput
 from seiche.table.data.native_errors import from_storage, native_message, trouble, without_panics
+from seiche.table.data.sql import REFUSALS, Shape, closed, complaint, quoted
 from seiche.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -27,17 +28,6 @@ WIDE_BATCH_ROWS = 1 << 17
 _UNREAD = "the table could not be read"
 
 
-def quoted(column: str) -> str:
-    """The name of a column as it stands in SQL."""
-    if "`" in column:
-        raise InvalidInput(
-            f"column {column!r} has a backtick in its name, which cannot stand in SQL",
-            remedy="Rename the column first.",
-            column=column,
-        )
-    return f"`{column}`"
-
-
 def scanner(
     dataset: "lance.LanceDataset",
     *,
@@ -51,21 +41,23 @@ def scanner(
     SQL that does not parse, or names what does not exist, is `InvalidInput`; `what` says which SQL it is, for the
     message. Nothing is read yet but what planning needs.
     """
-    given = dict(columns) if isinstance(columns, Mapping) else list(columns)
     if where is not None and not where.strip():
         raise InvalidInput(f"{what} is empty", remedy="Give a condition in SQL, or leave it out.")
+
+    def plan(shape: Shape) -> "lance.LanceScanner":
+        given = {name: shape(sql) for name, sql in columns.items()} if isinstance(columns, Mapping) else list(columns)
+        made = dataset.scanner(columns=given, filter=None if where is None else shape(where), **options)
+        _ = made.projected_schema  # only now the SQL is looked at
+        return made
+
     try:
         with without_panics():
-            made = dataset.scanner(columns=given, filter=where, **options)
-            _ = made.projected_schema  # plans the scan: only now the SQL is looked at
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(
-            f"{what} is refused: {native_message(error)}",
-            remedy="Check the SQL and the names of the columns.",
-        ) from error
+            return plan(closed)
+    except REFUSALS as error:
+        said = f"{what} is refused: {complaint(error, plan)}"
+        raise InvalidInput(said, remedy="Check the SQL and the names of the columns.") from error
     except OSError as error:
         raise trouble(_UNREAD, error) from error
-    return made
 
 
 def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,63 @@
+"""SQL that callers give, as native code must be given it."""
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from seiche.errors import InvalidInput
+from seiche.table.data.native_errors import native_message, without_panics
+
+__all__ = ["REFUSALS", "Shape", "closed", "complaint", "quoted"]
+
+Shape: TypeAlias = Callable[[str], str]
+
+# What native code raises for SQL that does not parse, or that names what is not there.
+REFUSALS = (ValueError, KeyError, TypeError)
+
+_PLAIN_NAME = re.compile(r"`[^`]*`|\w+")
+# Parentheses, and whatever they mean nothing in: texts, names in quotes, comments.
+_MARKS = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|[()]", re.DOTALL)
+_MORE = "there is more behind its end, such as a second expression, a LIMIT or a parenthesis too many"
+
+
+def quoted(column: str) -> str:
+    """The name of a column as it stands in SQL."""
+    if "`" in column:
+        raise InvalidInput(
+            f"column {column!r} has a backtick in its name, which cannot stand in SQL",
+            remedy="Rename the column first.",
+            column=column,
+        )
+    return f"`{column}`"
+
+
+def closed(sql: str) -> str:
+    """One expression that means the same and ends where the text does; `ValueError` if it ends before.
+
+    Native code parses an expression and does not look at what follows it: `id > 3 LIMIT 1` would delete all rows behind
+    3. In parentheses, what follows is in the way.
+    """
+    if _PLAIN_NAME.fullmatch(sql):
+        return sql
+    depth = 0
+    for mark in _MARKS.findall(sql):
+        depth += (mark == "(") - (mark == ")")
+        if depth < 0:
+            raise ValueError(_MORE)
+    return f"({sql}\n)"  # a comment at the end ends with its line
+
+
+def complaint(error: Exception, plan: Callable[[Shape], object]) -> str:
+    """What is wrong where native code refused something; `plan` plans it with the SQL in another shape."""
+    if _refusal(plan, closed) is None:
+        return native_message(error)  # the SQL is good: it was refused for what it was to work on
+    return _refusal(plan, str) or _MORE
+
+
+def _refusal(plan: Callable[[Shape], object], shape: Shape) -> str | None:
+    try:
+        with without_panics():
+            plan(shape)
+    except (*REFUSALS, OSError) as error:
+        return native_message(error)
+    return None
