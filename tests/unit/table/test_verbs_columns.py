@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 
 from seiche import IncompatibleConflict, InvalidInput
+from seiche.table.format.fields import SYSTEM_COLUMNS
 from seiche.table.table import Table
 from tests.row_table import SCHEMA, some_rows
 from tests.verb_table import (
@@ -211,6 +213,23 @@ def _swapped(names: list[str]) -> list[str]:
     return [{"name": "long", "long": "name"}.get(one, one) for one in names]
 
 
+@pytest.mark.parametrize("name", sorted(SYSTEM_COLUMNS))
+def test_names_that_lance_keeps_for_itself_are_no_columns(tmp_path: Path, name: str) -> None:
+    schema = pa.schema([(name, pa.int64()), ("id", pa.int64())])
+    with pytest.raises(OSError, match="reserved"):
+        lance.write_dataset(schema.empty_table(), tmp_path / "native")
+    with pytest.raises(InvalidInput, match=name):
+        Table.create(tmp_path / "table", schema)
+    assert not (tmp_path / "table").exists()
+    nested = Table.create(tmp_path / "table", pa.schema([("in", pa.struct([(name, pa.int64())]))]))
+    nested.append([{"in": {name: 1}}])
+    assert nested.to_arrow(filter="true").to_pylist() == [{"in": {name: 1}}]
+
+
+def test_a_column_is_dropped_once(table: Table) -> None:
+    assert table.drop_columns(["name", "name"]).notes["dropped"] == "name"
+
+
 def test_nothing_to_drop_or_rename_makes_no_version(table: Table) -> None:
     version = table.version
     for done in (
@@ -308,6 +327,10 @@ def test_an_index_does_not_answer_for_replaced_values(table: Table) -> None:
         (lambda t: t.rename_columns({"nope": "x"}), "nope"),
         (lambda t: t.rename_columns({"id": "name"}), "'name'"),
         (lambda t: t.rename_columns({"id": "a.b"}), "a.b"),
+        (lambda t: t.rename_columns({"id": "_rowid"}), "_rowid"),
+        (lambda t: t.add_columns({"_rowaddr": "id"}), "_rowaddr"),
+        (lambda t: t.alter_columns({"path": "id", "name": "_rowoffset"}), "_rowoffset"),
+        (lambda t: t.overwrite(pa.table({"_rowid": [1]})), "_rowid"),
         (lambda t: t.rename_columns({"tags.item": "x"}), "tags.item"),
         (lambda t: t.rename_columns(["id"]), "id"),
         (lambda t: t.replace_column("nope", [1]), "nope"),

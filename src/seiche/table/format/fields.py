@@ -6,7 +6,12 @@ from seiche.errors import NotFound
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 
-__all__ = ["children", "field_ids", "find", "max_field_id", "path_of", "top_level"]
+__all__ = ["SYSTEM_COLUMNS", "children", "field_ids", "find", "max_field_id", "path_of", "top_level"]
+
+# What every row has without a column of its own. Beside a column of that name, native code cannot read the table.
+SYSTEM_COLUMNS = frozenset(
+    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
+)
 
 
 def field_ids(fields: Iterable[Field]) -> set[int]:

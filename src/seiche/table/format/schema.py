@@ -8,6 +8,7 @@ import pyarrow as pa
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table.format import logical_types
 from seiche.table.format.arrow_export import exported_metadata
+from seiche.table.format.fields import SYSTEM_COLUMNS
 from seiche.table.format.manifest_pb2 import Field
 
 __all__ = ["from_arrow", "metadata_from_arrow", "to_arrow"]
@@ -30,8 +31,8 @@ _DAMAGED = "The manifest is damaged. Restore the file from a copy, or open an ol
 def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2") -> list[Field]:
     """The fields that pylance writes for this schema, with ids from `first_id` on in depth-first order.
 
-    A type that Lance does not have is `InvalidInput`. From data version 2.2 on, columns that are marked as blobs in the
-    old way become the new kind of blob.
+    A type that Lance does not have, or a name that it keeps for itself, is `InvalidInput`. From data version 2.2 on,
+    columns that are marked as blobs in the old way become the new kind of blob.
     """
     given: object = schema
     if not isinstance(given, pa.Schema):
@@ -42,6 +43,10 @@ def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2
         if "." in column.name:
             raise InvalidInput(
                 f"column {column.name!r} has a dot in its name", remedy="Rename it, or make it a field of a struct."
+            )
+        if column.name in SYSTEM_COLUMNS:
+            raise InvalidInput(
+                f"column {column.name!r} has a name that Lance gives to what it knows of each row", remedy="Rename it."
             )
         _add(fields, column, -1, column.name, modern_blobs)
     for offset, field in enumerate(fields):

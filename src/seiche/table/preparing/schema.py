@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from seiche.core.given import names
 from seiche.errors import InvalidInput
 from seiche.table.change import Change
-from seiche.table.format.fields import children, path_of
+from seiche.table.format.fields import SYSTEM_COLUMNS, children, path_of
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.operations import Project
@@ -19,7 +19,7 @@ class Dropping:
     """Prepares a schema without some columns or fields; their values stay in the files until these are rewritten."""
 
     def __init__(self, columns: Iterable[str]) -> None:
-        self._columns = names(columns, "columns", "Give their names.")
+        self._columns = list(dict.fromkeys(names(columns, "columns", "Give their names.")))
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         fields = snapshot.manifest.header.fields
@@ -95,10 +95,10 @@ def renamed(fields: Sequence[Field], names: Mapping[int, str]) -> tuple[Field, .
 def check_name(name: str) -> str:
     """`InvalidInput` for what cannot be the name of a column."""
     given: object = name
-    if not isinstance(given, str) or not given.strip() or "." in given or "`" in given:
+    if not isinstance(given, str) or not given.strip() or "." in given or "`" in given or given in SYSTEM_COLUMNS:
         raise InvalidInput(
             f"{name!r} cannot be the name of a column",
-            remedy="Use a name without dots and backticks, and not an empty one.",
+            remedy="Use a name without dots and backticks, not an empty one, and none that Lance uses, such as _rowid.",
             column=name,
         )
     return name
