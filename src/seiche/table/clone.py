@@ -139,6 +139,7 @@ def copy_one(file: StoredFile, target: Store, runtime: Runtime) -> None:
         return
     raise Unavailable(
         f"{file.path} of {file.store.uri} could not be copied to {target.uri}: {failure.message if failure else ''}",
+        remedy=failure.remedy if isinstance(failure, Unavailable) else "",
         path=file.path,
     ) from failure
 

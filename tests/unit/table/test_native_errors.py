@@ -1,7 +1,10 @@
 """Rows that native code cannot write, and files that are damaged: an error of ours, which blames the right one."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -9,7 +12,7 @@ import pytest
 
 import seiche
 from seiche.cli import main
-from seiche.errors import Corrupt, InvalidInput, SeicheError, Unavailable
+from seiche.errors import Corrupt, InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.store import open_store
 from seiche.table.data import write
 from seiche.table.data.native_errors import Panic, from_storage, trouble, without_panics
@@ -43,6 +46,60 @@ def test_a_panic_while_rows_are_written_is_an_error_and_changes_nothing(panickin
         table.append(panicking)
     table.append([{"s": {"b": {"a": 1}}}])
     assert (table.version, table.to_arrow().num_rows) == (2, 1)
+
+
+def test_a_folder_that_may_not_be_written_is_no_reason_to_try_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    table = seiche.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    table.append([{"id": 1}])
+    monkeypatch.setattr(write, "encoded", lambda *_: None)  # as if there were more rows than a small file has
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise OSError('LanceError(IO): Permission denied (os error 13) at path "data/.tmp1"')
+
+    monkeypatch.setattr(write, "write_fragments", forbidden)
+    with pytest.raises(PermissionDenied, match="data files could not be written") as refused:
+        table.update({"id": "id + 1"}, mode="rows")
+    assert not refused.value.retryable
+    assert table.version == 2
+
+
+def test_a_full_disk_says_what_helps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    table = seiche.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    lake = seiche.create(tmp_path / "lake")
+    lake.create_namespace("n")
+    tables: tuple[Any, ...] = (table, lake.create_table("n.t", pa.schema([("id", pa.int64())])))
+    for one in tables:
+        one.append([{"id": 1}])
+        one.append([{"id": 2}])
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def native_full(*_: object, **__: object) -> None:
+        raise OSError("LanceError(IO): No space left on device (os error 28)")
+
+    for function in ("write", "writev", "copy_file_range"):
+        monkeypatch.setattr(os, function, full)
+    monkeypatch.setattr(write, "write_fragments", native_full)
+    calls: dict[str, Callable[[Any], object]] = {
+        "append": lambda one: one.append([{"id": 3}]),
+        "delete": lambda one: one.delete("id = 1"),
+        "update": lambda one: one.update({"id": "id + 1"}, mode="rows"),
+        "config": lambda one: one.update_config({"a": "b"}),
+        "compact": lambda one: one.compact(),
+    }
+    for name, call in calls.items():
+        for one in tables:
+            with pytest.raises(Unavailable, match="No space left") as refused:
+                call(one)
+            assert "Free space" in refused.value.remedy, (name, one)
+            parts = refused.value.message.split(": ")
+            assert len(parts) == len(set(parts)), refused.value.message
+    monkeypatch.undo()
+    for one in tables:
+        assert one.to_arrow()["id"].to_pylist() == [1, 2]
 
 
 def test_other_errors_and_interrupts_pass() -> None:

@@ -137,7 +137,8 @@ def stage(
             return
         except (AlreadyExists, CommitUnknown, Unavailable) as error:
             failure = error
-    raise Unavailable(f"the files of a commit could not be written: {failure.message if failure else ''}") from failure
+    said = failure.message if failure else "no attempt was allowed"
+    raise Unavailable(f"the files of a commit could not be written: {said}", remedy=_remedy(failure)) from failure
 
 
 def _stands(store: Store, path: str, data: Data) -> bool:
@@ -201,7 +202,16 @@ def _undecided(root: Root, doubt: CommitUnknown | None, failure: SeicheError | N
         return unknown
     reason = failure.message if failure else "no attempt was allowed"
     unavailable = Unavailable(
-        f"version {root.version} could not be written: {reason}", version=root.version, transactions=ids, path=root.name
+        f"version {root.version} could not be written: {reason}",
+        remedy=_remedy(failure),
+        version=root.version,
+        transactions=ids,
+        path=root.name,
     )
     unavailable.__cause__ = failure
     return unavailable
+
+
+def _remedy(failure: SeicheError | None) -> str:
+    """What storage advises that gave no answer or is full; nothing of what is said about names."""
+    return failure.remedy if isinstance(failure, Unavailable) else ""

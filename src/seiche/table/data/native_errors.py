@@ -7,10 +7,24 @@ from typing import Any
 
 from seiche.errors import Corrupt, NotFound, PermissionDenied, SeicheError, Unavailable
 
-__all__ = ["Panic", "from_storage", "is_gone", "is_refusal", "native_message", "trouble", "without_panics"]
+__all__ = [
+    "FREE_SPACE",
+    "Panic",
+    "from_storage",
+    "is_forbidden",
+    "is_full",
+    "is_gone",
+    "is_refusal",
+    "native_message",
+    "trouble",
+    "without_panics",
+]
+
+FREE_SPACE = "Nothing was changed. Free space or raise the limit, then try again."
 
 _GONE = "Not found:"
 _FORBIDDEN = "Permission denied"
+_FULL = "No space left on device"
 _REFUSED = "Invalid user input"
 _PANICKED = "panicked"
 _STORAGE = ("LanceError(IO)", _GONE)
@@ -66,6 +80,16 @@ def is_gone(error: Exception) -> bool:
     return _GONE.lower() in str(error).lower()
 
 
+def is_forbidden(error: Exception) -> bool:
+    """Whether the operating system does not allow it."""
+    return _FORBIDDEN in str(error)
+
+
+def is_full(error: Exception) -> bool:
+    """Whether there is no more room where it writes."""
+    return _FULL in str(error)
+
+
 def is_refusal(error: Exception) -> bool:
     """Whether native code would not take the rows that it was to write."""
     return str(error).startswith(_REFUSED)
@@ -80,8 +104,10 @@ def trouble(what: str, error: Exception, **details: Any) -> SeicheError:
     if is_gone(error):
         remedy = "The version was cleaned up meanwhile, or the file was removed by hand. Take another version."
         return NotFound(message, remedy=remedy, **details)
-    if _FORBIDDEN in message:
+    if is_forbidden(error):
         return PermissionDenied(message, remedy="Check the owner and the mode of the file.", **details)
+    if is_full(error):
+        return Unavailable(message, remedy=FREE_SPACE, **details)
     if is_panic(error):
         remedy = (
             "Nothing was changed. Native code failed where it must not: on a damaged file, which `seiche fsck --deep`"

@@ -10,11 +10,19 @@ from lance.fragment import write_fragments
 
 from seiche.core.given import number
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import InvalidInput, SeicheError, Unavailable
+from seiche.errors import InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
-from seiche.table.data.native_errors import Panic, is_refusal, native_message, without_panics
+from seiche.table.data.native_errors import (
+    FREE_SPACE,
+    Panic,
+    is_forbidden,
+    is_full,
+    is_refusal,
+    native_message,
+    without_panics,
+)
 from seiche.table.data.single import encoded, write_single
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
@@ -136,7 +144,9 @@ def _unwritten(store: Store, error: Exception) -> SeicheError:
     message = f"{store.uri}: data files could not be written: {native_message(error)}"
     if isinstance(error, Panic) or is_refusal(error):
         return InvalidInput(message, remedy="Check the rows; nothing of them was written.", table=store.uri)
-    return Unavailable(message, table=store.uri)
+    if is_forbidden(error):
+        return PermissionDenied(message, remedy="Check the owner and the mode of the directory.", table=store.uri)
+    return Unavailable(message, remedy=FREE_SPACE if is_full(error) else "", table=store.uri)
 
 
 def _nothing(store: Store, header: Header) -> "lance.LanceDataset":

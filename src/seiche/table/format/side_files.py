@@ -33,5 +33,6 @@ def put_new(store: Store, path: str, data: Data, runtime: Runtime, *, durable: b
             return
         else:
             return
-    why = "the storage would not say whether the file was written" if doubt or failure is None else failure.message
-    raise Unavailable(f"{path}: {why}", path=path) from failure
+    if doubt or failure is None:
+        raise Unavailable(f"{path}: the storage would not say whether the file was written", path=path) from failure
+    raise Unavailable(failure.message, remedy=failure.remedy, path=path) from failure
