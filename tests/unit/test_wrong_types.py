@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,12 @@ import pytest
 
 import seiche
 from seiche.errors import InvalidInput
+from seiche.table.operations import ReserveFragments, Restore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 ROW = [{"id": 1, "name": "a"}]
 THING = object()
+RESERVE = ReserveFragments(1)
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +59,11 @@ OPENING: dict[str, tuple[Call, str]] = {
     "Table.create(config=5)": (lambda _: seiche.Table.create("memory://x/1", SCHEMA, config=5), "config"),  # type: ignore[arg-type]
     "Table.create(bases=5)": (lambda _: seiche.Table.create("memory://x/2", SCHEMA, bases=5), "bases"),  # type: ignore[arg-type]
     "Table.open(None)": (lambda _: seiche.Table.open(None), "an address cannot be None"),  # type: ignore[arg-type]
+    "Table.create(manifest_store=5)": (
+        lambda _: seiche.Table.create("memory://x/4", SCHEMA, manifest_store=5),
+        "a manifest store",
+    ),  # type: ignore[arg-type]
+    "Table.create(bases=[5])": (lambda _: seiche.Table.create("memory://x/3", SCHEMA, bases=[5]), "a base"),
     "Table.open(5)": (lambda _: seiche.Table.open(5), "an address cannot be 5"),  # type: ignore[arg-type]
     "open_store(None)": (lambda _: seiche.store.open_store(None), "an address cannot be None"),  # type: ignore[arg-type]
     "probe(text)": (lambda _: seiche.store.probe("memory://x"), "open_store"),  # type: ignore[arg-type]
@@ -66,6 +73,15 @@ OF_LAKE: dict[str, tuple[Call, str]] = {
     "spark(5)": (lambda lake: lake.spark(5), "a session of Spark"),
     "transaction(spark=5)": (lambda lake: lake.transaction(spark=5), "a session of Spark"),
     "transaction(isolation=5)": (lambda lake: lake.transaction(isolation=5), "isolation"),
+    "transaction(key=5)": (lambda lake: lake.transaction(key=5), "the key of a transaction cannot be 5"),
+    "transaction(lifetime=text)": (lambda lake: lake.transaction(lifetime="1h"), "lifetime cannot be '1h'"),
+    "transaction(lifetime=-1)": (lambda lake: lake.transaction(lifetime=-1), "lifetime cannot be -1"),
+    "transaction(lifetime=inf)": (lambda lake: lake.transaction(lifetime=float("inf")), "lifetime cannot be inf"),
+    "transaction(epoch=text)": (lambda lake: lake.transaction(stream="s", epoch="1"), "an epoch cannot be '1'"),
+    "transaction(stream=5)": (lambda lake: lake.transaction(stream=5, epoch=1), "name of a stream cannot be 5"),
+    "transaction(owner=None)": (lambda lake: lake.transaction(stream="s", epoch=1, owner=None), "owner of a stream"),
+    "transaction(properties=5)": (lambda lake: lake.transaction(properties=5), "properties cannot be 5"),
+    "transaction(property=5)": (lambda lake: lake.transaction(properties={"a": 5}), "'a' in properties"),
     "table(None)": (lambda lake: lake.table(None), "name of a table"),
     "table((s, 5))": (lambda lake: lake.table(("s", 5)), "name of a table"),
     "table(bytes)": (lambda lake: lake.table(b"s.t"), "name of a table"),
@@ -127,6 +143,20 @@ OF_PLAIN: dict[str, tuple[Call, str]] = {
     "clone(None)": (lambda table: table.clone(None), "an address cannot be None"),
     "restore(object)": (lambda table: table.restore(THING), "version"),
     "commit(5)": (lambda table: table.commit(5), "int cannot be committed"),
+    "commit(properties=5)": (lambda table: table.commit(RESERVE, properties=5), "properties"),
+    "commit(property=5)": (lambda table: table.commit(RESERVE, properties={"a": 5}), "'a' in properties"),
+    "commit(tag=5)": (lambda table: table.commit(RESERVE, tag=5), "the tag of a transaction"),
+    "commit(message=5)": (lambda table: table.commit(RESERVE, message=5), "the message of a commit"),
+    "commit(Reserve(-1))": (lambda table: table.commit(ReserveFragments(-1)), "ReserveFragments cannot be written"),
+    "commit(Restore(-1))": (lambda table: table.commit(Restore(-1)), "version"),
+    "checkout(True)": (lambda table: table.checkout(True), "True is not a version number"),
+    "checkout(1.0)": (lambda table: table.checkout(1.0), "1.0 is not a version number"),
+    "checkout(as_of=text)": (lambda table: table.checkout(as_of="yesterday"), "as_of cannot be 'yesterday'"),
+    "checkout(as_of=date)": (lambda table: table.checkout(as_of=date(2030, 1, 1)), "as_of cannot be"),
+    "checkout(both)": (lambda table: table.checkout(1, as_of=datetime.now(UTC)), "either"),
+    "transactions(text)": (lambda table: table.transactions(since="1"), "since"),
+    "overwrite(config=5)": (lambda table: table.overwrite(ROW, config=5), "config cannot be 5"),
+    "overwrite(config={a: 5})": (lambda table: table.overwrite(ROW, config={"a": 5}), "'a' in config"),
     "create_index(None)": (lambda table: table.create_index(None, "BTREE"), "column"),
 }
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from seiche.core.given import number, text
 from seiche.errors import IncompatibleConflict, InvalidInput
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import stream_key
@@ -27,6 +28,9 @@ class StreamClaim:
     owner: str
 
     def __post_init__(self) -> None:
+        text(self.stream, "the name of a stream")
+        text(self.owner, "the owner of a stream")
+        number(self.epoch, "an epoch", "Give whole numbers that count up from 0.")
         if not self.stream or self.epoch < 0:
             raise InvalidInput(
                 f"stream {self.stream!r}, epoch {self.epoch}: a stream has a name, and epochs count from 0",

@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 # Well below the shortest sensible retention: a transaction that outlives it could only fail.
 _LIFETIME = 24 * 3600.0
+_FOR_EVER = float("inf")
 # How often and how long `run` tries, if it is not told.
 _RUNNING = Patience(attempts=10, timeout=120.0)
 
@@ -82,8 +83,12 @@ class TransactionVerbs(ABC):
             raise InvalidInput(f"isolation {isolation!r} is unknown", remedy='Use "snapshot" or "serializable".')
         if (stream is None) != (epoch is None):
             raise InvalidInput("a stream needs an epoch, and an epoch a stream", remedy="Give `stream=` and `epoch=`.")
-        if key is not None and not key:
+        if key is not None and not given.text(key, "the key of a transaction"):
             raise InvalidInput("the key of a transaction is empty", remedy="Give a key that means this work only.")
+        seconds: object = lifetime
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < _FOR_EVER:
+            raise given.wrong("lifetime", lifetime, "Give the seconds after which it may no more commit.")
+        given.texts(properties, "properties", "Give texts by name.")
         claim = None if stream is None or epoch is None else StreamClaim(stream, epoch, owner)
         kind = Transaction if spark is None else engine("spark").transaction_class(spark)
         return self._begun(self.state(), key, kind, lifetime, isolation=isolation, stream=claim, properties=properties)

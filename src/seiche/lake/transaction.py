@@ -70,6 +70,7 @@ class Transaction(Definitions):
         self._committer = committer
         self._read_only = read_only
         self._lance: TransactionNamespace | None = None
+        self._entered = False
 
     def table(self, name: str | Sequence[str]) -> "TransactionTable":
         """A table as this transaction sees it: read it, change it."""
@@ -210,6 +211,14 @@ class Transaction(Definitions):
         )
 
     def __enter__(self) -> Self:
+        self.check_running()
+        if self._entered:
+            raise InvalidInput(
+                f"the transaction {self.id} has a block already, at whose end it commits",
+                remedy="Give statements to it there, or begin another one with `lake.transaction()`.",
+                transaction_id=self.id,
+            )
+        self._entered = True
         return self
 
     def __exit__(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from seiche.core.given import number, wrong
 from seiche.errors import InvalidInput, NotFound
 from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
@@ -36,12 +37,16 @@ def kept(versions: Versions) -> list[Version]:
 
 def transactions(versions: Versions, since: int) -> list[tuple[int, Transaction]]:
     """What made the kept versions after `since`, with the version each made."""
-    wanted = [version for version in versions.all() if version > since]
+    after = number(since, "since", "Give the number of a version; `transactions()` lists all.")
+    wanted = [version for version in versions.all() if version > after]
     return list(zip(wanted, versions.store.in_parallel(versions.transaction, wanted), strict=True))
 
 
 def version_at(versions: Versions, moment: datetime) -> int:
     """The newest version that was made at or before `moment`."""
+    given: object = moment
+    if not isinstance(given, datetime):
+        raise wrong("as_of", given, "Give an aware datetime; a version or a tag is given as `version=`.")
     if moment.tzinfo is None:
         raise InvalidInput(f"{moment} has no time zone", remedy="Give an aware datetime, such as one in UTC.")
     numbers = versions.all()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
-from seiche.core.given import several, texts
+from seiche.core.given import several, text, texts
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, RetryableConflict
@@ -23,6 +23,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.refs import MAIN
 from seiche.table.history import Version
 from seiche.table.operations import Operation, Overwrite
+from seiche.table.preparing.settings import a_base
 from seiche.table.refs import References, find_tag
 from seiche.table.snapshot import Snapshot
 from seiche.table.transaction import Transaction
@@ -101,7 +102,7 @@ class Table(TableVerbs, CareVerbs):
             schema=tuple(from_arrow(schema)),
             schema_metadata=metadata_from_arrow(schema),
             config_upsert_values=texts(config, "config", "Give texts by name."),
-            initial_bases=tuple(several(bases, "bases", "Give the paths of directories, in a list.")),
+            initial_bases=tuple(map(a_base, several(bases, "bases", "Give the paths of directories, in a list."))),
         )
         first = empty(stable_row_ids=stable_row_ids)
         committed = Committer(versions, runtime, Patience()).create(_transaction(operation, 0, runtime), first)
@@ -177,7 +178,8 @@ class Table(TableVerbs, CareVerbs):
             version = find_tag(versions.store, version, named) if isinstance(version, str) else version
             return Table._at(versions, version, as_of, self._runtime)
         if (version is None) == (as_of is None):
-            raise InvalidInput("say either which version or what time", remedy="Give `version=` or `as_of=`, not both.")
+            remedy = "Give one of `version=` and `as_of=`, or a `branch=`."
+            raise InvalidInput("say either which version or what time", remedy=remedy)
         line, number = self._versions, 0
         if as_of is not None:
             number = history.version_at(self._versions, as_of)
@@ -209,9 +211,10 @@ class Table(TableVerbs, CareVerbs):
         `RetryableConflict`, `IncompatibleConflict` or `CommitUnknown`; nothing is visible unless this returns.
         """
         self._check_writable()
-        extra = dict(properties or {})
+        extra = texts(properties, "properties", "Give texts by name.")
         if message is not None:
-            extra[_COMMIT_MESSAGE] = message
+            extra[_COMMIT_MESSAGE] = text(message, "the message of a commit")
+        text(tag, "the tag of a transaction")
         fresh = not isinstance(operation, bytes)
         if isinstance(operation, bytes):
             packed = given.decoded(operation)

@@ -7,7 +7,7 @@ from typing import Any, Self
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from seiche.errors import Corrupt
+from seiche.errors import Corrupt, InvalidInput
 from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.transactions import UnknownOperation, set_unknown_operation, unknown_operation
 from seiche.table.operations import OPERATIONS, Opaque, Operation
@@ -62,8 +62,17 @@ class Transaction:
         return cls(message.read_version, message.uuid, operation, message.tag, dict(message.properties), unknown)
 
     def encode(self) -> bytes:
-        """The bytes to store. Equal transactions have equal bytes, so an unanswered put can be repeated."""
-        return self.to_proto().SerializeToString(deterministic=True)
+        """The bytes to store. Equal transactions have equal bytes, so an unanswered put can be repeated.
+
+        `InvalidInput` if the operation was made of what the format cannot hold, such as a negative number.
+        """
+        try:
+            return self.to_proto().SerializeToString(deterministic=True)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"the {self.operation.name} cannot be written down: {error}",
+                remedy="Make it of numbers, texts and messages as its fields say.",
+            ) from error
 
     @classmethod
     def decode(cls, data: bytes, *, path: str = "transaction") -> Self:

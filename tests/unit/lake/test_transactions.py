@@ -814,3 +814,12 @@ def test_a_table_made_and_dropped_again_does_not_hide_a_conflict(lake: Lake) -> 
     lake.create_table("shop.wanted", SCHEMA)
     with pytest.raises(RetryableConflict, match="the name was taken meanwhile"):
         slow.commit()
+
+
+def test_a_transaction_has_one_block(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        with pytest.raises(InvalidInput, match="has a block already"), tx:
+            pass
+        assert tx.status == "running"
+    with pytest.raises(InvalidInput, match="has ended: committed"), tx:
+        pass

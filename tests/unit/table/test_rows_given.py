@@ -103,6 +103,14 @@ def test_a_single_row_is_told_from_columns(pairs: seiche.Table) -> None:
         pairs.append({"id": [1], "name": "x"})
 
 
+def test_columns_of_one_name_in_a_frame_are_refused(pairs: seiche.Table) -> None:
+    name, version = pairs.schema.names[0], pairs.version
+    for columns in ([name, name], [1, "1"]):
+        with pytest.raises(InvalidInput, match=f"column '{columns[0]}' is given twice"):
+            pairs.append(pd.DataFrame([[1, 2]], columns=columns))
+    assert pairs.version == version
+
+
 def test_columns_to_read_are_any_sequence_but_no_text(pairs: seiche.Table) -> None:
     assert pairs.to_arrow(columns=("name",)).column_names == ["name"]
     with pytest.raises(InvalidInput, match="columns cannot be the text 'id'"):

@@ -101,6 +101,18 @@ def test_bases_are_kept(tmp_path: Path) -> None:
     assert list(made.manifest.header.base_paths) == [base]
 
 
+def test_bases_are_given_as_to_add_bases(tmp_path: Path) -> None:
+    cold = str(tmp_path / "cold")
+    for number, given in enumerate((cold, tmp_path / "cold", {"path": cold}, BasePath(path=cold))):
+        made = Table.create(tmp_path / f"made{number}", SCHEMA, bases=[given])
+        made.add_bases({"path": cold + "er", "name": "colder"})
+        assert [(one.path, one.name) for one in made.manifest.header.base_paths] == [
+            (cold, ""),
+            (cold + "er", "colder"),
+        ]
+        lance.dataset(str(tmp_path / f"made{number}")).validate()
+
+
 def test_a_table_is_made_once(table: Table) -> None:
     table.commit(append("a"))
     with pytest.raises(AlreadyExists) as caught:
@@ -219,7 +231,7 @@ def test_versions_that_are_not_there(table: Table) -> None:
     for wrong in (0, -1, 1 << 63):
         with pytest.raises(InvalidInput, match="not a version number"):
             table.checkout(wrong)
-    with pytest.raises(InvalidInput, match="either"):
+    with pytest.raises(InvalidInput, match=r"either.*\n.*one of `version=` and `as_of=`"):
         table.checkout()
     with pytest.raises(InvalidInput, match="either"):
         table.checkout(1, as_of=datetime.now(UTC))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from seiche.core.given import texts
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.table.change import Change
 from seiche.table.data.conform import conform
@@ -60,7 +61,7 @@ class Overwriting:
     def __init__(self, rows: Rows, schema: pa.Schema | None, config: Mapping[str, str] | None, limits: Limits) -> None:
         self._source = Source(rows)
         self._schema = schema
-        self._config = dict(config or {})
+        self._config = texts(config, "config", "Give texts by name.")
         self._limits = limits
         self._written: tuple[str, Written, Sequence[Field], pa.Schema] | None = None
 

@@ -189,6 +189,10 @@ def _from_columns(columns: Mapping[str, Any], wanted: pa.Schema | None) -> pa.Ta
 
 
 def _from_pandas(frame: Any, wanted: pa.Schema | None) -> pa.Table:
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"column {twice!r} is given twice", remedy="Give each column once.", column=twice)
     made = {}
     for name in frame.columns:
         kind = _type_of(wanted, name)

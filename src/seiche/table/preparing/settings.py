@@ -1,5 +1,6 @@
 """Settings, metadata and counters: what a version says besides its rows."""
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
@@ -31,6 +32,7 @@ __all__ = [
     "Restoring",
     "SchemaMetadata",
     "TableMetadata",
+    "a_base",
 ]
 
 _BASE_MEMBERS = ("path", "name", "id", "is_dataset_root")
@@ -88,7 +90,7 @@ class Bases:
     """Prepares the addition of base paths."""
 
     def __init__(self, bases: Iterable[Any]) -> None:
-        self._bases = tuple(map(_base, bases))
+        self._bases = tuple(map(a_base, bases))
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         return Change(UpdateBases(self._bases)) if self._bases else None
@@ -190,11 +192,12 @@ def _text(metadata: Mapping[str, bytes]) -> dict[str, str]:
     return {key: value.decode(errors="surrogateescape") for key, value in metadata.items()}
 
 
-def _base(given: Any) -> pb.BasePath:
+def a_base(given: Any) -> pb.BasePath:
+    """A further directory for files of a table: from its path, or a mapping or an object that has one."""
     if isinstance(given, pb.BasePath):
         made = given
-    elif isinstance(given, str):
-        made = pb.BasePath(path=given)
+    elif isinstance(given, str | os.PathLike):
+        made = pb.BasePath(path=os.fspath(given))
     else:
         made = pb.BasePath(**_base_members(given))
     if not made.path:

@@ -43,7 +43,7 @@ def open_manifest_store(
     """The manifest store at an address. Opening does no I/O."""
     if isinstance(manifest_store, ManifestStore):
         return manifest_store
-    scheme, _, rest = manifest_store.partition("://")
+    scheme, _, rest = given.text(manifest_store, "a manifest store", f"Use {_FORMS}.").partition("://")
     match scheme:
         case "sqlite" if rest.strip("/"):
             from seiche.table.versions.external.sqlite import SqliteManifestStore
