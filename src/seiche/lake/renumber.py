@@ -14,6 +14,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.row_ids import RowIds, RowVersions
 from seiche.table.operations import CreateIndex, Operation, Rewrite, RewriteGroup
+from seiche.table.operations.numbering import raise_max_fragment_id
 
 __all__ = ["renumbered", "reserved", "trimmed"]
 
@@ -27,11 +28,13 @@ def renumbered(built: Manifest, folded: Folded, work: Work, store: Store) -> tup
     The transaction's own fragments are the last ones of the built version, in their order. Where it had deleted rows of
     them again, the deletion file is named after the fragment and gets a copy under the new name. Row ids that it gave
     out follow the table's counter, and row versions say the version that is really made. Numbers of fragments that the
-    transaction made and removed again are among those moved: they may stand for others now.
+    transaction made and removed again are among those moved: they may stand for others now. Where operations follow
+    that name the fragments, and nobody else was given a number, they keep those that they had.
     """
-    final = built.fragments.decoded()[-len(folded.added) :] if folded.added else ()
+    built = _with_own_numbers(built, folded, work)
+    final = _own(built, folded)
     same = {old.id for old, new in zip(folded.added, final, strict=True) if old.id == new.id}
-    moved = dict.fromkeys(_given(work) - same, _NOWHERE)
+    moved = dict.fromkeys(_given(work, folded) - same, _NOWHERE)
     moved |= {old.id: new.id for old, new in zip(folded.added, final, strict=True) if old.id != new.id}
     if built.has_stable_row_ids:
         _check_indices(folded.followers, moved, built)
@@ -124,9 +127,36 @@ def _without(index: IndexMetadata, moved: Mapping[int, int]) -> IndexMetadata:
     return made
 
 
-def _given(work: Work) -> set[int]:
+def _own(built: Manifest, folded: Folded) -> tuple[DataFragment, ...]:
+    """The transaction's own fragments, which are the last ones of the built version."""
+    return built.fragments.decoded()[-len(folded.added) :] if folded.added else ()
+
+
+def _with_own_numbers(built: Manifest, folded: Folded, work: Work) -> Manifest:
+    """The built version with the numbers that the statements gave, if they are still free and matter to what follows.
+
+    Folded into one change, statements give fewer numbers than they did one by one: rows that were added and replaced
+    again need none. A compaction, or an index, of the fragments as they were could otherwise never be committed.
+    """
+    final = _own(built, folded)
+    given = built.max_fragment_id - len(final)
+    if not folded.followers or not folded.bare or given != work.base.max_fragment_id:
+        return built
+    own = []
+    for old, new in zip(folded.added, final, strict=True):
+        made = DataFragment()
+        made.CopyFrom(new)
+        made.id = old.id
+        own.append(made)
+    header = built.copy_header()
+    raise_max_fragment_id(header, work.settled.max_fragment_id)
+    others = built.fragments.replaced(dict.fromkeys((one.id for one in final), None))
+    return Manifest(header, others.extended(own), built.index_section)
+
+
+def _given(work: Work, folded: Folded) -> set[int]:
     """The numbers that the transaction gave to fragments of its own."""
-    return set(range(work.base.max_fragment_id + 1, work.settled.max_fragment_id + 1)) if work.followers else set()
+    return set(range(work.base.max_fragment_id + 1, work.settled.max_fragment_id + 1)) if folded.followers else set()
 
 
 def _check_indices(followers: Sequence[Operation], moved: Mapping[int, int], built: Manifest) -> None:

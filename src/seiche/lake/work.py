@@ -12,7 +12,7 @@ from seiche.table.affected import AffectedRows, newly_deleted
 from seiche.table.change import Change
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations import (
     REWRITE_COLUMNS,
     REWRITE_ROWS,
@@ -33,6 +33,7 @@ from seiche.table.operations import (
     Rewrite,
     Update,
 )
+from seiche.table.operations.coverage import is_system
 from seiche.table.operations.files import TOMBSTONE
 
 __all__ = ["CONTENT", "Folded", "Work"]
@@ -76,6 +77,8 @@ class Work:
     statements: tuple[Change, ...] = ()
     # Whether a change of content came after a compaction, whose new fragments it may have changed.
     compacted: bool = field(default=False, kw_only=True)
+    # How many of the followers came before the last change of content.
+    early: int = field(default=0, kw_only=True)
     progress: Progress = field(default_factory=Progress, init=False, repr=False, compare=False)
 
     @classmethod
@@ -111,13 +114,14 @@ class Work:
             followers=kept,
             statements=(*self.statements, change),
             compacted=compacted,
+            early=len(kept),
             progress=Progress(),
         )
 
     def folded(self, deletions: Callable[[], DeletionFiles]) -> Folded:
         """The statements as one change. Reads deletion vectors if several statements removed rows."""
         operations = [change.operation for change in self.content]
-        followers = tuple(self._followers()) if self.followers else ()
+        followers = tuple(self._followers()) if self.followers or self.compacted else ()
         if not operations:
             return Folded(None, None, followers)
         # Whose numbers may change matters to what follows; looking for them means looking at every fragment.
@@ -136,16 +140,16 @@ class Work:
     def _followers(self) -> Iterator[Operation]:
         """What follows the change of content, as it stands after it.
 
-        An index that was built before values changed covers less than it did when it was built, or is gone.
+        An index that was built before values changed covers less than it did when it was built, or is gone; and a
+        compaction that is part of the change of content has put others in the place of those that it moved rows of.
         """
-        left = {index.uuid.uuid: index for index in self.running.indices}
-        for one in self.followers:
-            if isinstance(one, CreateIndex):
-                built = tuple(left[index.uuid.uuid] for index in one.new_indices if index.uuid.uuid in left)
-                if built or one.removed_indices:
-                    yield replace(one, new_indices=built)
-            else:
-                yield one
+        early = self.followers[: self.early]
+        yield from filter(None, map(_without_indices, early))
+        if self.compacted or any(isinstance(one, CreateIndex) for one in early):
+            built, gone = _not_in(self.settled, self.base), _not_in(self.base, self.settled)
+            if built or gone:
+                yield CreateIndex(built, gone)
+        yield from self.followers[self.early :]
 
     def _one_change(
         self, operations: Sequence[Operation], bare: tuple[DataFragment, ...], deletions: Callable[[], DeletionFiles]
@@ -206,6 +210,21 @@ class Work:
             elif new != old:
                 updated.append((old, new))
         return updated, tuple(removed)
+
+
+def _without_indices(operation: Operation) -> Operation | None:
+    """What it says of other things than indices, or of those that hold state of the table; `None` if nothing."""
+    if not isinstance(operation, CreateIndex):
+        return operation
+    new = tuple(filter(is_system, operation.new_indices))
+    removed = tuple(filter(is_system, operation.removed_indices))
+    return replace(operation, new_indices=new, removed_indices=removed) if new or removed else None
+
+
+def _not_in(one: Manifest, other: Manifest) -> tuple[IndexMetadata, ...]:
+    """The indices of one version that another one does not have, those aside that hold state of the table."""
+    known = {index.uuid.uuid for index in other.indices}
+    return tuple(index for index in one.indices if index.uuid.uuid not in known and not is_system(index))
 
 
 def _bare(fragment: DataFragment) -> DataFragment:

@@ -24,6 +24,7 @@ from seiche.store import open_store
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import Merge
+from seiche.table.operations.coverage import covered
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("s", pa.string())])
 Row = dict[str, Any]
@@ -354,6 +355,12 @@ THREE: list[tuple[str, ...]] = [
     ("create_index", "append", "update_rows"),
     ("overwrite", "drop_column", "append"),
     ("add_column", "update_rows", "delete_own"),
+    # The append needs no fragment in the end, and what was compacted or indexed would have another number without it.
+    ("append", "overwrite", "compact"),
+    ("append", "delete_appended", "compact"),
+    ("append", "update_rows", "compact"),
+    ("append", "overwrite", "create_index"),
+    ("append", "overwrite", "append", "create_index", "compact"),
 ]
 
 
@@ -362,6 +369,51 @@ THREE: list[tuple[str, ...]] = [
 @pytest.mark.parametrize("kinds", THREE, ids=["-".join(kinds) for kinds in THREE])
 def test_three_statements(world: World, kinds: tuple[str, ...], stable: bool, concurrent: bool) -> None:
     assert case(world, kinds, stable=stable, concurrent=concurrent) or concurrent
+
+
+INDEXED: list[tuple[str, ...]] = [
+    ("create_index", "compact"),
+    ("append", "create_index", "compact"),
+    ("create_index", "append", "compact"),
+    ("create_index", "compact", "append"),
+    ("create_index", "compact", "update_columns"),
+    ("compact", "append"),
+    ("compact", "create_index", "append"),
+    ("compact", "add_column", "drop_index"),
+    ("compact", "drop_index", "update_columns", "update_rows"),
+    ("append", "compact", "create_index", "append", "compact"),
+    ("append", "overwrite", "create_index", "compact"),
+]
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["without", "with an index"])
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row ids"])
+@pytest.mark.parametrize("kinds", INDEXED, ids=["-".join(kinds) for kinds in INDEXED])
+def test_indices_are_those_that_the_statements_left(
+    world: World, kinds: tuple[str, ...], stable: bool, indexed: bool
+) -> None:
+    name = world.table(stable=stable)
+    if indexed:
+        world.lake.table(name).create_index("n")
+    before = world.lake.table(name).version
+    model = Model()
+    model.add(*(row(number) for number in range(1, 7)))
+    with world.lake.transaction() as tx:
+        table = tx.table(name)
+        for place, kind in enumerate(kinds, start=1):
+            if kind != "drop_index":
+                STATEMENTS[kind](table, model, place)
+            elif indexed:
+                table.drop_index("n_idx")
+        work = tx.edit(table.id).work
+        assert work is not None
+    assert coverage(seiche.Table.open(world.lake.table(name).uri).manifest) == coverage(work.running)
+    look(world.lake, name, model, {}, before + 1, stable=stable)
+
+
+def coverage(manifest: Manifest) -> dict[str, list[int]]:
+    """The fragments that the indices cover, by name."""
+    return {index.name: sorted(covered(index) or ()) for index in manifest.indices}
 
 
 def _as_it_is(first: Any, *_: Any) -> Any:
