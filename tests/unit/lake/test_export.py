@@ -119,7 +119,7 @@ def test_the_past_of_a_copy_begins_with_its_first_version(full: Lake, tmp_path: 
     assert [one.version for one in copy.log()] == [version]
     assert len(list(copy.store.list(recursive=False))) == 4, "one root, a definition, two hints"
     copy.create_namespace("x")
-    assert [one.version for one in copy.log()] == [version + 1, version]
+    assert [one.version for one in copy.log()] == [one.version for one in copy.log()[:]] == [version + 1, version]
     for moment in (before - timedelta(days=1), datetime(2001, 1, 1, tzinfo=UTC)):
         with pytest.raises(NotFound):
             seiche.open(copy.uri, as_of=moment)
@@ -338,11 +338,11 @@ def test_while_it_runs_everything_is_pinned_and_when_it_is_done_nothing(full: La
 
     def look(_what: str, _done: int) -> None:
         plan = seiche.open(full.uri).expire(older_than=0, keep=1, dry_run=True)
-        whys.append((*plan.why(EARLY), *plan.why(version)))
+        whys.extend((plan.why(EARLY), plan.why(version)))
 
     full.export("nightly", str(tmp_path / "copy"), progress=look)
     assert all("export nightly, which is not finished, needs it" in why for why in whys)
-    assert all("tag early needs it" in why for why in whys)
+    assert all("tag early needs it" in why for why in whys[::2])
     plan = full.expire(older_than=0, keep=1, dry_run=True)
     assert plan.why(EARLY) == ("tag early needs it",)
     assert version in plan.versions

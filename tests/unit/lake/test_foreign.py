@@ -13,6 +13,7 @@ from seiche import Corrupt, IncompatibleConflict, InvalidInput, Lake, RetryableC
 from seiche.core.runtime import SYSTEM
 from seiche.lake import publish as publish_module
 from seiche.lake.publish import Publisher
+from seiche.store.local import LocalStore
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.versions.naming import Naming
@@ -86,6 +87,8 @@ def test_a_foreign_commit_that_conflicts_is_kept_aside(lake: Lake) -> None:
         lake.adopt("shop.a")
     kept = os.listdir(Path(table.uri.removeprefix("file://")) / "_foreign")
     assert len(kept) == 1
+    with pytest.raises(OSError, match="cannot be written"):
+        lance.write_dataset(rows(9), table.uri, mode="append")
     lake.table("shop.a").append(rows(5))
     assert ids(lake, "shop.a") == [2, 5]
 
@@ -148,6 +151,27 @@ def test_a_foreign_commit_that_waits_makes_room_for_none_of_the_same_number(lake
     waits.unlink()
     lake.adopt("shop.a")
     assert ids(lake, "shop.a") == [1, 3]
+
+
+def test_what_was_brought_in_is_not_brought_in_twice(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Died(BaseException):
+        pass
+
+    delete = LocalStore.delete
+
+    def dying(self: LocalStore, path: str) -> None:
+        if "/_foreign/" in path:
+            raise Died
+        delete(self, path)
+
+    foreign_append(lake, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "delete", dying)
+        with pytest.raises(Died):
+            lake.adopt("shop.a")
+    assert ids(lake, "shop.a") == [2]
+    assert [one.lake_version for one in lake.adopt("shop.a")] == [lake.version]
+    assert (ids(lake, "shop.a"), lake.adopt("shop.a")) == ([2], [])
 
 
 def test_rule_6_without_the_fence_plain_writers_get_in(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,8 @@ def test_a_storage_clock_that_goes_back_never_takes_a_version_back(world: World)
     """The fourth commit has an earlier time than the third: it counts from the third on, since then it was there."""
     world.advance(-15, writer=False)
     world.commit("four")
+    newest = world.lake.log()[0]
+    assert (newest.time, newest.storage_time) == (seconds(30), seconds(15)), "the log goes by the same"
     world.advance(1)
     world.commit("five")
     assert world.marks(as_of=seconds(20)) == ["one", "two"]
@@ -189,6 +191,7 @@ def test_one_wrong_storage_time_cannot_poison_the_future(world: World) -> None:
     world.advance(century, writer=False)
     world.advance(10, storage=False)
     world.commit("four")
+    assert world.lake.log()[0].time == seconds(40), "the log goes by the same"
     world.advance(-century + 20, writer=False)
     world.advance(10, storage=False)
     world.commit("five")
