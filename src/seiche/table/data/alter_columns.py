@@ -10,7 +10,7 @@ from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.data.add_columns import merged, new_fields
 from seiche.table.data.column_sources import scanned
-from seiche.table.data.conform import check_nulls, without_extension
+from seiche.table.data.conform import check_nulls, founded, without_extension
 from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
 from seiche.table.data.scanning import quoted, scanner
 from seiche.table.format.fields import path_of
@@ -201,7 +201,7 @@ def _new_column(snapshot: Snapshot, name: str, field: Field, alteration: Alterat
 
 def _converted(values: pa.Array, field: pa.Field) -> pa.Array:
     try:
-        made = without_extension(values).cast(field.type)
+        made = founded(without_extension(values)).cast(field.type)
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInput(
             f"values of column {field.name!r} do not fit the type {field.type}: {error}",

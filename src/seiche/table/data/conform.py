@@ -10,7 +10,7 @@ from seiche.errors import InvalidInput
 from seiche.table.data.blobs import as_blobs, is_binary, is_blob
 from seiche.table.data.fitting import fits
 
-__all__ = ["Conform", "check_nulls", "conform", "without_extension"]
+__all__ = ["Conform", "check_nulls", "conform", "founded", "without_extension"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,24 @@ def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
         values = values.dictionary_decode()
     if pa.types.is_dictionary(kind) and values.type != kind.value_type:
         values = values.cast(kind.value_type)
-    return values.cast(kind)
+    return founded(values).cast(kind)
+
+
+def founded(values: pa.Array) -> pa.Array:
+    """The same values, with memory behind lists that have no element at all.
+
+    In a batch that came as a stream there is none, and Arrow's cast to lists of fixed length reads there all the same:
+    the whole process would end, only because every vector in a batch is null.
+    """
+    return values.take(pa.array(range(len(values)), pa.int64())) if _hollow(values) else values
+
+
+def _hollow(values: pa.Array) -> bool:
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        return not len(values.values) or _hollow(values.values)
+    if pa.types.is_struct(values.type):
+        return any(_hollow(values.field(index)) for index in range(values.type.num_fields))
+    return False
 
 
 def without_extension(values: pa.Array) -> pa.Array:
