@@ -172,3 +172,14 @@ def test_partitions_and_required_columns_stay(spark: "SparkSession", lake: Any) 
     assert {one.file.partition[0] for one in table.scan(row_filter="kind = 'k9'").plan_files()} == {"k9"}
     with pytest.raises(InvalidInput), lake.transaction(spark=spark) as tx:
         tx.update("shop.parts", {"id": "null"}, "id = 1")
+
+
+def test_null_lists_of_structs_stay_null(spark: "SparkSession", lake: Any) -> None:
+    """Workers hold PyIceberg to it, too: without that they come back empty."""
+    kind = pa.list_(pa.struct([("x", pa.int32())]))
+    lake.create_table("shop.points", pa.schema([("id", pa.int64()), ("v", kind)]), format="iceberg")
+    rows = spark.range(2).selectExpr("id", "if(id = 0, null, array(named_struct('x', 1))) as v")
+    with lake.transaction(spark=spark) as tx:
+        tx.append("shop.points", rows)
+    assert lake.spark(spark).read("shop.points").orderBy("id").first().v is None
+    assert lake.table("shop.points").to_arrow().sort_by("id")["v"].to_pylist() == [None, [{"x": 1}]]

@@ -87,6 +87,9 @@ class IcebergScan:
     def _scan(self, names: Sequence[str]) -> Any:
         from pyiceberg.io.pyarrow import ArrowScan
 
+        from seiche.lake.iceberg.null_lists import keep_nulls
+
+        keep_nulls()
         metadata = _metadata(self.metadata)
         chosen = metadata.schema().select(*names)
         return ArrowScan(metadata, LakeFileIO(self.address.open()), chosen, condition(self.where or "true"))
@@ -146,6 +149,9 @@ class IcebergTarget:
         """Write batches as Spark gives them into data files; durable when this returns. In a worker."""
         from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
+        from seiche.lake.iceberg.null_lists import keep_nulls
+
+        keep_nulls()
         store, noted = self.address.open(), list[str]()
         io = LakeFileIO(store, noted.append)
         metadata = _metadata(self.metadata)

@@ -7,9 +7,12 @@ from pyiceberg.table import Table
 from pyiceberg.table import Transaction as PyIcebergTransaction
 
 from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.store.base import Store
 
 __all__ = ["EngineFileIO", "EngineTable", "EngineTransaction"]
+
+keep_nulls()
 
 
 class EngineFileIO(LakeFileIO):
