@@ -47,6 +47,10 @@ def rewritten(sql: str) -> str:
         ("SELECT * FROM range(3), explode(array(1))", "SELECT * FROM range(3), explode(array(1))"),
         ("SELECT 'FROM a.b', `a.b` -- FROM a.b\nFROM c.d", "SELECT 'FROM a.b', `a.b` -- FROM a.b\nFROM <c.d> AS `d`"),
         ("SELECT 'ü😀', x FROM a.`ö😀`", "SELECT 'ü😀', x FROM <a.ö😀> AS `ö😀`"),
+        (
+            "SELECT /*+ BROADCAST(c, d) */ c.x FROM a.b c JOIN a.d ON true",
+            "SELECT /*+ BROADCAST(c, d) */ c.x FROM <a.b> c JOIN <a.d> AS `d` ON true",
+        ),
         ("SELECT version AS of FROM a.b", "SELECT version AS of FROM <a.b> AS `b`"),
         (
             "SELECT x FROM a.b UNION ALL SELECT y FROM c.d WHERE y IN (SELECT z FROM e.f)",

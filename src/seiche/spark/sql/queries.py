@@ -167,6 +167,8 @@ def _tables(tree: Any, within: Sequence[Word], clauses: Sequence[Travel]) -> Ite
         parts = node.parts
         if not all(isinstance(part, exp.Identifier) for part in parts):
             continue  # a function that makes a table
+        if node.find_ancestor(exp.Hint) is not None:
+            continue  # by the name that the rest of the query has for it, which stays
         name = tuple(part.name for part in parts)
         if len(name) == 1 and _is_common(node, name[0]):
             continue
