@@ -162,7 +162,9 @@ def _appends(intent: Intent) -> dict[str, bytes] | None:
 def _answer(intent: Intent, response: pb.ExecuteTransactionResponse) -> Answer:
     transaction = response.transaction
     if transaction.state == pb.TS_APPLIED:
-        return Answer(response.version, tables={one.table_id: one.table_version for one in response.tables})
+        tables = {one.table_id: one.table_version for one in response.tables}
+        # Whatever is committed now is behind the version that it began at.
+        return Answer(response.version, replayed=response.version <= intent.base, tables=tables)
     message = transaction.properties.get(_MESSAGE, "the transaction was aborted")
     kind = IncompatibleConflict if transaction.properties.get(_CODE) == "INCOMPATIBLE_CONFLICT" else RetryableConflict
     if transaction.properties.get(_CODE) == "TABLE_INTENT_INVALID_PAYLOAD":
