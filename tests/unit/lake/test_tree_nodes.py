@@ -71,7 +71,7 @@ def test_large_nodes_are_compressed_and_small_ones_are_what_arrow_would_write() 
         node = Node(buffer={b"%d" % number: (b"v" * 100, f"t{number}") for number in range(count)})
         return node_file.encode(node, {}, 8)
 
-    assert len(file(1000)) < 1000 * 100 < len(file(100)) * 10
+    assert len(file(2000)) < 2000 * 100 < len(file(1000)) * 2 < len(file(100)) * 20
     table = ipc.open_file(pa.py_buffer(file(100))).read_all()
     table.validate(full=True)
     assert [column.null_count for column in table.columns] == [8, 8, 110, 10]

@@ -50,8 +50,10 @@ _DAMAGE: Final = (
 _VALUE: Final = itemgetter(0)
 _TXN: Final = itemgetter(1)
 
-# Larger nodes are compressed, by Arrow. To compress a small one takes longer than to write what it saves.
+# Larger nodes are compressed, by Arrow. To compress a small one takes longer than to write what it saves. Of a buffer
+# all but the newest messages were spelled before: it may be as large as that of a root gets, 128 kB and what is new.
 _SMALL: Final = 64 * 1024
+_SMALL_BUFFER: Final = 160 * 1024
 _FILES: Final = SmallFiles(SCHEMA)
 
 _MAGIC: Final = b"ARROW1"
@@ -66,7 +68,8 @@ def encode(node: Node, system: Mapping[str, bytes], order: int) -> bytes:
     rows = {"n_keys": b"%d" % len(node.keys), "level": b"%d" % node.level, **system}
     # The format gives the key table exactly `order` rows: the leftmost child's, then keys, then empty ones.
     padding = max(0, order - 1 - len(node.keys))
-    return _plain(node, rows, padding) if node.size <= _SMALL else _compressed(node, rows, padding)
+    small = node.table_size <= _SMALL and node.buffer_size <= _SMALL_BUFFER
+    return _plain(node, rows, padding) if small else _compressed(node, rows, padding)
 
 
 def _plain(node: Node, rows: Mapping[str, bytes], padding: int) -> bytes:
