@@ -87,6 +87,7 @@ def submitting(
     service: Service, request: pb.ExecuteTransactionRequest, done: Callable[[Answer], None]
 ) -> Callable[..., None]:
     """What to call to have a transaction in one call decided; `done` gets the answer, from another thread."""
+    properties = request.properties
     return partial(
         service.submit,
         [wire.change(one) for one in request.changes],
@@ -95,7 +96,7 @@ def submitting(
         key=request.idempotency.key,
         tx=request.tx_id,
         ttl=wire.seconds(request.ttl) if request.HasField("ttl") else None,
-        properties=dict(request.properties),
+        properties={name: properties[name] for name in properties},
         work=request.work,
         request_hash="" if request.tx_id else _request_hash(request),
     )

@@ -12,7 +12,7 @@ from seiche.service.answers import Answer, Answers
 from seiche.service.arrivals import Context, decoded, submitting
 from seiche.service.bounds import Bounds, Intake
 from seiche.service.core import Service
-from seiche.service.metrics import Metrics
+from seiche.service.metrics import Call, Metrics
 from seiche.service.parts import part
 from seiche.service.refusals import refused
 from seiche.service.streams import Stream, Streams
@@ -91,12 +91,6 @@ class OpenCalls:
         def answered(answer: Answer) -> None:
             stream.answer(as_part(answer), size)
 
-        async def look(submit: Callable[[], None]) -> None:
-            try:
-                await self._run(submit)
-            except Exception as error:  # noqa: BLE001 - logged, and told as a failure of the server
-                answered(as_told(error, call))
-
         try:
             stream.expect(size)
         except SeicheError as error:
@@ -108,7 +102,13 @@ class OpenCalls:
                 submit(look=False)
             except SeicheError:
                 # Perhaps only because this server has not looked at the lake for a while. Looking may take long.
-                self._later(look(submit))
+                self._later(self._look(submit, answered, call))
+        except Exception as error:  # noqa: BLE001 - logged, and told as a failure of the server
+            answered(as_told(error, call))
+
+    async def _look(self, submit: Callable[[], None], answered: Callable[[Answer], None], call: Call) -> None:
+        try:
+            await self._run(submit)
         except Exception as error:  # noqa: BLE001 - as above
             answered(as_told(error, call))
 

@@ -137,13 +137,14 @@ class Streams:
         `Unavailable` if the client does not read its answers.
         """
         stream = Stream(context, self._bounds, self._intake)
+        task = asyncio.current_task()
         writing = asyncio.create_task(stream.write())
         try:
             while not self._closing and not writing.done():
                 if stream.full:
                     await stream.room()
                     continue
-                data = await self._next(context)
+                data = await self._next(context, task)
                 if data is None:
                     break
                 try:
@@ -172,8 +173,7 @@ class Streams:
         for task in tuple(self._reading):
             task.cancel()
 
-    async def _next(self, context: Context) -> bytes | None:
-        task = asyncio.current_task()
+    async def _next(self, context: Context, task: "asyncio.Task[Any] | None") -> bytes | None:
         if task is not None:
             self._reading.add(task)
         try:

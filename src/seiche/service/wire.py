@@ -36,12 +36,12 @@ def change(message: pb.TxChange) -> Change:
             raise refused("preconditions on an etag are not supported", "precondition.etag")
         if message.precondition.HasField("expected_version"):
             expected = message.precondition.expected_version
-    by_id = message.WhichOneof("resource_ref") == "table_id"
-    if by_id and message.table_id.kind not in (0, 4):
+    table_id = message.table_id if message.WhichOneof("resource_ref") == "table_id" else None
+    if table_id is not None and table_id.kind not in (0, 4):
         raise refused("the target is not a table", "target.kind")
     return Change(
-        table_id=message.table_id.id if by_id else "",
-        table_account=message.table_id.account_id if by_id else "",
+        table_id="" if table_id is None else table_id.id,
+        table_account="" if table_id is None else table_id.account_id,
         table_name=message.table_fq,
         target_key=message.target_pointer_key,
         payload=message.payload if payload == "payload" else None,
@@ -53,32 +53,38 @@ def change(message: pb.TxChange) -> Change:
 
 def transaction(record: Record) -> pb.Transaction:
     """A transaction as clients see it."""
-    properties = dict(record.properties)
-    if record.error_code:
-        properties[f"{_FAILURE}code"] = record.error_code
-        properties[f"{_FAILURE}message"] = record.error_message
-    if record.lake_version:
-        properties[_VERSION] = str(record.lake_version)
-    return pb.Transaction(
-        tx_id=record.id,
-        account_id=record.account,
-        state=int(record.state),  # type: ignore[arg-type]
-        created_at=_time(record.created),
-        updated_at=_time(record.updated),
-        expires_at=_time(record.expires),
-        properties=properties,
-    )
+    message = pb.Transaction()
+    _tell(record, message)
+    return message
 
 
 def executed(decided: Decided) -> pb.ExecuteTransactionResponse:
     """The answer to a transaction in one call."""
-    response = pb.ExecuteTransactionResponse(
-        transaction=transaction(decided.record), version=decided.record.lake_version
-    )
+    response = pb.ExecuteTransactionResponse(version=decided.record.lake_version)
+    _tell(decided.record, response.transaction)
     for one in decided.tables:
         response.tables.add(table_id=one.table, table_version=one.table_version, pointer_version=one.pointer_version)
     return response
 
 
-def _time(moment: int) -> Timestamp:
-    return Timestamp(seconds=moment // 1000, nanos=moment % 1000 * 1_000_000)
+def _tell(record: Record, message: pb.Transaction) -> None:
+    """Write a transaction into a message, field by field: messages within messages are copied if they are given."""
+    message.tx_id = record.id
+    message.account_id = record.account
+    message.state = int(record.state)  # type: ignore[assignment]
+    _set_time(message.created_at, record.created)
+    _set_time(message.updated_at, record.updated)
+    _set_time(message.expires_at, record.expires)
+    properties = message.properties
+    for name, value in record.properties.items():
+        properties[name] = value
+    if record.error_code:
+        properties[f"{_FAILURE}code"] = record.error_code
+        properties[f"{_FAILURE}message"] = record.error_message
+    if record.lake_version:
+        properties[_VERSION] = str(record.lake_version)
+
+
+def _set_time(message: Timestamp, moment: int) -> None:
+    message.seconds, millis = divmod(moment, 1000)
+    message.nanos = millis * 1_000_000

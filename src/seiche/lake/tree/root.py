@@ -16,6 +16,7 @@ __all__ = ["FORMAT_VERSION", "Root", "micros", "millis"]
 
 FORMAT_VERSION: Final = 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def millis(time: datetime) -> int:
@@ -25,7 +26,7 @@ def millis(time: datetime) -> int:
 
 def micros(time: datetime) -> int:
     """Microseconds since 1970, exactly: commits within one millisecond are still told apart by their storage times."""
-    return (time - _EPOCH) // timedelta(microseconds=1)
+    return (time - _EPOCH) // _MICROSECOND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

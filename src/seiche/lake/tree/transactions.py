@@ -50,7 +50,8 @@ def pack(records: Sequence[TransactionRecord]) -> bytes:
                 isolation=_ISOLATIONS.index(record.isolation),  # type: ignore[arg-type]
                 outcome=_OUTCOMES.index(record.outcome),  # type: ignore[arg-type]
                 keys=record.keys or (),
-                properties=record.properties,
+                # An empty mapping takes as long as all the rest.
+                properties=record.properties or None,
             )
             for record in records
         ]

@@ -50,10 +50,6 @@ class Session(Protocol):
         """Run one statement; returns the rows that it gives."""
         ...
 
-    def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run one statement for each of many rows of values."""
-        ...
-
 
 class Database(ABC):
     """Runs functions in SQL transactions.

@@ -31,10 +31,6 @@ class _PostgresSession:
         cursor = self._connection.execute(statement.replace("?", "%s"), values)
         return cursor.fetchall() if cursor.description is not None else []
 
-    def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.executemany(statement.replace("?", "%s"), rows)
-
 
 class PostgresDatabase(Database):
     """A connection for each thread. One that is lost is made again, and what was under way on it is done again."""

@@ -27,9 +27,6 @@ class _SqliteSession:
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, values).fetchall()
 
-    def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        self._connection.executemany(statement, rows)
-
 
 class SqliteDatabase(Database):
     """One connection, used by one thread at a time; closed at the latest when nobody has this any more.

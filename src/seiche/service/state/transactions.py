@@ -29,9 +29,9 @@ __all__ = ["Ending", "Held", "TransactionStore"]
 _ENDING: Final = ("state", "updated", "lake_version", "attempts", "error_code", "error_message")
 _LIVE: Final = (State.OPEN, State.PREPARED, State.APPLY_FAILED_RETRYABLE)
 _COMMITTING: Final = (State.PREPARED, State.APPLY_FAILED_RETRYABLE)
-# For a transaction that was decided before it was written down.
-_NOTE: Final = (
-    f"{INSERT}{ROW} ON CONFLICT (account, id) DO UPDATE SET "
+# For transactions that were decided before they were written down.
+_UNLESS_FINAL: Final = (
+    " ON CONFLICT (account, id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in _ENDING)
     + f" WHERE seiche_transactions.state NOT IN ({', '.join(str(int(state)) for state in sorted(FINAL))})"
 )
@@ -168,8 +168,13 @@ class TransactionStore:
         return {row[1]: record_of(row) for row in rows}
 
     def note(self, records: Sequence[Record]) -> None:
-        """Remember transactions together with how their commit ended. What is final here already stays as it is."""
-        self.database.transact(lambda session: session.run_many(_NOTE, [values_of(record) for record in records]))
+        """Remember transactions, each of them once, together with how their commit ended. What is final here already
+        stays as it is.
+        """
+        # One statement: between two of them the event loop would be let in.
+        statement = f"{INSERT}{', '.join([ROW] * len(records))}{_UNLESS_FINAL}"
+        values = [value for record in records for value in values_of(record)]
+        self.database.transact(lambda session: session.run(statement, values))
 
     def keep(self, intents: Sequence[IntentRecord], now: int) -> Held | None:
         """Write all intents of a transaction that may be committed still, or none if somebody else has a target."""
