@@ -40,12 +40,20 @@ class Workers:
         self._pool.submit(do)
 
     def alone(self, call: Call, promise: Promise, work: Callable[[Call], Answer]) -> None:
-        """Work on a call in a thread of its own. `work` must not raise."""
-        self._pool.submit(lambda: self.tell([(promise, work(call))]))
+        """Work on a call in a thread of its own."""
 
-    def tell(self, known: Sequence[tuple[Promise, Answer]]) -> None:
-        """Keep promises. Those of one loop all at once: it is woken one time."""
-        loops: dict[asyncio.AbstractEventLoop, list[tuple[Promise, Answer]]] = {}
+        def do() -> None:
+            try:
+                known: Answer | Exception = work(call)
+            except Exception as error:  # noqa: BLE001 - raised where it is waited for
+                known = error
+            self.tell([(promise, known)])
+
+        self._pool.submit(do)
+
+    def tell(self, known: Sequence[tuple[Promise, Answer | Exception]]) -> None:
+        """Keep promises, by an answer or an error. Those of one loop all at once: it is woken one time."""
+        loops: dict[asyncio.AbstractEventLoop, list[tuple[Promise, Answer | Exception]]] = {}
         for promise, answer in known:
             self._inside.discard(promise)
             loops.setdefault(promise.get_loop(), []).append((promise, answer))
@@ -61,8 +69,8 @@ class Workers:
 class Together:
     """One thread at a time works on all calls that are there.
 
-    `work` gives an answer for each call, or `None` for one that is to be worked on by itself: `alone` does that.
-    Neither may raise.
+    `work` gives an answer for each call, or `None` for one that is to be worked on by itself: `alone` does that. If it
+    raises, all of them hear that, and those who come after them are worked on as ever.
     """
 
     def __init__(
@@ -92,7 +100,11 @@ class Together:
                 self._working = bool(taken)
             if not taken:
                 return
-            answers = self._work([call for call, _ in taken])
+            answers: Sequence[Answer | Exception | None]
+            try:
+                answers = self._work([call for call, _ in taken])
+            except Exception as error:  # noqa: BLE001 - raised where they are waited for
+                answers = [error] * len(taken)
             self._workers.tell(
                 [(promise, one) for (_, promise), one in zip(taken, answers, strict=True) if one is not None]
             )
@@ -101,7 +113,11 @@ class Together:
                     self._workers.alone(call, promise, self._alone)
 
 
-def _keep(told: Sequence[tuple[Promise, Answer]]) -> None:
-    for promise, answer in told:
-        if not promise.done():
-            promise.set_result(answer)
+def _keep(told: Sequence[tuple[Promise, Answer | Exception]]) -> None:
+    for promise, known in told:
+        if promise.done():
+            continue
+        if isinstance(known, Exception):
+            promise.set_exception(known)
+        else:
+            promise.set_result(known)
