@@ -52,8 +52,10 @@ class Definitions(Sight, Statements):
             raise wrong(_PROPERTIES[0], properties, _PROPERTIES[1])
         merged = {**found.properties, **properties}
         kept = texts({key: value for key, value in merged.items() if value is not None}, *_PROPERTIES)
-        changed = replace(found, properties=kept, pointer_version=found.pointer_version + 1)
-        self.write_row(namespace_key(full), rows.encode(changed))
+        key = namespace_key(full)
+        # Once for each transaction, as for tables: so no counter is greater than the version of the lake it stands in.
+        counter = found.pointer_version if key in self.rows else found.pointer_version + 1
+        self.write_row(key, rows.encode(replace(found, properties=kept, pointer_version=counter)))
 
     def drop_namespace(self, name: str | Sequence[str]) -> None:
         """Remove an empty namespace."""

@@ -68,8 +68,8 @@ class Rollback(Intent):
             return trashed(now, change.old_key, state, runtime)
         written: dict[bytes, bytes | None] = {change.old_key: None} if change.old_key else {}
         if isinstance(then, NamespaceRow | ViewRow):
-            passed = state.version + 1 - self.target.version
-            written[change.key] = rows.encode(replace(then, pointer_version=_next_pointer(now, then, passed)))
+            counter = _next_pointer(now, then, state.version + 1)
+            written[change.key] = rows.encode(replace(then, pointer_version=counter))
         return Planned(written)
 
     def _table(self, change: ObjectChange, then: TableRow, state: State, runtime: Runtime) -> Planned:
@@ -188,12 +188,13 @@ def _last_row(then: TableRow, state: State) -> TableRow:
     return rows.decode(rows.decode(value, TrashRow).row, TableRow)
 
 
-def _next_pointer(now: Row | None, then: NamespaceRow | ViewRow, passed: int) -> int:
+def _next_pointer(now: Row | None, then: NamespaceRow | ViewRow, version: int) -> int:
     """A counter that this object has never had: whoever compares it must see that something happened."""
     if isinstance(now, NamespaceRow | ViewRow):
         return now.pointer_version + 1
-    # It was dropped, with a counter that nobody remembers; versions of the lake have passed since.
-    return then.pointer_version + passed
+    # It was dropped, with a counter that nobody remembers. No version of the lake raises one by more than 1, so none
+    # of its counters was as great as the number of this version.
+    return max(then.pointer_version + 1, version)
 
 
 def _noted(version: int, names: Sequence[Name] | None) -> dict[str, str]:

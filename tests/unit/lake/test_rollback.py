@@ -11,7 +11,7 @@ from seiche.lake import rollback as rollback_module
 from seiche.lake.lake import open_lake
 from seiche.lake.objects.keys import export_key, retention_key, table_key, trash_key
 from seiche.lake.objects.names import Name, text
-from seiche.lake.objects.rows import ExportRow, IcebergMetadata, RetentionRow, TableRow
+from seiche.lake.objects.rows import ExportRow, IcebergMetadata, NamespaceRow, RetentionRow, TableRow, ViewRow, encode
 from seiche.lake.pins import pins
 from seiche.lake.tree.latest import read_root
 from seiche.table.format import file
@@ -127,6 +127,52 @@ def test_no_number_goes_back(eventful: Lake) -> None:
     assert versions == {"shop.a": 1, "shop.b": 1, "deep.er.c": 0, "deep.er.same": 0}, "what has not changed is not made"
     restored = [one.operation.name for _, one in table_transactions(lake, "shop.a")][-1]
     assert restored == "Restore"
+
+
+def test_no_counter_of_a_namespace_or_view_goes_back(lake: Lake) -> None:
+    """Changed often in one transaction, changed since, dropped and brought back, from near and from far."""
+    had: dict[str, list[int]] = {"namespace": [], "view": []}
+
+    def look() -> None:
+        namespace, view = lake.state().namespace(("other",)), lake.state().relation(("shop", "v"))
+        assert isinstance(namespace, NamespaceRow)
+        assert isinstance(view, ViewRow)
+        for kind, counter in (("namespace", namespace.pointer_version), ("view", view.pointer_version)):
+            assert counter > max(had[kind], default=0), f"{kind}: {counter} after {had[kind]}"
+            had[kind].append(counter)
+
+    def alter(times: int = 1) -> None:
+        key, view = table_key(("shop", "v")), lake.state().relation(("shop", "v"))
+        assert isinstance(view, ViewRow)
+        with lake.transaction() as tx:
+            for number in range(times):
+                tx.alter_namespace("other", {"a": f"{lake.version} {number}"})
+            changed = replace(view, sql=f"SELECT {lake.version}", pointer_version=view.pointer_version + 1)
+            tx.write_row(key, encode(changed))
+        look()
+
+    def drop() -> None:
+        with lake.transaction() as tx:
+            tx.drop_namespace("other")
+            tx.drop_view("shop.v")
+
+    with lake.transaction() as tx:
+        tx.create_namespace("other")
+        tx.create_view("shop.v", "SELECT 0")
+    first = lake.version
+    look()
+    alter(times=9)
+    lake.rollback(to=first)
+    look()
+    near = lake.version
+    alter(times=9)
+    drop()
+    lake.rollback(to=first)
+    look()
+    alter()
+    drop()
+    lake.rollback(to=near)
+    look()
 
 
 def table_transactions(lake: Lake, name: str) -> list[tuple[int, seiche.table.transaction.Transaction]]:

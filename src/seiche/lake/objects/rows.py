@@ -57,7 +57,7 @@ class Row(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class NamespaceRow(Row):
-    """A namespace. `pointer_version` is raised by each change of the row, here and in tables and views."""
+    """A namespace. `pointer_version` is raised once by each commit that changes the row, as in tables and views."""
 
     KIND = b"N"
     MESSAGE = pb.Namespace
