@@ -25,7 +25,7 @@ from seiche import (
     RetryableConflict,
     Unavailable,
 )
-from seiche.lake import commit
+from seiche.lake import commit, streams
 from seiche.lake.tree.names import root_name
 from seiche.store import open_store
 from seiche.store.base import Data
@@ -362,7 +362,21 @@ def test_a_stream_commits_each_epoch_once_and_refuses_zombies(lake: Lake) -> Non
     with pytest.raises(IncompatibleConflict, match="leftover"):
         epoch(3, "run-1")
     epoch(3, "run-2")
+    with pytest.raises(IncompatibleConflict, match="leftover"):
+        epoch(4, "run-1")
     assert ids(lake, "shop.a") == [0, 1, 2, 3]
+
+
+def test_of_many_runs_of_a_stream_the_latest_are_remembered(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_RETIRED", 2)
+    for number in range(5):
+        with lake.transaction(stream="orders", epoch=number, owner=f"run-{number}") as tx:
+            tx.table("shop.a").append(rows(number))
+    for late in (2, 3):
+        with pytest.raises(IncompatibleConflict, match="leftover"):
+            with lake.transaction(stream="orders", epoch=5, owner=f"run-{late}") as tx:
+                tx.table("shop.a").append(rows(5))
+    assert ids(lake, "shop.a") == [0, 1, 2, 3, 4]
 
 
 def test_a_status_is_told_and_can_be_forced(lake: Lake) -> None:
