@@ -44,7 +44,13 @@ def test_addresses(uri: str, kind: type) -> None:
 def test_a_path_that_begins_with_a_tilde_lies_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    for tilde, meant in {"~/lake": "home/lake", "~": "home", Path("~/lake"): "home/lake", "~lake": "~lake"}.items():
+    meanings: dict[str | Path, str] = {
+        "~/lake": "home/lake",
+        "~": "home",
+        Path("~/lake"): "home/lake",
+        "~lake": "~lake",
+    }
+    for tilde, meant in meanings.items():
         assert open_store(tilde).uri == open_store(tmp_path / meant).uri
     for literal in ("./~/lake", f"file://{tmp_path}/~/lake"):
         assert open_store(literal).uri == open_store(tmp_path / "~" / "lake").uri

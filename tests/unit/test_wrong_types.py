@@ -60,9 +60,9 @@ OPENING: dict[str, tuple[Call, str]] = {
     "Table.create(bases=5)": (lambda _: seiche.Table.create("memory://x/2", SCHEMA, bases=5), "bases"),  # type: ignore[arg-type]
     "Table.open(None)": (lambda _: seiche.Table.open(None), "an address cannot be None"),  # type: ignore[arg-type]
     "Table.create(manifest_store=5)": (
-        lambda _: seiche.Table.create("memory://x/4", SCHEMA, manifest_store=5),
+        lambda _: seiche.Table.create("memory://x/4", SCHEMA, manifest_store=5),  # type: ignore[arg-type]
         "a manifest store",
-    ),  # type: ignore[arg-type]
+    ),
     "Table.create(bases=[5])": (lambda _: seiche.Table.create("memory://x/3", SCHEMA, bases=[5]), "a base"),
     "Table.open(5)": (lambda _: seiche.Table.open(5), "an address cannot be 5"),  # type: ignore[arg-type]
     "open_store(None)": (lambda _: seiche.store.open_store(None), "an address cannot be None"),  # type: ignore[arg-type]

@@ -110,7 +110,7 @@ def test_bases_are_given_as_to_add_bases(tmp_path: Path) -> None:
             (cold, ""),
             (cold + "er", "colder"),
         ]
-        lance.dataset(str(tmp_path / f"made{number}")).validate()
+        lance.dataset(str(tmp_path / f"made{number}")).validate()  # type: ignore[no-untyped-call]
 
 
 def test_a_table_is_made_once(table: Table) -> None:
