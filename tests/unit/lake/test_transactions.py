@@ -373,9 +373,10 @@ def test_of_many_runs_of_a_stream_the_latest_are_remembered(lake: Lake, monkeypa
         with lake.transaction(stream="orders", epoch=number, owner=f"run-{number}") as tx:
             tx.table("shop.a").append(rows(number))
     for late in (2, 3):
+        tx = lake.transaction(stream="orders", epoch=5, owner=f"run-{late}")
+        tx.table("shop.a").append(rows(5))
         with pytest.raises(IncompatibleConflict, match="leftover"):
-            with lake.transaction(stream="orders", epoch=5, owner=f"run-{late}") as tx:
-                tx.table("shop.a").append(rows(5))
+            tx.commit()
     assert ids(lake, "shop.a") == [0, 1, 2, 3, 4]
 
 
