@@ -4,18 +4,21 @@ import os
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from seiche import CommitUnknown, Lake, RetryableConflict, SeicheError, Unavailable
 from seiche.core.runtime import Runtime
-from seiche.lake.care import expiry
+from seiche.lake.care import expiry, gc
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.insisting import insist
 from seiche.lake.care.layout import Place, Sort, place
+from seiche.lake.care.notes import Note, leave_note
 from seiche.lake.care.saved_work import saved_work
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.intent import Intent
+from seiche.lake.lake import open_lake
 from seiche.lake.tree import transactions
 from seiche.lake.tree.names import root_name
 from seiche.lake.written import written_since
@@ -25,8 +28,8 @@ from seiche.table import invariants
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import Append
 from seiche.table.operations.context import Build
-from tests.unit.lake.conftest import SCHEMA, rows
-from tests.unit.lake.test_gc import at_once, files, folder, location, lost
+from tests.unit.lake.conftest import SCHEMA, ids, rows
+from tests.unit.lake.test_gc import at_once, files, folder, location, lost, older
 
 
 def test_change_sets_beside_a_root_stay_with_it(lake: Lake) -> None:
@@ -161,6 +164,79 @@ def test_a_saved_transaction_counts_a_day_longer_than_its_owner_would_take_it_fo
     (work,) = saved_work(lake.store)
     assert work.may_commit(lake.state(), work.until + timedelta(hours=12))
     assert not work.may_commit(lake.state(), work.until + timedelta(hours=36))
+
+
+def test_a_transaction_that_was_saved_for_longer_than_there_are_dates_does_not_stop_a_clean_up(lake: Lake) -> None:
+    tx = lake.transaction(lifetime=1e12)
+    tx.append("shop.a", rows(1))
+    tx.save()
+    garbage = lost(lake)
+    assert [one.path for one in lake.gc(grace=0).unneeded] == [garbage]
+    lake.resume(tx.id).commit()
+    assert ids(lake, "shop.a") == [1]
+
+
+def test_a_saved_transaction_with_files_from_before_it_began_is_as_old_as_those(lake: Lake) -> None:
+    since = lake.version
+    lost(lake)
+    lake.gc(dry_run=False)
+    lake.table("shop.a").append(rows(1))
+    older(lake, 2)
+    tx = lake.transaction()
+    tx.append("shop.a", rows(2))
+    tx.oldest = since
+    tx.save()
+    held = lake.gc(dry_run=False)
+    assert held.moved == ()
+    assert tx.id in held.waiting_for
+    resumed = lake.resume(tx.id)
+    assert resumed.oldest == since
+    resumed.commit()
+    assert ids(lake, "shop.a") == [1, 2]
+
+
+def test_a_transaction_that_was_saved_right_at_the_fence_keeps_its_files(lake: Lake) -> None:
+    lost(lake)
+    at_once(lake)
+    before = files(lake)
+    tx = lake.transaction()
+    assert tx.base == lake.state().root.min_base
+    tx.append("shop.a", rows(1))
+    tx.save()
+    written = files(lake) - before
+    assert written.isdisjoint(one.path for one in lake.gc(grace=0).unneeded)
+
+
+def test_what_is_committed_between_the_look_and_the_fence_stays(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = lake.transaction()
+    slow.append("shop.a", rows(1))
+    slow.late.write()
+    garbage = lost(lake)
+
+    def late(*given: Any) -> Note:
+        slow.commit()
+        return leave_note(*given)
+
+    monkeypatch.setattr(gc, "leave_note", late)
+    assert [one.path for one in at_once(lake, window=0).moved] == [garbage]
+    assert ids(open_lake(lake.store), "shop.a") == [1]
+
+
+def test_a_row_in_a_file_of_its_own_stays_as_long_as_the_tree_names_it(lake: Lake) -> None:
+    before = files(lake)
+    lake.create_namespace("wide", {"note": "x" * 10_000})
+    with lake.transaction() as tx:
+        tx.set_properties("shop.a", {"note": "y" * 10_000})
+    large = {path for path in files(lake) - before if lake.store.head(path).size > 10_000}
+    assert len(large) == 2
+    lake.table("shop.a").append(rows(1))
+    lake.expire(older_than=0, keep=1)
+    at_once(lake, window=0)
+    anew = open_lake(lake.store)
+    namespace = anew.state().namespace(("wide",))
+    assert namespace is not None
+    assert namespace.properties == {"note": "x" * 10_000}
+    assert anew.table("shop.a").row.properties["note"] == "y" * 10_000
 
 
 def test_manifests_are_taken_first_and_the_oldest_first(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

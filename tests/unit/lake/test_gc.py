@@ -17,7 +17,7 @@ from seiche.lake.intent import Intent
 from seiche.lake.objects.keys import TRASH, table_key
 from seiche.lake.objects.rows import TableRow
 from seiche.table.change import Change
-from seiche.table.format.manifest_pb2 import DataFile, DataFragment
+from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import Append
 from seiche.table.versions.naming import Naming
 from tests.unit.lake.conftest import SCHEMA, ids, rows
@@ -152,6 +152,16 @@ def test_a_note_that_cannot_be_read_only_costs_time(lake: Lake) -> None:
     assert lake.gc(dry_run=False).moved == ()
     older(lake, 2)
     assert [one.path for one in lake.gc(dry_run=False).moved] == [path]
+
+
+def test_a_list_in_the_trash_that_cannot_be_read_stops_nothing(lake: Lake) -> None:
+    path = lost(lake)
+    assert at_once(lake).run is not None
+    (listed,) = (folder(lake) / "_trash").glob("*/list")
+    listed.write_bytes(b"nonsense")
+    older(lake, 30)
+    assert at_once(lake).removed == 1
+    assert not [one for one in files(lake) if one.endswith(Path(path).name)]
 
 
 def test_expired_versions_leave_their_files(lake: Lake) -> None:
@@ -349,29 +359,45 @@ def test_tables_of_formats_that_are_not_known_are_closed(lake: Lake) -> None:
     assert lake.store.exists("tables/shop/ice/data/1.parquet")
 
 
-def test_files_that_another_table_shares_stay(lake: Lake) -> None:
-    """A version with a base path names files of another table, which may be gone."""
+def shared(lake: Lake) -> tuple[str, DataFragment]:
+    """A data file of `shop.a`, and the fragment under which `shop.b` may have it too."""
     lake.table("shop.a").append(rows(1, 2))
     source = location(lake, "shop.a")
-    (shared,) = [path for path in files(lake) if path.startswith(f"{source}/data/")]
-    fragment = DataFragment()
-    fragment.CopyFrom(manifest_fragment(lake, "shop.a"))
+    (path,) = [path for path in files(lake) if path.startswith(f"{source}/data/")]
     # As a clone on another machine would write it: the same place, by another name.
     lake.table("shop.b").add_bases({"path": f"/mnt/elsewhere/{source}", "is_dataset_root": True})
-    base_id = LakeRead(lake, "shop.b").header.base_paths[0].id
-    moved = DataFragment(physical_rows=fragment.physical_rows)
+    fragment = DataFragment()
+    fragment.CopyFrom(manifest_fragment(lake, "shop.a"))
+    fragment.ClearField("id")
     for one in fragment.files:
-        made = DataFile()
-        made.CopyFrom(one)
-        made.base_id = base_id
-        moved.files.append(made)
+        one.base_id = LakeRead(lake, "shop.b").header.base_paths[0].id
+    return path, fragment
+
+
+def test_files_that_another_table_shares_stay(lake: Lake) -> None:
+    """A version with a base path names files of another table, which may be gone."""
+    path, fragment = shared(lake)
+    source = location(lake, "shop.a")
     with lake.transaction() as tx:
-        tx.table("shop.b").apply(Change(Append((moved,)), rows=2))
+        tx.table("shop.b").apply(Change(Append((fragment,)), rows=2))
     lake.drop_table("shop.a")
     lake.expire(older_than=0, keep=1)
     done = at_once(lake, window=0)
     assert any(one.path.startswith(source) for one in done.moved)
-    assert lake.store.exists(shared)
+    assert lake.store.exists(path)
+
+
+def test_files_of_another_table_that_a_saved_transaction_shares_stay(lake: Lake) -> None:
+    path, fragment = shared(lake)
+    source = location(lake, "shop.a")
+    lake.drop_table("shop.a")
+    lake.expire(older_than=0, keep=1)
+    tx = lake.transaction()
+    tx.table("shop.b").apply(Change(Append((fragment,)), rows=2))
+    tx.save()
+    unneeded = {one.path for one in lake.gc(grace=0).unneeded if one.path.startswith(source)}
+    assert unneeded
+    assert path not in unneeded
 
 
 class LakeRead:

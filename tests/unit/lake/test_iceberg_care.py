@@ -16,6 +16,7 @@ import seiche
 from seiche import Corrupt, Lake, RetryableConflict
 from seiche.lake import written
 from seiche.lake.care import health
+from seiche.lake.care.saved_work import saved_work
 from seiche.lake.iceberg.parquet import check_parquet
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import IcebergReach
@@ -102,6 +103,18 @@ def test_a_saved_transaction_keeps_its_files(ice: Lake) -> None:
     assert files(ice) == before
     ice.resume(saved).commit()
     assert ids(ice, "shop.i") == [2]
+
+
+def test_a_saved_transaction_that_cannot_be_looked_into_closes_its_table(ice: Lake) -> None:
+    tx = ice.transaction()
+    tx.append("shop.i", rows(2))
+    tx.save()
+    (work,) = saved_work(ice.store)
+    ((location, listed),) = work.snapshots
+    Path(ice.store.native_uri(path_of(ice.store, listed) or "")).write_bytes(b"torn")
+    found = ice.gc(grace=0)
+    assert list(found.closed) == [location]
+    assert not found.unneeded
 
 
 def test_a_writer_paused_across_a_clean_up_aborts_instead_of_naming_files_that_are_gone(ice: Lake) -> None:

@@ -23,6 +23,8 @@ __all__ = ["SavedWork", "saved_work"]
 # Clocks may be wrong by so much before a transaction counts as too old that its owner still takes for young.
 _SLACK: Final = timedelta(days=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Whoever wants it to wait for ever may name a time that is no date.
+_MOST_MILLIS: Final = (datetime(9999, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def _work(path: str, saved: SavedTransaction) -> SavedWork:
                 index = IndexMetadata.FromString(statement.frag_reuse_index)
                 written.append((location, Transaction(create_index=CreateIndex(new_indices=[index]))))
         snapshots += [(location, one) for step in edit.iceberg for one in _snapshots(step.updates)]
-    until = _EPOCH + timedelta(milliseconds=min(saved.expires_at_millis, 1 << 53))
+    until = _EPOCH + timedelta(milliseconds=min(saved.expires_at_millis, _MOST_MILLIS))
     base = min(saved.base_version, saved.oldest_version) if saved.HasField("oldest_version") else saved.base_version
     return SavedWork(saved.id, path, base, until, tuple(written), tuple(snapshots))
 
