@@ -119,10 +119,13 @@ def describe_unprinted(error: OSError) -> str:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether it is Ctrl-C, or came of it: what is waited for can fail once more on its way out."""
+    """Whether it is Ctrl-C, or came of it: what is waited for can fail once more on its way out.
+
+    Not a commit whose outcome is open: whoever interrupted it must hear that it may have happened.
+    """
     while not isinstance(error, KeyboardInterrupt):
         before = error.__cause__ or error.__context__
-        if before is None:
+        if before is None or isinstance(error, CommitUnknown):
             return False
         error = before
     return True

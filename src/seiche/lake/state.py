@@ -44,7 +44,7 @@ class State:
     def after(self, tree: Tree, files: Mapping[str, bytes]) -> "State":
         """This version with changes that are not durable yet, nor are the files that they name."""
         store = self.store.inner if isinstance(self.store, OverlayStore) else self.store
-        return State(OverlayStore(store, files), self.root, tree, self.definition, self.manifests, self.outside)
+        return replace(self, tree=tree, store=OverlayStore(store, files))
 
     def is_durable(self, key: bytes) -> bool:
         """Whether what stands behind a key is what the root says, not what an earlier member of a group wants."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyroaring import BitMap
 
@@ -186,26 +186,22 @@ class Committer:
         return True
 
     def _outrun(self, transaction: Transaction, newest: int, attempts: int) -> RetryableConflict:
-        table = self.versions.store.uri
-        return RetryableConflict(
-            f"{table}: {transaction.operation.name} read version {transaction.read_version}; in {attempts} attempts"
-            f" other writers were faster each time, the latest version is now {newest}.",
-            table=table,
-            operation=transaction.operation.name,
-            read_version=transaction.read_version,
-            version=newest,
-            attempts=attempts,
-        )
+        faster = f"in {attempts} attempts other writers were faster each time"
+        return self._behind(transaction, newest, faster, attempts=attempts)
 
     def _moved(self, transaction: Transaction, newest: int) -> RetryableConflict:
+        return self._behind(transaction, newest, "it depends on that, and others have committed since")
+
+    def _behind(self, transaction: Transaction, newest: int, why: str, **details: Any) -> RetryableConflict:
         table = self.versions.store.uri
         return RetryableConflict(
-            f"{table}: {transaction.operation.name} depends on version {transaction.read_version}, and others have"
-            f" committed since; the latest version is now {newest}.",
+            f"{table}: {transaction.operation.name} read version {transaction.read_version}; {why}, the latest version"
+            f" is now {newest}.",
             table=table,
             operation=transaction.operation.name,
             read_version=transaction.read_version,
             version=newest,
+            **details,
         )
 
     def _unknown(self, version: int, transaction: Transaction) -> CommitUnknown:

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JNetworkError
 from seiche.cli import commands, sql
 from seiche.cli.failures import ExitCode
 from seiche.cli.quiet import quiet_start
-from seiche.errors import Unavailable
+from seiche.errors import CommitUnknown, Unavailable
 from seiche.spark.sql.failures import as_errors
 
 
@@ -57,6 +57,20 @@ def test_what_fails_on_the_way_out_is_the_interrupt_too(
     monkeypatch.setattr(commands, "app", lambda **_: interrupted())
     assert commands.run_command([]) == ExitCode.INTERRUPTED
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_commit_that_may_have_happened_is_told_also_after_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def commit(**_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise CommitUnknown("it may have happened")
+
+    monkeypatch.setattr(commands, "app", commit)
+    assert commands.run_command([]) == ExitCode.UNKNOWN
+    assert "it may have happened" in capsys.readouterr().err
 
 
 def test_at_the_prompt_the_next_statement_is_awaited(
