@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import lance
 import pyarrow as pa
 import pytest
+from lance.namespace import RestNamespace
 
 import seiche
 from seiche import Lake, Unavailable
@@ -16,6 +18,8 @@ from seiche.gateway.iceberg_rest import commits
 from seiche.gateway.iceberg_rest.commits import Commits
 from seiche.gateway.lance_namespace.namespace import DeskNamespace
 from seiche.store import open_store
+from seiche.table.format import file
+from seiche.table.format.flags import SEICHE_FENCE
 from tests.gateway_server import Gateways, gateways
 from tests.servers import S3Server
 
@@ -184,6 +188,26 @@ def test_its_lance_extension_reads_and_may_not_write(servers: Gateways) -> None:
     assert (rows(lake, "s.t"), lake.version) == ([(1,), (2,), (3,)], before)
     assert lake.tables("s") == [("s", "t")], "no table is made that nobody finds"
     assert lake.fsck().problems == ()
+
+
+def test_a_desk_is_closed_to_it_and_open_to_releases_that_commit_through_the_server(servers: Gateways) -> None:
+    """The extension has Lance 6. The flag that keeps it out is known to Lance 11 and newer; LanceDB comes with 13."""
+    servers.lake.create_table("s.t", pa.schema([("i", pa.int64())]))
+    desk = Path(servers.ask("POST", "/v1/table/s%24t/describe", {}, lance=True).json["location"])
+    (shown,) = (desk / "_versions").iterdir()
+    header = file.decode(shown.read_bytes(), path=str(shown)).manifest.header
+    assert (header.reader_feature_flags, header.writer_feature_flags) == (16, 16 | 128)
+    connection = duckdb.connect()
+    connection.execute(f"LOAD '{extension('lance')}'")
+    (desk.parent / "t.lance").symlink_to(desk)
+    connection.execute(f"ATTACH '{desk.parent}' AS past (TYPE LANCE)")
+    with pytest.raises(duckdb.Error, match="cannot be written"):
+        connection.execute("INSERT INTO past.main.t VALUES (1)")
+    commit = lance.dataset(namespace_client=RestNamespace(uri=servers.lance), table_id=["s", "t"])
+    commit.insert(pa.table({"i": [1]}))
+    assert rows(servers.lake, "s.t") == [(1,)]
+    table = seiche.Table.open(servers.lake.table("s.t").uri)
+    assert table.manifest.header.writer_feature_flags == SEICHE_FENCE, "the lake does not keep it"
 
 
 def test_what_its_lance_extension_alters_is_a_commit_of_the_lake(

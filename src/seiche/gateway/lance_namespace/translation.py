@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from seiche.lake.engines.native_manifest import NativeManifest
 from seiche.table.format import file
 from seiche.table.format.file import ManifestFile
-from seiche.table.format.flags import BASE_PATHS, SEICHE_FENCE, UNNAMED_11
+from seiche.table.format.flags import BASE_PATHS, COVERING_INDICES, SEICHE_FENCE
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import BasePath, DataFile, DeletionFile, IndexMetadata
@@ -33,12 +33,13 @@ def to_desk(stored: ManifestFile, home: str, branch: str | None = None) -> bytes
     On the desk a `branch` is one; in the lake it is a table.
 
     Writers that pass the server by must not take it for a table of their own. Releases of Lance that do not commit
-    through a namespace do not know the flag that is set here for writers; pylance 14 accepts it.
+    through a namespace do not know the flag that is set here for writers; those from 11 on (LanceDB 0.40 has 13) accept
+    it, and each of their commits finds out anew whether an index needs it.
     """
     header = stored.manifest.copy_header()
     header.base_paths.add(id=HOME, is_dataset_root=True, path=home)
     header.reader_feature_flags |= BASE_PATHS
-    header.writer_feature_flags = header.writer_feature_flags & ~SEICHE_FENCE | BASE_PATHS | UNNAMED_11
+    header.writer_feature_flags = header.writer_feature_flags & ~SEICHE_FENCE | BASE_PATHS | COVERING_INDICES
     if branch is not None:
         header.branch = branch
     fragments = Fragments(_at_home(_copy(one)) for one in stored.manifest.fragments)
@@ -66,7 +67,9 @@ def from_desk(
     others = [base for base in header.base_paths if base.id in ids.kept]
     del header.base_paths[:]
     header.base_paths.extend([*known, *others])
-    gone = UNNAMED_11 if header.base_paths else UNNAMED_11 | BASE_PATHS
+    gone = 0 if header.base_paths else BASE_PATHS
+    if not any(index.covering_fields for index in native.manifest.indices):
+        gone |= COVERING_INDICES
     header.reader_feature_flags &= ~gone
     header.writer_feature_flags &= ~gone
     fragments = Fragments(ids.translated(_copy(one)) for one in native.manifest.fragments)
