@@ -135,7 +135,8 @@ class Client:
         self, call: Callable[[], pb.Transaction], number: int, abort: pb.AbortTransactionRequest | None = None
     ) -> Told:
         final = (pb.TS_APPLIED, pb.TS_ABORTED, pb.TS_APPLY_FAILED_CONFLICT)
-        until = time.monotonic() + 60
+        # Some lives let one call through and no more, and last ten seconds where others need the processors as well.
+        until = time.monotonic() + 600
         while time.monotonic() < until:
             try:
                 found = call()
