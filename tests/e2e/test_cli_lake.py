@@ -128,6 +128,8 @@ def test_a_table_is_made_in_either_format(tmp_path: Path, monkeypatch: pytest.Mo
     Path("rows.jsonl").write_text('{"id": 1, "name": "x"}\n{"id": 2, "name": "y"}\n')
     run("create-table", "lake", "shop.i", "--from", "rows.jsonl", "--format", "iceberg", "-p", "a=b")
     run("create-table", "lake", "shop.l", "--like", "shop.i", "--format", "lance")
+    shown = run.json("show", "lake", "shop.i")
+    assert (shown["rows"], [one["name"] for one in shown["columns"]]) == (2, ["id", "name"])
     assert [(one["name"], one.get("format")) for one in run.json("ls", "lake", "shop")] == [
         ("shop.i", "iceberg"),
         ("shop.l", "lance"),
@@ -207,6 +209,23 @@ def test_rows_are_shown_and_added_without_spark(made: Lake, run: Command) -> Non
     }.items():
         assert said in run(*words, code=2)
     assert made.version == 8
+
+
+def test_how_many_rows_were_taken_is_shown_on_a_terminal(made: Lake) -> None:
+    code, shown = on_a_terminal("append", "lake", "shop.orders", "more.csv")
+    assert code == 0
+    assert "adding" in shown
+    assert "2 rows came to shop.orders" in shown
+
+
+def test_what_stands_in_a_row_cannot_drive_the_terminal(made: Lake, run: Command) -> None:
+    told = "\x1b]0;mine\x07\x00\x9b31m\rred \U0001f468\u200d\U0001f469 \u65e5"
+    made.create_table("shop.notes", pa.schema([("told", pa.string())])).append([{"told": told}])
+    for words in (("head", "lake", "shop.notes"), ("table", "changes", "lake", "shop.notes")):
+        shown = run(*words)
+        assert r"\x1b]0;mine\x07\x00\x9b31m\x0dred" in shown
+        assert not {"\x1b", "\x07", "\x00", "\x9b", "\r"} & set(shown)
+    assert run.json("head", "lake", "shop.notes") == [{"told": told}]
 
 
 def test_what_is_renamed_or_dropped_can_be_brought_back(made: Lake, run: Command) -> None:

@@ -10,8 +10,9 @@ import typer
 import seiche
 from seiche.cli.arguments import Run, Uri
 from seiche.cli.failures import ExitCode, in_commands
-from seiche.cli.output import TIME, AsJson, counted, print_json, print_line, print_table
+from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
+from seiche.core.counts import counted
 
 if TYPE_CHECKING:
     from seiche.lake.care.fsck import Soundness

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -33,10 +33,16 @@ def open_file(path: Path) -> pyarrow.dataset.Dataset:
         return pyarrow.dataset.dataset(path, format=format)
 
 
-def file_batches(rows: pyarrow.dataset.Dataset, path: Path) -> Iterator[pa.RecordBatch]:
-    """Its rows; `InvalidInput` when it turns out to be broken."""
+def file_batches(
+    rows: pyarrow.dataset.Dataset, path: Path, progress: Callable[[str, int], None]
+) -> Iterator[pa.RecordBatch]:
+    """Its rows, of which `progress` hears how many were taken; `InvalidInput` when it turns out to be broken."""
+    taken = 0
     with _readable(path):
-        yield from rows.to_batches()
+        for batch in rows.to_batches():
+            yield batch
+            taken += batch.num_rows
+            progress("rows", taken)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ import typer
 
 import seiche
 from seiche.cli.arguments import Uri
-from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
+from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.core.counts import counted
 
 if TYPE_CHECKING:
     from seiche.lake.care.health import Health

@@ -11,6 +11,7 @@ import seiche
 from seiche.cli.arguments import Properties, TableName, Uri, properties_of
 from seiche.cli.files import file_batches, open_file
 from seiche.cli.output import AsJson, print_json, print_line
+from seiche.cli.progress import working
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ def create_table(
     lake = seiche.open(uri)
     rows = None if source is None else open_file(source)
     columns = _columns(lake, schema, like) if rows is None else rows.schema
-    with lake.transaction() as tx:
+    with working("adding") as progress, lake.transaction() as tx:
         given = properties_of(properties)
         made = tx.create_table(table, columns, format=format, properties=given, stable_row_ids=stable_row_ids)
         if rows is not None and source is not None:
-            made.append(file_batches(rows, source))
+            made.append(file_batches(rows, source, progress))
     _done(lake, table, "is there", as_json)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time
 from typing import Annotated, TypeAlias
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["TIME", "AsJson", "as_text", "counted", "print_json", "print_line", "print_table", "row_text"]
+__all__ = ["TIME", "AsJson", "as_text", "print_json", "print_line", "print_table", "row_text"]
 
 # How times are shown; they are in UTC.
 TIME = "%Y-%m-%d %H:%M:%S"
@@ -20,6 +21,8 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON inst
 
 # Without a terminal there is nobody to wrap lines for: a program that reads them wants each row whole.
 _WIDTH_WITHOUT_TERMINAL = 10_000
+# What drives a terminal, besides the ends of lines. It may stand in a row that somebody else has written.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def _console() -> Console:
@@ -33,7 +36,7 @@ def _console() -> Console:
 
 def print_line(text: str = "", *, style: str = "") -> None:
     """One line of text."""
-    _console().print(Text(text, style=style))
+    _console().print(_text(text, style))
 
 
 def print_table(
@@ -44,13 +47,12 @@ def print_table(
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell), style=(styles or {}).get(str(cell), "")) for cell in row))
+        table.add_row(*(_text(str(cell), (styles or {}).get(str(cell), "")) for cell in row))
     _console().print(table, soft_wrap=False)
 
 
-def counted(count: int, what: str) -> str:
-    """So many of something: `1 file`, `2 files`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _text(text: str, style: str) -> Text:
+    return Text(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text), style=style)
 
 
 def row_text(row: Mapping[str, object]) -> str:

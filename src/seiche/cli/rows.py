@@ -10,8 +10,10 @@ import typer
 import seiche
 from seiche.cli.arguments import AsOf, AtVersion, TableName, Uri, open_at
 from seiche.cli.files import file_batches, open_file
-from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
+from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.cli.progress import working
 from seiche.cli.values import plain, shown
+from seiche.core.counts import counted
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -86,8 +88,8 @@ def append(
     """
     rows = open_file(source)
     lake = seiche.open(uri)
-    with lake.transaction() as tx:
-        done = tx.append(table, file_batches(rows, source))
+    with working("adding") as progress, lake.transaction() as tx:
+        done = tx.append(table, file_batches(rows, source, progress))
     if as_json:
         print_json({"name": table, "rows": done.rows, "version": tx.version})
     else:

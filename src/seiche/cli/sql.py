@@ -13,9 +13,10 @@ import typer
 import seiche
 from seiche.cli.arguments import AsOf, AtVersion, Uri, open_at
 from seiche.cli.failures import describe, is_interrupt
-from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
+from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.quiet import quiet_start
 from seiche.cli.values import plain, shown
+from seiche.core.counts import counted
 from seiche.errors import InvalidInput, SeicheError
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ import typer
 
 import seiche
 from seiche.cli.arguments import Run, TableName, Uri
-from seiche.cli.output import AsJson, counted, print_json, print_line, print_table
+from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
 from seiche.cli.values import plain, shown
+from seiche.core.counts import counted
 from seiche.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def compact(
     chosen: LakeTable | seiche.Table = _plain(uri) if table is None else seiche.open(uri).table(table)
     with working("compacting") as progress:
         done = chosen.compact(
-            target_rows_per_fragment=rows, progress=lambda done, all_: progress(f"of {all_:,} tasks", done)
+            target_rows_per_fragment=rows, progress=lambda done, all_: progress(f"of {counted(all_, 'task')}", done)
         )
     if as_json:
         print_json(

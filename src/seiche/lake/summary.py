@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.table_diff import live_rows
 from seiche.lake.versions import LakeVersions
@@ -53,9 +54,6 @@ class TableSummary:
 def summary(state: State, name: Name) -> TableSummary:
     """The table of this name; `NotFound` if there is none."""
     row = state.table(name)
-    manifest: Manifest | None = None
-    if row.type == "managed" and row.format == "lance":
-        manifest = LakeVersions(state.store, row).read(row.table_version).manifest
     known = TableSummary(
         name=text(name),
         id=row.id,
@@ -67,7 +65,11 @@ def summary(state: State, name: Name) -> TableSummary:
         properties=dict(row.properties),
         config={},
     )
-    return known if manifest is None else _counted(known, manifest)
+    if row.type != "managed":
+        return known
+    if row.format == "iceberg":
+        return _iceberg(known, state, row)
+    return _counted(known, LakeVersions(state.store, row).read(row.table_version).manifest)
 
 
 def _counted(known: TableSummary, manifest: Manifest) -> TableSummary:
@@ -82,6 +84,21 @@ def _counted(known: TableSummary, manifest: Manifest) -> TableSummary:
         deleted_rows=sum(one.physical_rows for one in manifest.fragments) - rows,
         columns=tuple(map(_column, to_arrow(manifest.header.fields))),
         indices=tuple(dict.fromkeys(one.name for one in manifest.indices)),
+    )
+
+
+def _iceberg(known: TableSummary, state: State, row: TableRow) -> TableSummary:
+    from seiche.lake.iceberg.metadata import load, summary_of
+
+    metadata = load(state, row)
+    said = summary_of(metadata)
+    # How many rows files of deletions take away, the metadata does not say.
+    exact = int(said.get("total-delete-files", 0)) == 0
+    return replace(
+        known,
+        config=dict(metadata.properties),
+        rows=int(said.get("total-records", 0)) if exact else None,
+        columns=tuple(map(_column, metadata.schema().as_arrow())),
     )
 
 

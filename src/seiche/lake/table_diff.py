@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
+from seiche.core.counts import counted
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions
 from seiche.store.base import Store
@@ -68,7 +69,7 @@ class TableDiff:
 
     def __str__(self) -> str:
         if not self.before or not self.after:
-            return f"version {self.before or self.after}, {self.rows_before or self.rows_after} rows"
+            return f"version {self.before or self.after}, {counted(self.rows_before or self.rows_after, 'row')}"
         parts = [f"version {self.before} to {self.after}"]
         if self.operations:
             parts.append(", ".join(_counted(one.operation for one in self.operations)))

@@ -6,6 +6,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from pyroaring import BitMap
 
+from seiche.core.counts import counted
 from seiche.table.operations import Operation
 from seiche.table.snapshot import Snapshot
 
@@ -69,10 +70,10 @@ class Result:
     def __repr__(self) -> str:
         if not self.changed:
             return f"<{self.verb}: nothing to do, still version {self.version}>"
-        parts = [f"{self.rows} rows"] if self.rows else []
+        parts = [counted(self.rows, "row")] if self.rows else []
         if self.files:
-            parts.append(f"{self.files} files, {self.bytes} bytes written")
+            parts.append(f"{counted(self.files, 'file')}, {counted(self.bytes, 'byte')} written")
         parts += [f"{name}={value}" for name, value in self.notes.items()]
         if self.attempts > 1:
-            parts.append(f"{self.attempts} attempts")
+            parts.append(counted(self.attempts, "attempt"))
         return f"<{self.verb}: version {self.version}{''.join(', ' + part for part in parts)}>"

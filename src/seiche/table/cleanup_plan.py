@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from seiche.core.counts import counted
 from seiche.core.durations import Duration, duration
 from seiche.errors import InvalidInput
 from seiche.table.versions.stored import FRESH_SECONDS
@@ -106,16 +107,16 @@ class Cleanup:
     def __repr__(self) -> str:
         parts = [
             f"versions {_span(self.dropped)}" if self.dropped else "no version",
-            f"{self.files} files, {self.bytes} bytes",
+            f"{counted(self.files, 'file')}, {counted(self.bytes, 'byte')}",
         ]
         if self.held:
             reasons = list(dict.fromkeys(self.held.values()))
             shown = "; ".join(reasons[:_SHOWN]) + ("; ..." if len(reasons) > _SHOWN else "")
             parts.append(f"held back: {_span(tuple(self.held))} ({shown})")
         if self.young:
-            parts.append(f"{self.young} files too young to tell")
+            parts.append(f"{counted(self.young, 'file')} too young to tell")
         if self.temporary:
-            parts.append(f"{self.temporary} temporary files")
+            parts.append(counted(self.temporary, "temporary file"))
         hint = "" if self.done else "; nothing was removed yet: call with dry_run=False"
         return f"<cleanup {'removed' if self.done else 'would remove'} {', '.join(parts)}{hint}>"
 

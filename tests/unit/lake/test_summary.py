@@ -7,7 +7,7 @@ from seiche.lake.lake import open_lake
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.summary import summary
-from tests.unit.lake.conftest import rows
+from tests.unit.lake.conftest import SCHEMA, rows
 from tests.unit.lake.past import put_row
 
 
@@ -28,6 +28,19 @@ def test_a_table_of_the_lake_has_figures(lake: Lake) -> None:
     assert summary(open_lake(lake.store, version=before).state(), ("shop", "a")).rows == 10
     with pytest.raises(NotFound):
         summary(lake.state(), ("shop", "nothing"))
+
+
+def test_an_iceberg_table_of_the_lake_has_columns_and_rows(lake: Lake) -> None:
+    made = lake.create_table("shop.trips", SCHEMA, format="iceberg")
+    assert summary(lake.state(), ("shop", "trips")).rows == 0
+    made.append(rows(*range(10)))
+    made.delete("id < 3")
+    found = summary(lake.state(), ("shop", "trips"))
+    assert (found.rows, found.fragments, found.deleted_rows, found.indices) == (7, None, None, ())
+    assert [(one.name, one.type, one.nullable) for one in found.columns] == [
+        ("id", "int64", True),
+        ("n", "int64", True),
+    ]
 
 
 def test_a_table_of_others_has_none(lake: Lake) -> None:

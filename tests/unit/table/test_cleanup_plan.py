@@ -97,7 +97,7 @@ def test_what_it_says() -> None:
         young=2,
     )
     assert repr(planned) == (
-        "<cleanup would remove versions 1 to 4, 1 files, 10 bytes, held back: 5 (tag 'x'), 2 files too young to tell;"
+        "<cleanup would remove versions 1 to 4, 1 file, 10 bytes, held back: 5 (tag 'x'), 2 files too young to tell;"
         " nothing was removed yet: call with dry_run=False>"
     )
     assert planned.kept == (5, 6, 7)

@@ -108,6 +108,11 @@ def test_without_a_row_there_is_nothing_to_do(table: RowTable, nothing: Any) -> 
     assert table.files() == before
 
 
+def test_a_result_says_what_was_written_in_words(table: RowTable) -> None:
+    made = table.append(some_rows(1))
+    assert repr(made).startswith(f"<append: version 2, 1 row, 1 file, {made.bytes} bytes written")
+
+
 BAD: dict[str, tuple[Any, str]] = {
     "unknown column": (pa.table({"id": [1], "nosuch": [1]}), "nosuch"),
     "missing column": (pa.table({"name": ["a"]}), "id"),

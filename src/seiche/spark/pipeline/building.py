@@ -55,10 +55,11 @@ class Builder:
             raise InvalidInput(
                 f"{step.place}: step {step.table}: {short(error)}", remedy="Nothing was published."
             ) from error
-        self.progress(step.table, f"{result.rows or 0:,} rows")
+        rows = result.rows or 0
+        self.progress(step.table, f"{rows:,} row{'' if rows == 1 else 's'}")
         seconds = round(self.runtime.clock.monotonic() - began, 3)
         reads = tuple(sorted(self.plan.reads[step.table]))
-        return StepRecord(step.table, step.mode, reads, result.rows or 0, result.files or 0, seconds)
+        return StepRecord(step.table, step.mode, reads, rows, result.files or 0, seconds)
 
     def _frame(self, step: Step) -> "DataFrame":
         if step.make is None:
