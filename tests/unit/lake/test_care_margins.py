@@ -1,13 +1,15 @@
 """What keeps a clean-up and an expiry at a distance from those who are still at work."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+import seiche
 from seiche import CommitUnknown, Lake, RetryableConflict, SeicheError, Unavailable
 from seiche.core.runtime import Runtime
 from seiche.lake.care import expiry, gc
@@ -15,17 +17,25 @@ from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.insisting import insist
 from seiche.lake.care.layout import Place, Sort, place
 from seiche.lake.care.notes import Note, leave_note
+from seiche.lake.care.reachable import Reachable
 from seiche.lake.care.saved_work import saved_work
+from seiche.lake.care.table_files import NeededNames
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.intent import Intent
 from seiche.lake.lake import open_lake
 from seiche.lake.tree import transactions
 from seiche.lake.tree.names import root_name
+from seiche.lake.tree.nodes import Nodes
+from seiche.lake.tree.pointer import target
+from seiche.lake.tree.root import Root
 from seiche.lake.written import written_since
 from seiche.store.base import Data
 from seiche.store.local import LocalStore
 from seiche.table import invariants
+from seiche.table.format import manifest_pb2 as wire
 from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import IndexMetadata
+from seiche.table.format.transaction_pb2 import CreateIndex, Transaction
 from seiche.table.operations import Append
 from seiche.table.operations.context import Build
 from tests.unit.lake.conftest import SCHEMA, ids, rows
@@ -237,6 +247,79 @@ def test_a_row_in_a_file_of_its_own_stays_as_long_as_the_tree_names_it(lake: Lak
     assert namespace is not None
     assert namespace.properties == {"note": "x" * 10_000}
     assert anew.table("shop.a").row.properties["note"] == "y" * 10_000
+
+
+def deep(place: str) -> tuple[Lake, Root]:
+    """A lake whose tree has nodes below nodes, none of them kept in memory; and an early root that shares most."""
+    lake = seiche.create(place, settings={"order": 4, "root_buffer_max_size_bytes": 1000})
+    with lake.transaction() as tx:
+        for number in range(40):
+            tx.create_namespace(f"n{number:02}")
+    for number in range(12):
+        lake.create_namespace(f"o{number:02}")
+    early = lake.state().root
+    for number in range(3):
+        lake.create_namespace(f"p{number:02}")
+    assert early.node.level == lake.state().root.node.level == 2
+    lake.states.nodes = Nodes(lake.store, cache_bytes=0)
+    return lake, early
+
+
+def clear_away(lake: Lake) -> None:
+    """As another process would meanwhile."""
+    other = open_lake(lake.store)
+    other.expire(older_than=0, keep=1)
+    assert at_once(other, window=0).moved
+
+
+def test_of_a_version_that_is_cleared_away_while_one_looks_what_others_share_stays() -> None:
+    lake, early = deep("memory://looking")
+    clear_away(lake)
+    found = Reachable(lake.states)
+    found.add_roots([early, lake.state().root])
+    assert found.versions == 1
+    assert all(target(one)[0] in found.needed for one in lake.state().tree.walk())
+
+
+def test_a_version_that_is_cleared_away_before_the_next_is_compared_with_it_stops_nothing() -> None:
+    lake, early = deep("memory://comparing")
+
+    def roots() -> Iterator[Root]:
+        yield early
+        clear_away(lake)
+        yield lake.states.latest().root
+
+    found = Reachable(lake.states)
+    found.add_roots(roots())
+    assert found.versions == 2
+    assert all(target(one)[0] in found.needed for one in lake.state().tree.walk())
+
+
+def test_what_another_clean_up_took_rightly_meanwhile_is_not_put_back(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*given: Any) -> Note:
+        monkeypatch.undo()
+        other = open_lake(lake.store)
+        other.expire(older_than=0, keep=1)
+        assert at_once(other).moved
+        return leave_note(*given)
+
+    lake.table("shop.a").append(rows(1))
+    lake.table("shop.a").overwrite(rows(2))
+    monkeypatch.setattr(gc, "leave_note", late)
+    done = at_once(lake, window=0)
+    assert (done.removed, done.restored) == (0, ())
+    assert len(lake.trash()) == 1, "the next clean-up will know"
+
+
+def test_an_index_in_the_folder_of_another_table_is_found_there(lake: Lake) -> None:
+    made = UUID(int=7)
+    found = Reachable(lake.states)
+    brought = Transaction(create_index=CreateIndex(new_indices=[IndexMetadata(uuid=wire.UUID(uuid=made.bytes))]))
+    NeededNames(found.needed, location(lake, "shop.b")).add_transaction(brought)
+    home = location(lake, "shop.a")
+    assert found.leads_to(place(f"{home}/_indices/{made}/part/page.lance", {home}))
 
 
 def test_manifests_are_taken_first_and_the_oldest_first(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,11 +55,13 @@ class Reachable:
             try:
                 self._add_root(self._states.of(root))
             except Corrupt:
+                # Not all that it saw was counted in, and the next version may share it.
+                self._seen.clear()
                 if self._expired(root):
                     continue
-                if self._last is None or not self._expired(self._last.root):
+                if self._last is None:
                     raise
-                # It was compared with a version that has expired, and been cleared away, at this moment.
+                # It was compared with a version that may have expired, and been cleared away, at this moment.
                 self._last = None
                 self._add_root(self._states.of(root))
 
