@@ -4,6 +4,7 @@ import hashlib
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -11,18 +12,21 @@ import pytest
 
 import seiche
 from seiche import AlreadyExists, Corrupt, InvalidInput, Lake, NotFound
-from seiche.lake.export import copying
+from seiche.lake.export import copying, export
 from seiche.lake.export.copying import FOLDER, LIST, read_list
 from seiche.lake.export.items import Item
+from seiche.lake.export.target import claim, open_target
 from seiche.lake.objects.rows import TableRow
 from seiche.store import open_store
 from seiche.store.base import Store
 from seiche.store.local import LocalStore
+from seiche.store.paths import join
 from seiche.table.change import Change
 from seiche.table.format import file
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment
 from seiche.table.operations import Append
+from seiche.table.versions.naming import Naming
 from tests.unit.lake.conftest import ids, rows
 from tests.unit.lake.test_foreign import foreign_append
 from tests.unit.lake.test_gc import LakeRead, manifest_fragment
@@ -265,6 +269,22 @@ def test_a_place_inside_of_the_lake_is_refused_also_if_it_is_called_otherwise(la
         with pytest.raises(InvalidInput, match="lie inside of each other"):
             lake.export("x", place / "copy")
     assert lake.exports() == {}
+    open_target(f"{lake.uri}-copy", lake.store)  # beside it, though its name begins alike
+
+
+def test_of_two_exports_that_come_to_a_place_at_once_one_gets_it(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*given: Any) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(export, "claim", claim)
+            lake.export("first", str(tmp_path / "copy"))
+        claim(*given)
+
+    monkeypatch.setattr(export, "claim", late)
+    with pytest.raises(AlreadyExists, match="another export"):
+        lake.export("second", str(tmp_path / "copy"))
+    assert list(lake.exports()) == ["first"]
 
 
 def test_the_list_proves_every_file(full: Lake, tmp_path: Path) -> None:
@@ -415,6 +435,46 @@ def test_an_export_that_was_left_is_told_by_health(lake: Lake, tmp_path: Path) -
     assert found.command == f"seiche export {lake.uri} x file://{tmp_path}/copy"
     lake.export("x", str(tmp_path / "copy"))
     assert not [one for one in lake.health().advice if one.about == "exports"]
+
+
+def test_a_file_that_was_cut_off_after_it_was_copied_is_copied_again(lake: Lake, tmp_path: Path) -> None:
+    def die(what: str, _done: int) -> None:
+        if what == "copying files":
+            raise KeyboardInterrupt
+
+    lake.table("shop.a").append(rows(1))
+    with pytest.raises(KeyboardInterrupt):
+        lake.export("x", str(tmp_path / "copy"), progress=die)
+    (data,) = (tmp_path / "copy").glob("tables/**/data/*.lance")
+    data.write_bytes(data.read_bytes()[:-1])
+    lake.export("x", str(tmp_path / "copy"))
+    assert ids(seiche.open(str(tmp_path / "copy")), "shop.a") == [1]
+
+
+def test_an_export_that_died_as_a_lake_gets_its_tags_and_nothing_that_was_cleared_away_there(
+    full: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export, "write_hint", die)
+        with pytest.raises(KeyboardInterrupt):
+            full.export("x", str(tmp_path / "copy"))
+    data = next((tmp_path / "copy").glob("tables/**/data/*.lance"))
+    data.unlink()
+    full.export("x", str(tmp_path / "copy"))
+    assert seiche.open(str(tmp_path / "copy"), version="early").version == EARLY
+    assert not data.exists()
+
+
+def test_what_a_copy_refers_to_is_published_first(lake: Lake, tmp_path: Path) -> None:
+    """A copy knows the table by its address, as anybody else does."""
+    lake.table("shop.a").append(rows(1))
+    row = lake.table("shop.a").row
+    lake.store.delete(join(row.location, Naming.V2.path(row.table_version)))
+    lake.export("x", str(tmp_path / "copy"), mode="minimal")
+    assert ids(seiche.open(str(tmp_path / "copy")), "shop.a") == [1]
 
 
 @pytest.mark.parametrize("damage", ["changed", "longer", "shorter"])

@@ -100,8 +100,7 @@ def copy_files(
         done.update((one.path, one) for one in found)
         count += len(some)
         progress("copying files", count)
-    wanted = {one.path for one in items}
-    return [one for path, one in sorted(done.items()) if path in wanted]
+    return [done[path] for path in sorted(done)]
 
 
 def write_list(files: Iterable[Hashed], target: Store, runtime: Runtime) -> None:
