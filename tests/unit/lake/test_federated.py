@@ -11,7 +11,10 @@ from seiche.lake import federated_release
 from seiche.lake.federated import ForeignLakeTable
 from seiche.lake.federated_edit import FederatedEdit
 from seiche.lake.federated_release import released
+from seiche.lake.lake import open_lake
 from seiche.lake.transaction import Transaction
+from seiche.store.paths import join
+from seiche.table.versions.naming import Naming
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -355,12 +358,29 @@ def test_a_released_table_that_the_lake_forgets_stays_where_it_is(lake: Lake) ->
     lake.table("shop.a").append(rows(1))
     uri = lake.release("shop.a", drop=True)
     assert lake.tables("shop") == [("shop", "b")]
+    assert lake.fsck().problems == ()
     lake.expire(older_than=0, keep=1)
     lake.gc(dry_run=False, grace=0, window=0)
     lance.write_dataset(rows(2), uri, mode="append")
     assert lance.dataset(uri).count_rows() == 2
     lake.register_table("shop.again", uri, type="federated")
     assert ids(lake, "shop.again") == [1, 2]
+
+
+def test_what_was_not_published_yet_is_released_too(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    row = lake.table("shop.a").row
+    lake.store.delete(join(row.location, Naming.V2.path(row.table_version)))  # as if its writer had died before that
+    lake = open_lake(lake.store)
+    uri = lake.release("shop.a")
+    assert lance.dataset(uri).to_table()["id"].to_pylist() == ids(lake, "shop.a") == [1]
+
+
+def test_a_released_table_can_be_forgotten_later(lake: Lake) -> None:
+    uri = lake.release("shop.a")
+    assert lake.release("shop.a", drop=True) == uri
+    assert lake.tables("shop") == [("shop", "b")]
+    assert lance.dataset(uri).count_rows() == 0
 
 
 def test_a_release_that_dies_is_finished_by_the_next(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from seiche.store.local import LocalStore
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.versions.naming import Naming
+from tests.unit.format.test_file import framed
 from tests.unit.lake.conftest import ids, rows
 
 
@@ -154,6 +155,23 @@ def test_a_foreign_commit_that_waits_makes_no_room_for_one_of_the_same_number(
     foreign_append(lake, 3)
     assert [one.operation for one in lake.adopt("shop.a")] == ["Append", "Append"]
     assert ids(lake, "shop.a") == [1, 2, 3]
+
+
+def test_a_foreign_version_that_does_not_say_what_it_did_is_kept_aside(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    foreign_append(lake, 2)
+    lake.table("shop.a").append(rows(3))
+    table = lake.table("shop.a")
+    published = Path(table.uri.removeprefix("file://")) / Naming.V2.path(table.version)
+    silent = file.decode(published.read_bytes(), path="").manifest
+    header = silent.copy_header()
+    header.ClearField("transaction_section")
+    published.write_bytes(framed(header.SerializeToString() + b"".join(silent.fragments.pieces)))
+    with pytest.raises(Corrupt, match="does not say what it did") as caught:
+        lake.adopt("shop.a")
+    assert (Path(table.uri.removeprefix("file://")) / str(caught.value.details["path"])).exists()
+    lake.table("shop.a").append(rows(4))
+    assert ids(lake, "shop.a") == [1, 3, 4]
 
 
 def test_what_was_brought_in_is_not_brought_in_twice(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from seiche import Lake
+from seiche import Lake, Unavailable
+from seiche.core.clock import SimulatedClock
 from seiche.service import common_pb2, requests, server, statuses
 from seiche.service import transactions_pb2 as pb
 from seiche.service.arrivals import parts_in
@@ -23,6 +24,7 @@ from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.server import Ports
 from seiche.service.state.opening import open_database
+from seiche.service.undecided import Undecided
 from tests.service_lake import appending, held, numbers_in
 
 # So that little is read ahead for a client that does not read.
@@ -277,6 +279,23 @@ def test_transactions_that_nobody_ends(bounded: Callable[..., Bounded]) -> None:
 
     until(begun)
     assert given.refused("BeginTransaction", pb.BeginTransactionRequest())[1] == "transactions.too-many"
+
+
+def test_where_there_is_no_room_nothing_is_counted_for_a_second() -> None:
+    counted = []
+
+    class Full:
+        def undecided(self, _account: str, most: int) -> int:
+            counted.append(most)
+            return most
+
+    clock = SimulatedClock()
+    undecided = Undecided("a", Full(), 5, clock)  # type: ignore[arg-type]
+    for seconds, times in ((0, 1), (0.5, 1), (0.6, 2)):
+        clock.advance(seconds)
+        with pytest.raises(Unavailable, match="5 transactions are undecided"):
+            undecided.admit()
+        assert len(counted) == times
 
 
 def test_texts_have_an_end(bounded: Callable[..., Bounded], monkeypatch: pytest.MonkeyPatch) -> None:

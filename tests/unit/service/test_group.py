@@ -12,7 +12,7 @@ from seiche.core.clock import SystemClock
 from seiche.service import group
 from seiche.service.changes import Change
 from seiche.service.core import Service, Settings
-from seiche.service.deciding import Decided
+from seiche.service.deciding import Decided, Ticket
 from seiche.service.group import Limits
 from seiche.service.states import State
 from seiche.table.operations import Append
@@ -310,3 +310,16 @@ def test_what_was_prepared_is_not_executed_as_something_else(service: Service, l
     assert caught.value.reason == "prepare.mismatch"
     assert service.commit(tx).state is State.APPLIED
     assert numbers_in(lake) == [1]
+
+
+def test_who_does_not_listen_any_more_is_told_once() -> None:
+    told = []
+
+    def gone(answer: Decided | SeicheError) -> None:
+        told.append(answer)
+        raise ValueError("gone")
+
+    ticket, answer = Ticket("x", gone), Unavailable("away")
+    ticket.tell(answer)
+    ticket.tell(answer)
+    assert told == [answer]
