@@ -43,7 +43,10 @@ def run(
     ] = False,
     keep: Annotated[str, typer.Option(help="A tag under which to keep what a check rejected.", metavar="TAG")] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan. Nothing is read, and Spark is not started.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Show the plan, if what it reads is there. Nothing is made, and Spark is not started."
+        ),
     ] = False,
     master: Annotated[str | None, typer.Option(help="Where Spark runs, as in spark://host:7077.")] = None,
     conf: Annotated[
@@ -67,6 +70,7 @@ def run(
     require_pyspark()
     from dataclasses import replace
 
+    from seiche.spark.pipeline.inputs import check_inputs, there
     from seiche.spark.pipeline.plan import plan
     from seiche.spark.pipeline.run import run as run_pipeline
     from seiche.spark.pipeline.yaml_file import load
@@ -81,7 +85,10 @@ def run(
     if lake is not None:
         definition = replace(definition, lake=lake)
     if dry_run:
-        _show_plan(plan(definition, select or ()), json=json)
+        planned = plan(definition, select or ())
+        found = there(definition.lake)
+        check_inputs(planned, found)
+        _show_plan(planned, new=found is None, json=json)
         return ExitCode.DONE
     with _shown(quiet=json) as progress:
         done = run_pipeline(
@@ -143,7 +150,7 @@ def _style(state: str) -> str:
     return "red" if state.startswith("failed") else "green"
 
 
-def _show_plan(planned: "Plan", *, json: bool) -> None:
+def _show_plan(planned: "Plan", *, new: bool, json: bool) -> None:
     steps = [
         {
             "stage": stage,
@@ -161,7 +168,8 @@ def _show_plan(planned: "Plan", *, json: bool) -> None:
             {"pipeline": planned.definition.name, "lake": planned.definition.lake, "steps": steps, "checks": checks}
         )
         return
-    print_line(f"{planned.definition.name} on {planned.definition.lake}", style="bold")
+    made = ", which would be made" if new else ""
+    print_line(f"{planned.definition.name} on {planned.definition.lake}{made}", style="bold")
     rows = [(one["stage"], one["table"], one["mode"], ", ".join(one["reads"])) for one in steps]  # type: ignore[arg-type]
     print_table(("stage", "table", "mode", "reads"), rows)
     print_line("checks: " + (", ".join(checks) or "none"))

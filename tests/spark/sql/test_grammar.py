@@ -144,7 +144,7 @@ REFUSED: dict[str, tuple[str, int]] = {
     "SELECT * FROM a.b VERSION AS OF 1.5": ("VERSION", 18),
     "SELECT * FROM a.b TIMESTAMP AS OF 5": ("TIMESTAMP", 18),
     "SELECT * FROM (SELECT 1) VERSION AS OF 3": ("VERSION AS OF 3", 25),
-    "SELECT FROM WHERE": ("not understood", 16),
+    "SELECT FROM WHERE": ("not understood", 12),
     "FROM c.d INSERT INTO a.b SELECT x": ("MultitableInserts", 0),
     "WITH c AS (SELECT 1) INSERT INTO a.b SELECT * FROM c": ("INSERT", 21),
     "INSERT INTO a.b PARTITION (x = 1) SELECT 2": ("PARTITION", 16),

@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from jsonschema import Draft202012Validator
 
+import seiche
 from seiche.cli import main
 from seiche.errors import InvalidInput, NotFound
 from seiche.spark.pipeline.definition import Definition
@@ -106,12 +108,16 @@ MISTAKES = {
         "mode: append\n    key: id",
         "shop.yaml:13: steps.2: 'key' is not for this mode",
     ),
-    "unknown word": ("mode: append", "moode: append", "shop.yaml:13: steps.2: unknown 'moode'; known here: format"),
+    "unknown word": ("mode: append", "moode: append", "shop.yaml:14: steps.2: unknown 'moode'; known here: format"),
     "no steps": (GOOD[GOOD.index("steps") :], "", "shop.yaml:1: the pipeline: 'steps' is missing"),
     "said twice": ("lake: lake\n", "lake: lake\nlake: lake\n", "shop.yaml:2: 'lake' is said twice"),
     "not YAML": ("lake: lake", "lake: [", "shop.yaml:3: this is not YAML"),
     "a list": (GOOD, "- a\n", "shop.yaml:1: a pipeline is a mapping"),
-    "table and files": ("table: shop.visits", "table: a.b, path: x", "shop.yaml:4: sources.seen: exactly one of"),
+    "table and files": (
+        "table: shop.visits",
+        "table: a.b, path: x",
+        "shop.yaml:4: sources.seen: 'table' does not go with 'path'",
+    ),
     "unknown source": (
         "FROM raw",
         "FROM rows",
@@ -147,7 +153,7 @@ MISTAKES = {
         "    expect: 0\n    unique: {table: a.b, columns: c}",
         "checks.0: exactly one of",
     ),
-    "no columns": ("columns: id}", "columns: []}", "shop.yaml:20: checks.1.unique.columns: []"),
+    "no columns": ("columns: id}", "columns: []}", "shop.yaml:20: checks.1.unique.columns: it is empty"),
     "keys of two lengths": (
         "columns: [customer]",
         "columns: [customer, id], to: id",
@@ -157,6 +163,109 @@ MISTAKES = {
         "unique: {table: shop.orders, columns: id}",
         "fresh: {table: shop.orders, column: at, within: soon}",
         "shop.yaml:20: within cannot be 'soon'",
+    ),
+    "unknown word of the pipeline": (
+        "checks:",
+        "schedule: daily\nchecks:",
+        "shop.yaml:16: the pipeline: unknown 'schedule'; known here: checks, lake, name, sources, steps",
+    ),
+    "nothing said": (
+        "steps:",
+        "name:\nsteps:",
+        "shop.yaml:5: name: nothing is said here, and a text was expected",
+    ),
+    "a list for a text": ("lake: lake", "lake: [lake]", "shop.yaml:1: lake: this is a list, and a text was expected"),
+    "a mapping for a list": (
+        GOOD[GOOD.index("checks") :],
+        "checks: {name: a}",
+        "shop.yaml:16: checks: this is a mapping, and a list was expected",
+    ),
+    "a number for a text": (
+        "- name: positive",
+        "- name: 5",
+        "shop.yaml:17: checks.0.name: this is the number 5, and a text was expected: write it in quotes",
+    ),
+    "a column that YAML takes for no": (
+        "columns: id}",
+        "columns: [id, no]}",
+        "shop.yaml:20: checks.1.unique.columns.1: YAML takes this for true or false, and a text was expected: write it",
+    ),
+    "a day without quotes": (
+        "expect: 0",
+        "expect: 2030-01-31",
+        "shop.yaml:19: checks.0.expect: YAML takes this for a date, and a text, a number or true or false was expected",
+    ),
+    "a word that is no text": ("raw: {", "1: {", "shop.yaml:3: sources: 1 is no text: write it in quotes"),
+    "a source of two words": (
+        "raw: {",
+        "raw-orders: {",
+        "shop.yaml:3: sources: 'raw-orders' cannot be the name of a source: letters, digits and _ only",
+    ),
+    "an empty text": ("lake: lake", "lake: ''", "shop.yaml:1: lake: it is empty"),
+    "an empty key": ("key: id", "key: []", "shop.yaml:11: steps.1.key: it is empty"),
+    "two documents": ("checks:", "---\nchecks:", "shop.yaml:16: this is not YAML: expected a single document in the"),
+    "itself": ("lake: lake", "lake: &a [*a]", "shop.yaml:1: this repeats itself without end"),
+    "rows without a bound": (
+        "unique: {table: shop.orders, columns: id}",
+        "rows: {table: shop.orders}",
+        "shop.yaml:20: checks.1.rows: 'at_least' or 'at_most' is missing",
+    ),
+    "a word for another": (
+        "mode: append",
+        "mode: append\n    reads: [seen]",
+        "shop.yaml:13: steps.2: 'reads' goes with 'python' only",
+    ),
+    "a value and bounds": (
+        "expect: 0",
+        "expect: 0\n    at_least: 0",
+        "shop.yaml:17: checks.0: 'expect' does not go with 'at_least' and 'at_most'",
+    ),
+    "bounds that nothing meets": (
+        "expect: 0",
+        "at_least: 5\n    at_most: 1",
+        "shop.yaml:17: check 'positive': no value is at least 5 and at most 1",
+    ),
+    "a name with a hole": ("table: shop.calls", "table: shop..calls", "shop.yaml:13: 'shop..calls' is not the name of"),
+    "a source that is no table": (
+        "table: shop.visits",
+        "table: visits",
+        "shop.yaml:4: source seen: 'visits' is not the name of a table",
+    ),
+    "the records of runs": (
+        "table: shop.calls",
+        "table: seiche.runs",
+        "shop.yaml:13: seiche.runs is where runs are kept: no step makes it",
+    ),
+    "offsets": (
+        "table: shop.calls",
+        "table: seiche.offsets.shop",
+        "shop.yaml:13: seiche.offsets.shop is where runs are kept: no step makes it",
+    ),
+    "new of what has no files": (
+        "table: shop.visits",
+        "format: jdbc",
+        "shop.yaml:4: source seen: what is new in it is known of files under a `path` and of tables only",
+    ),
+    "a pipeline whose offsets have no name": (
+        "lake: lake",
+        "name: a shop\nlake: lake",
+        "shop.yaml:5: source seen: how far it was read is kept under the name of the pipeline, and 'a shop' cannot be",
+    ),
+    "bad condition": (
+        "mode: append",
+        "mode: replace_where\n    where: id = = 1",
+        "shop.yaml:13: `where` of shop.calls: the query is not understood",
+    ),
+    "a query as condition": (
+        "mode: append",
+        "mode: replace_where\n    where: id IN (SELECT id FROM seen)",
+        "shop.yaml:13: `where` of shop.calls reads seen",
+    ),
+    "a key twice": ("key: id", "key: [id, id]", "shop.yaml:9: shop.orders: `key` names id twice"),
+    "which line of the query": (
+        "sql: SELECT * FROM seen",
+        "sql: |\n      SELECT a,\n        b c d\n      FROM seen",
+        "the query is not understood: d was not expected, at line 2, column 7 of the query",
     ),
 }
 
@@ -198,6 +307,41 @@ def test_the_command_names_mistakes_before_spark_starts(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("wrong", "instead", "said"),
+    [
+        ("orders/*.csv", "nowhere/*.csv", "shop.yaml:3: source raw: there is no"),
+        ("", "", "shop.yaml:4: source seen: there is no table shop.visits"),
+        ("seen: {table: shop.visits, new: true}", "seen: {format: csv, path: orders}", ""),
+    ],
+)
+def test_a_plan_is_shown_only_if_what_it_reads_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str, instead: str, said: str
+) -> None:
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "first.csv").touch()
+    (tmp_path / "shop.yaml").write_text(GOOD.replace(wrong, instead, 1) if wrong else GOOD)
+    code = main(["run", str(tmp_path / "shop.yaml"), "--dry-run"])
+    shown = capsys.readouterr()
+    assert code == (2 if said else 0)
+    assert said in shown.err if said else "shop.calls" in shown.out
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_plan_on_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = seiche.create(str(tmp_path / "lake"))
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "first.csv").touch()
+    (tmp_path / "shop.yaml").write_text(GOOD)
+    assert main(["run", str(tmp_path / "shop.yaml"), "--dry-run"]) == 2
+    assert "there is no table shop.visits" in capsys.readouterr().err
+    lake.create_namespace("shop")
+    lake.create_table("shop.visits", pa.schema([("id", pa.int64())]))
+    assert main(["run", str(tmp_path / "shop.yaml"), "--dry-run"]) == 0
+    assert "stage" in capsys.readouterr().out
+    assert lake.version == 2
+
+
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=re.escape("there is no file")):
         load(tmp_path / "none.yaml")
@@ -213,6 +357,16 @@ def test_steps_in_python(tmp_path: Path) -> None:
     assert "names no function" in refused(tmp_path, text.replace(":calls\n", ":others\n"))
     (tmp_path / "steps.py").write_text("1 / 0")
     assert "ZeroDivisionError" in refused(tmp_path, text)
+    (tmp_path / "steps.py").write_text("raise SystemExit(3)")
+    assert "cannot be imported: SystemExit: 3" in refused(tmp_path, text)
+
+
+@pytest.mark.parametrize(("reads", "count"), [("", 0), ("\n    reads: [seen, raw]", 2)])
+def test_a_step_in_python_that_wants_something_else(tmp_path: Path, reads: str, count: int) -> None:
+    (tmp_path / "steps.py").write_text("def calls(seen):\n    return seen\n")
+    text = GOOD.replace("sql: SELECT * FROM seen", f"python: steps.py:calls{reads}")
+    said = f"shop.yaml:13: step shop.calls: calls(seen) cannot be called with {count} frames"
+    assert said in refused(tmp_path, text)
 
 
 def test_the_published_schema_is_one() -> None:

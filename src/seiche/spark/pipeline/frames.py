@@ -70,7 +70,8 @@ def parsed(sql: str, place: Place, what: str) -> Query:
     try:
         found = _parsed(sql)
     except InvalidInput as error:
-        raise InvalidInput(f"{place}: {what}: {error.message}", remedy="Write one SELECT.") from error
+        where = " of the query" if "position" in error.details else ""
+        raise InvalidInput(f"{place}: {what}: {error.message}{where}", remedy="Write one SELECT.") from error
     for table in found.tables:
         if table.travel is not None:
             raise InvalidInput(

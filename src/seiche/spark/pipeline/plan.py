@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from seiche.errors import InvalidInput
 from seiche.spark.pipeline.definition import Definition, Place, Step
 from seiche.spark.pipeline.frames import parsed
-from seiche.table.data.index_build import SCALAR, VECTOR
+from seiche.spark.pipeline.rules import check_rules
 
 __all__ = ["Plan", "plan", "tables_read"]
 
@@ -42,7 +42,7 @@ def plan(definition: Definition, select: Sequence[str] = ()) -> Plan:
 
     `select` names the steps to run, by table; `name+` takes those that depend on it too, `+name` those it depends on.
     """
-    _check_names(definition)
+    check_rules(definition)
     reads = {step.table: _reads_of(step, definition) for step in definition.steps}
     graph = {step.table: (reads[step.table] - {step.table}) & reads.keys() for step in definition.steps}
     order = _ordered(graph, definition)
@@ -58,40 +58,6 @@ def plan(definition: Definition, select: Sequence[str] = ()) -> Plan:
 def tables_read(sql: str, place: Place, *, what: str) -> frozenset[str]:
     """The names of everything that a query reads, as it writes them; names of its own (CTEs) are not among them."""
     return frozenset(".".join(table.name) for table in parsed(sql, place, what).tables)
-
-
-def _check_names(definition: Definition) -> None:
-    seen: dict[str, Place] = {}
-    for step in definition.steps:
-        if step.table in seen:
-            raise InvalidInput(
-                f"{step.place}: {step.table} is made by another step too ({seen[step.table]})",
-                remedy="Let one step make it, with UNION ALL if need be.",
-            )
-        if "." not in step.table:
-            raise InvalidInput(
-                f"{step.place}: {step.table!r} is not the name of a table", remedy="Write namespace.table."
-            )
-        seen[step.table] = step.place
-        _check_indices(step)
-    names = [check.name for check in definition.checks]
-    for check in definition.checks:
-        if names.count(check.name) > 1:
-            raise InvalidInput(f"{check.place}: two checks are called {check.name!r}", remedy="Give one a `name`.")
-
-
-def _check_indices(step: Step) -> None:
-    if step.format == "iceberg" and (step.index or step.vectors):
-        raise InvalidInput(
-            f"{step.place}: {step.table} is an Iceberg table, which has neither vectors nor indices",
-            remedy="Leave out `vectors` and `index`, or keep the table in the format lance.",
-        )
-    for column, kind in step.index.items():
-        if kind.upper() not in (*SCALAR, *VECTOR):
-            raise InvalidInput(
-                f"{step.place}: {step.table}: index: there is no kind {kind!r} (for {column})",
-                remedy=f"There are: {', '.join((*SCALAR, *VECTOR))}.",
-            )
 
 
 def _reads_of(step: Step, definition: Definition) -> frozenset[str]:

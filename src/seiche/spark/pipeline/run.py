@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 import seiche
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, RetryableConflict, SeicheError
+from seiche.errors import CommitUnknown, NotFound, PermissionDenied, RetryableConflict, SeicheError
 from seiche.spark.pipeline.attempt import Attempt
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.frames import short
 from seiche.spark.pipeline.gate import Gate
+from seiche.spark.pipeline.inputs import check_inputs, there
 from seiche.spark.pipeline.plan import Plan, plan
 from seiche.spark.pipeline.progress import Progress, unheard
 from seiche.spark.pipeline.records import CheckRecord, RunRecord, record, record_alone
 from seiche.spark.pipeline.rejected import keep_rejected
-from seiche.spark.pipeline.sources import check_sources
 from seiche.store.local import LocalStore
 
 if TYPE_CHECKING:
@@ -84,9 +84,8 @@ def run(
     of its own, to take instead of opening the one that the pipeline names.
     """
     planned = plan(definition, select)
-    check_sources(definition)
+    check_inputs(planned, there(definition.lake) if lake is None else lake)
     lake = open_or_create(definition.lake) if lake is None else lake
-    _check_tables(planned, lake)
     _check_access(lake)
     identity = run_id or str(runtime.uuid())
     before = _published_before(lake, definition, identity)
@@ -205,23 +204,4 @@ def _check_access(lake: "Lake") -> None:
                 f"{folder}: this user may not write there, and a run publishes there",
                 remedy="Give the user the right to, or name another lake with --lake.",
                 path=folder,
-            )
-
-
-def _check_tables(planned: Plan, lake: "Lake") -> None:
-    """Raise `NotFound` for a table that nobody makes, before Spark starts; `InvalidInput` for one with no changes."""
-    for name, who in sorted(planned.tables_needed.items()):
-        try:
-            lake.table(name)
-        except NotFound as error:
-            raise NotFound(
-                f"{who}: there is no table {name} in {lake.uri}, and no step makes it",
-                remedy="Create it, add a step for it, or correct the name.",
-                table=name,
-            ) from error
-    for source in planned.definition.sources:
-        if source.new and source.table in planned.tables_needed and lake.table(source.table).row.format != "lance":
-            raise InvalidInput(
-                f"{source.place}: source {source.name}: what is new in {source.table}, an Iceberg table, is not known",
-                remedy="Leave out `new`, or keep the table in the format lance.",
             )

@@ -1,12 +1,11 @@
 """Reading the sources of a run, and noting how far they were read."""
 
-from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seiche.errors import InvalidInput, NotFound, SeicheError
+from seiche.errors import InvalidInput, SeicheError
 from seiche.spark.pipeline.arrivals import arrived
-from seiche.spark.pipeline.definition import Definition, Source
+from seiche.spark.pipeline.definition import Source
 from seiche.spark.pipeline.frames import short
 from seiche.spark.pipeline.records import Offsets
 
@@ -15,19 +14,14 @@ if TYPE_CHECKING:
 
     from seiche.spark.transaction import SparkTransaction
 
-__all__ = ["check_sources", "read_source"]
+__all__ = ["path_of", "read_source"]
 
 
-def check_sources(definition: Definition) -> None:
-    """Raise `InvalidInput` for a source whose files are on this machine and not there, before Spark starts."""
-    for source in definition.sources:
-        path = _path(source, definition.folder)
-        if not path or "://" in path:
-            continue
-        where = Path(path)
-        there = any(where.parent.glob(where.name)) if has_magic(where.name) else where.exists()
-        if not has_magic(str(where.parent)) and not there:
-            raise NotFound(f"{source.place}: source {source.name}: there is no {path}", remedy="Correct its `path`.")
+def path_of(source: Source, folder: str) -> str:
+    """The path of a source, from the folder of the pipeline on; empty if it has none."""
+    if not source.path or "://" in source.path or not folder:
+        return source.path
+    return str(Path(folder) / source.path)
 
 
 def read_source(source: Source, tx: "SparkTransaction", offsets: Offsets, folder: str, *, anew: bool) -> "DataFrame":
@@ -42,7 +36,7 @@ def read_source(source: Source, tx: "SparkTransaction", offsets: Offsets, folder
             return source.make(tx.session)
         if source.table:
             return _new_rows(source, tx, offsets) if source.new else tx.read(source.table)
-        path = _path(source, folder)
+        path = path_of(source, folder)
         return _new_files(source, tx.session, offsets, path) if source.new else _reader(source, tx.session, path)
     except SeicheError:
         raise
@@ -51,12 +45,6 @@ def read_source(source: Source, tx: "SparkTransaction", offsets: Offsets, folder
             f"{source.place}: source {source.name} cannot be read: {short(error)}",
             remedy="Correct its `format`, `path`, `options` and `schema`.",
         ) from error
-
-
-def _path(source: Source, folder: str) -> str:
-    if not source.path or "://" in source.path or not folder:
-        return source.path
-    return str(Path(folder) / source.path)
 
 
 def _reader(source: Source, session: "SparkSession", path: "str | list[str]") -> "DataFrame":

@@ -2,23 +2,21 @@
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
-from jsonschema import Draft202012Validator, ValidationError
-from jsonschema.exceptions import relevance
+from jsonschema import Draft202012Validator
 
 from seiche.errors import InvalidInput, NotFound
 from seiche.spark.pipeline.definition import Check, Definition, Place, Source, Step
+from seiche.spark.pipeline.mistakes import innermost, is_vague, path_of, told, untold
 from seiche.spark.pipeline.shorthands import check_from
 
 __all__ = ["load", "schema"]
 
-# What often follows from another mistake, which is then the one to name.
-_VAGUE = ("not", "oneOf", "required")
 _REMEDY = "`seiche run --schema` prints what a pipeline can say."
 
 
@@ -53,20 +51,21 @@ class _Document:
             self.value = yaml.safe_load(text)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            self._refuse(mark.line + 1 if mark else 1, f"this is not YAML: {error.problem or error.context}")
+            why = " ".join(filter(None, (error.context, error.problem)))
+            self._refuse(mark.line + 1 if mark else 1, f"this is not YAML: {why}")
         except yaml.YAMLError as error:
             self._refuse(1, f"this is not YAML: {error}")
 
     def check(self) -> None:
         """Raise `InvalidInput` for the first thing that is not as the schema says."""
-        for line, key in _doubles(self._node):
-            self._refuse(line, f"{key!r} is said twice")
+        for line, what in untold(self._node):
+            self._refuse(line, what)
         if not isinstance(self.value, dict):
             self._refuse(1, "a pipeline is a mapping with `lake` and `steps`")
-        errors = [_innermost(error) for error in Draft202012Validator(schema()).iter_errors(self.value)]
+        errors = [innermost(error) for error in Draft202012Validator(schema()).iter_errors(self.value)]
         if errors:
-            first = min(errors, key=lambda error: (error.validator in _VAGUE, self.line(tuple(error.absolute_path))))
-            self._refuse(self.line(tuple(first.absolute_path)), _said(first))
+            first = min(errors, key=lambda error: (is_vague(error), self.line(path_of(error))))
+            self._refuse(self.line(path_of(first)), told(first))
 
     def line(self, path: Sequence[str | int]) -> int:
         """The line where the value behind `path` begins."""
@@ -85,21 +84,6 @@ class _Document:
         raise InvalidInput(f"{self.name}:{line}: {what}", remedy=_REMEDY, file=self.name, line=line)
 
 
-def _doubles(node: yaml.Node | None) -> Iterator[tuple[int, str]]:
-    """Keys that stand twice in one mapping: YAML would take the last one and say nothing."""
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    yield key.start_mark.line + 1, key.value
-                seen.add(key.value)
-            yield from _doubles(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            yield from _doubles(value)
-
-
 def _child(node: yaml.Node | None, part: str | int) -> tuple[int, yaml.Node] | None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -108,35 +92,6 @@ def _child(node: yaml.Node | None, part: str | int) -> tuple[int, yaml.Node] | N
     elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
         return node.value[part].start_mark.line + 1, node.value[part]
     return None
-
-
-def _innermost(error: ValidationError) -> ValidationError:
-    """Of the alternatives of which none fits, the one that was most likely meant."""
-    if error.context and error.validator == "anyOf":
-        return max(error.context, key=relevance)
-    return error
-
-
-def _said(error: ValidationError) -> str:
-    where = ".".join(str(part) for part in error.absolute_path) or "the pipeline"
-    rule: Any = error.validator_value
-    given: Any = error.instance
-    match error.validator:
-        case "additionalProperties":
-            allowed: Any = error.schema
-            known = sorted(allowed.get("properties", {}))
-            unknown = sorted(set(given) - set(known))
-            return f"{where}: unknown {', '.join(map(repr, unknown))}; known here: {', '.join(known)}"
-        case "required":
-            return f"{where}: {', '.join(repr(one) for one in rule if one not in given)} is missing"
-        case "oneOf":
-            return f"{where}: exactly one of {' or '.join(repr(one['required'][0]) for one in rule)} is needed"
-        case "not":
-            return f"{where}: {' and '.join(map(repr, rule['required']))} is not for this mode"
-        case "dependentRequired":
-            return f"{where}: {error.message.replace(' is a dependency of ', ' must be said with ')}"
-        case _:
-            return f"{where}: {error.message}"
 
 
 def _definition(document: _Document, file: Path) -> Definition:
@@ -190,7 +145,7 @@ def _function(said: str, place: Place, folder: Path) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's own file does
+    except (Exception, SystemExit) as error:  # whatever the user's own file does
         raise InvalidInput(f"{place}: {path} cannot be imported: {type(error).__name__}: {error}") from error
     found: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(found):

@@ -6,7 +6,7 @@ name is not replaced, and Spark does not know it.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,15 +146,31 @@ def _tree(text: str, start: int, source: str) -> Any:
     try:
         trees = dialect().parse(source)
     except SqlglotError as error:
-        details = getattr(error, "errors", None) or [{}]
-        line, column = details[0].get("line"), details[0].get("col")
-        at = start if line is None else _offset(text, int(line), int(column or 1))
-        what = _TOKEN.sub(r"\1", str(details[0].get("description") or error).rstrip("."))
-        raise refusal(text, at, f"the query is not understood: {what}") from error
+        details = (getattr(error, "errors", None) or [{}])[0]
+        what = f"the query is not understood: {_said(error, details)}"
+        raise refusal(text, _start(text, start, details), what) from error
     found = [tree for tree in trees if tree is not None]
     if len(found) != 1:
         raise refusal(text, start, "one query was expected")
     return found[0]
+
+
+def _said(error: SqlglotError, details: Mapping[str, Any]) -> str:
+    """What the parser says, in words: of the text that it met, not of its own classes."""
+    what, met = str(details.get("description") or error).rstrip("."), details.get("highlight", "")
+    if what.startswith("Invalid expression"):
+        return f"{met} was not expected"
+    if what.startswith("Required keyword"):
+        return f"something is missing at {met}"
+    return _TOKEN.sub(lambda token: "the end" if token[1] == "SENTINEL" else token[1], what)
+
+
+def _start(text: str, start: int, details: Mapping[str, Any]) -> int:
+    """Where the word begins that the parser stopped at; it tells where that ends."""
+    if details.get("line") is None:
+        return start
+    end = _offset(text, int(details["line"]), int(details.get("col") or 1))
+    return max(start, end - max(len(details.get("highlight") or ""), 1) + 1)
 
 
 def _offset(text: str, line: int, column: int) -> int:
