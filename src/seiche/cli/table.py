@@ -49,7 +49,7 @@ def history(
     seiche table history plain.lance -n 3 --json
     ```
     """
-    found = list(reversed(_plain(uri, table).versions()))[:limit]
+    found = list(reversed(_opened(uri, table).versions()))[:limit]
     if as_json:
         print_json(
             [{"version": one.version, "time": one.timestamp.isoformat(), "operation": one.operation} for one in found]
@@ -106,7 +106,7 @@ def compact(
     seiche table compact plain.lance --rows 1000000 --json
     ```
     """
-    chosen: LakeTable | seiche.Table = _plain(uri) if table is None else seiche.open(uri).table(table)
+    chosen = _opened(uri, table)
     with working("compacting") as progress:
         done = chosen.compact(
             target_rows_per_fragment=rows, progress=lambda done, all_: progress(f"of {counted(all_, 'task')}", done)
@@ -214,7 +214,7 @@ def changes(
     seiche table changes plain.lance --from 1 --to 2 -c id --json
     ```
     """
-    found = _plain(uri, table).changes(since, to, columns=columns)
+    found = _opened(uri, table).changes(since, to, columns=columns)
     counts = found.counts
     rows: list[dict[str, object]] = []
     for batch in found:
@@ -235,15 +235,11 @@ def changes(
     print_line(f"{counted(total, 'change')} from version {found.from_version} to {found.to_version}{more}.")
 
 
-def _plain(uri: str, table: str | None = None) -> seiche.Table:
-    """The table, by its published versions."""
-    if table is not None:
-        found = seiche.open(uri).table(table)
-        if found.row.format != "lance":
-            raise InvalidInput(
-                f"{table} is a table of format {found.row.format}", remedy="This is for Lance tables.", table=table
-            )
-        return seiche.Table.open(found.uri)
+def _opened(uri: str, table: str | None) -> LakeTable | seiche.Table:
+    return _plain(uri) if table is None else seiche.open(uri).table(table)
+
+
+def _plain(uri: str) -> seiche.Table:
     try:
         return seiche.Table.open(uri)
     except NotFound as error:

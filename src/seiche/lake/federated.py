@@ -25,6 +25,7 @@ from seiche.store.beside import open_beside
 from seiche.table.change import Change
 from seiche.table.format.flags import require_writable
 from seiche.table.format.manifest import Manifest
+from seiche.table.history import Version
 from seiche.table.snapshot import Snapshot
 from seiche.table.table import Table
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import lance
 
     from seiche.lake.sight import Sight
+    from seiche.table.data.changes import Changes
 
 __all__ = ["ForeignLakeTable", "ForeignTable", "ForeignType", "register"]
 
@@ -139,7 +141,7 @@ class ForeignTable(TransactionTable):
         edit = self._edit
         if edit.work is not None:
             return edit.work
-        work = Work.begin(_manifest(self._place, edit.row, self._transaction.runtime))
+        work = Work.begin(_table(self._place, edit.row, self._transaction.runtime).manifest)
         if edit.row.type == "federated":
             # An id that follows from a key may have been used before.
             may_be_done = UUID(self._transaction.id).version == _DERIVED
@@ -176,6 +178,16 @@ class ForeignLakeTable(LakeTable):
 
         return open_version(self._place(), self.version)
 
+    def versions(self) -> list[Version]:
+        """The versions that are kept where the table lies, oldest first."""
+        return self._table().versions()
+
+    def changes(
+        self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None
+    ) -> "Changes":
+        """The rows that were inserted, updated and deleted between two versions, by whomever; see `Table.changes`."""
+        return self._table().changes(from_version, to_version, columns=columns)
+
     def version_made_by(self, transaction_id: str) -> int | None:
         """The version of a federated table that a transaction of the lake has made, whether or not the lake decided for
         it; `None` if it has made none that is kept.
@@ -189,9 +201,12 @@ class ForeignLakeTable(LakeTable):
         return place_of(states.store, states.outside, self.row, states.runtime)
 
     def _manifest(self) -> Manifest:
-        return _manifest(self._place(), self.row, self._lake.states.runtime)
+        return self._table().manifest
+
+    def _table(self) -> Table:
+        return _table(self._place(), self.row, self._lake.states.runtime)
 
 
-def _manifest(store: Store, row: TableRow, runtime: Runtime) -> Manifest:
+def _table(store: Store, row: TableRow, runtime: Runtime) -> Table:
     pinned = row.source.get("version")
-    return Table.open(store, None if pinned is None else int(pinned), runtime=runtime).manifest
+    return Table.open(store, None if pinned is None else int(pinned), runtime=runtime)

@@ -12,13 +12,16 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions, newest_manifest
 from seiche.lake.work import Work
 from seiche.store.prefix import below
+from seiche.table import history
 from seiche.table.build import build
 from seiche.table.change import Change, Prepare, Result, forget
 from seiche.table.format.manifest import Manifest
+from seiche.table.history import Version
 from seiche.table.operations import Append, Overwrite
 from seiche.table.snapshot import Snapshot
 from seiche.table.transaction import Transaction as TableTransaction
 from seiche.table.verbs.table import TableVerbs
+from seiche.table.versions.naming import check_version
 
 if TYPE_CHECKING:
     import lance
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from seiche.lake.lake import Lake
     from seiche.lake.state import State
     from seiche.lake.transaction import Transaction
+    from seiche.table.data.changes import Changes
 
 __all__ = ["LakeTable", "TransactionTable"]
 
@@ -220,6 +224,31 @@ class LakeTable(TableVerbs):
         with self._lake.reading():
             return self._read().to_arrow(columns=columns, filter=filter)
 
+    def versions(self) -> list[Version]:
+        """The table's own versions that are kept, oldest first, with the time and the operation that made each.
+
+        `lake.log()` has those of the lake.
+        """
+        with self._lake.reading():
+            return history.kept(self._past())
+
+    def changes(
+        self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None
+    ) -> "Changes":
+        """The rows that were inserted, updated and deleted after `from_version` of the table, up to and with
+        `to_version` (the newest, if not given); 0 is before all.
+
+        As of a table without a lake: every version is looked at by itself, compaction shows nothing, and without stable
+        row ids an update is a delete and an insert. `NotFound` if a version in between has been cleaned up.
+        """
+        from seiche.table.data.changes import find_changes
+
+        with self._lake.reading():
+            past = self._past()
+            first = 0 if from_version == 0 else check_version(from_version)
+            last = past.newest() if to_version is None else past.reached(check_version(to_version))
+            return find_changes(past, past.dataset, first, last, columns, self._lake.states.runtime)
+
     def to_lance(self) -> "lance.LanceDataset":
         """The table as a pylance dataset whose commits go through the lake, each as a transaction of its own."""
         from seiche.lake.engines.lance_dataset import LakeDataset
@@ -230,6 +259,10 @@ class LakeTable(TableVerbs):
     def to_iceberg(self) -> "EngineTable":
         """Refused: it is a Lance table. Of an Iceberg table, a PyIceberg table whose commits go through the lake."""
         raise not_iceberg(self.row, self.name)
+
+    def _past(self) -> LakeVersions:
+        state = self._lake.state()
+        return LakeVersions(state.store, state.table(self._name), state.manifests)
 
     def _read(self) -> TransactionTable:
         return self._lake.transaction().table(self._name)

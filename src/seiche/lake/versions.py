@@ -1,5 +1,7 @@
 """The lake as the one who decides the versions of its tables."""
 
+from typing import TYPE_CHECKING
+
 from seiche.errors import Corrupt, InvalidInput, SeicheError
 from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.objects import definitions, rows
@@ -16,7 +18,10 @@ from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.versions.base import Versions
-from seiche.table.versions.naming import Naming
+from seiche.table.versions.naming import Naming, parse
+
+if TYPE_CHECKING:
+    import lance
 
 __all__ = ["LakeVersions", "manifests", "newest_manifest", "staged_path"]
 
@@ -54,7 +59,15 @@ class LakeVersions(Versions):
         return self.row.table_version
 
     def all(self) -> list[int]:
-        raise InvalidInput("a lake lists the versions of a table by its log", remedy="Use `lake.log()`.")
+        published = (parse(one.path.rpartition("/")[2]) for one in self.store.list("_versions"))
+        numbers = {found[1] for found in published if found is not None}
+        return sorted(one for one in numbers | self._staged.keys() if one <= self.newest())
+
+    def reached(self, version: int) -> int:
+        """`version`, if it is none that comes after the one of the row; `NotFound` if it is."""
+        if version > self.newest():
+            raise self._no_version(version)
+        return version
 
     def path(self, version: int) -> str:
         staged = self._staged.get(version)
@@ -69,6 +82,14 @@ class LakeVersions(Versions):
             held = super().read(version)
             self._cache.keep(ref, held)
         return held
+
+    def dataset(self, version: int) -> "lance.LanceDataset":
+        """The native dataset at a version, which need not be published yet; for reading only."""
+        from seiche.table.data.native import open_staged
+
+        manifest = self.read(version).manifest
+        published = version not in self._staged or self.store.exists(Naming.V2.path(version))
+        return open_staged(self.store, manifest, base=manifest if published else None)
 
     def _no_version(self, version: int) -> SeicheError:
         ref = self._staged.get(version)

@@ -219,6 +219,10 @@ class IcebergLakeTable(_Shown, LakeTable):
 
         return IcebergMerge(self.name, upsert)
 
+    def _past(self) -> NoReturn:
+        remedy = "`lake.log()` tells when it changed; its own snapshots are in `to_iceberg().snapshots()`."
+        _refuse(self.name, "history of versions", remedy)
+
     def _once(
         self, do: Callable[[IcebergTransactionTable, Mapping[str, Any]], Result], options: Mapping[str, Any]
     ) -> Result:
