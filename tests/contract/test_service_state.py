@@ -171,6 +171,18 @@ def test_what_was_abandoned_cannot_be_started(store: TransactionStore, account: 
     assert (started.state, started.attempts) == (State.ABORTED, 0)
 
 
+def test_a_conflict_is_noted_only_while_one_commit_was_begun(store: TransactionStore, account: str) -> None:
+    alone, shared, open_ = (store.insert(record(account)) for _ in range(3))
+    for made in (alone, shared):
+        store.prepare(made, [intent(made, exclusive=False)], NOW)
+        store.start(account, [], [made.id], NOW)
+    store.start(account, [], [shared.id], NOW)
+    assert [store.refuse(account, one.id, NOW) for one in (alone, shared, open_)] == [True, False, False]
+    started = store.start(account, [], [alone.id, shared.id], NOW)
+    assert (started[alone.id].state, started[alone.id].attempts) == (State.APPLY_FAILED_CONFLICT, 1)
+    assert (started[shared.id].state, started[shared.id].attempts) == (State.PREPARED, 3)
+
+
 def test_executing_is_counted_from_the_first(store: TransactionStore, account: str) -> None:
     made = [record(account, state=State.PREPARED, attempts=1) for _ in range(3)]
     assert store.start(account, made, [], NOW) == {one.id: one for one in made}

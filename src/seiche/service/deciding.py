@@ -251,8 +251,8 @@ class Decider:
         if status.outcome == "aborted":
             return Decided(record.became(State.ABORTED, now))
         conflict = given.state is State.APPLY_FAILED_CONFLICT
-        if status.outcome == "undecided" and conflict and begun.needs_root(plan.id):
-            # Another server may be about to apply it, having seen less: only a root makes this answer true.
+        if status.outcome == "undecided" and conflict and not self._notes.refuse(plan.id, begun):
+            # Another server may be about to apply it, having seen less or more: only a root makes this answer true.
             status = self.lake.settle(record.id)
         if status.outcome == "committed":
             return Decided(record.became(State.APPLIED, now, lake_version=status.version or 0))

@@ -42,10 +42,6 @@ class Begun:
     # When the first of them was decided, which is when all of them were.
     decided_at: int = 0
 
-    def needs_root(self, tx: str) -> bool:
-        """Whether only a root can say that the transaction will not happen: another server may be at it."""
-        return tx in self.unwritten or self.records[tx].attempts > 1
-
 
 class Notes:
     """Keeps the SQL store of one account in step with what is decided."""
@@ -75,6 +71,18 @@ class Notes:
             elif record is not None:
                 begun.records[ticket.id] = record
         return begun
+
+    def refuse(self, tx: str, begun: Begun) -> bool:
+        """Whether it is written down that a transaction will not happen. If another server may be at it, only a root
+        can say so.
+        """
+        if tx in begun.unwritten:
+            return False
+        try:
+            return self._store.refuse(self._account, tx, self._now())
+        except SeicheError as error:
+            log.warning("a conflict is not noted: %s", error.message, extra={"transaction": tx})
+            return False
 
     def end(self, decided: Sequence[Decided], plans: Sequence[Plan], begun: Begun) -> None:
         """Write down how it ended, once for the whole group."""

@@ -9,11 +9,13 @@ import pytest
 
 from seiche import InvalidInput, Lake
 from seiche.lake.commit import Committer
+from seiche.lake.transacting import Status
 from seiche.service.core import Service
+from seiche.service.noting import Notes
 from seiche.service.state.opening import open_database
 from seiche.service.state.transactions import TransactionStore
 from seiche.service.states import State
-from tests.service_lake import appending, defining, make_lake, make_service, numbers_in, reopened, shifted
+from tests.service_lake import SCHEMA, appending, defining, make_lake, make_service, numbers_in, reopened, shifted
 
 
 class Killed(BaseException):
@@ -180,6 +182,52 @@ def test_a_conflict_is_not_answered_while_another_server_may_apply_it(lake: Lake
     assert service.commit(tx).state is State.APPLY_FAILED_CONFLICT
     assert lake.status(tx).outcome == "aborted"
     service.close()
+
+
+def test_a_conflict_is_not_answered_if_another_server_applies_it_meanwhile(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was in the way may be gone by the time the other one comes."""
+    first, second = make_service(lake, tmp_path), make_service(reopened(lake), tmp_path)
+    tx = first.begin().id
+    first.prepare(tx, [defining(lake, "shop.orders", "taken")])
+    lake.create_table("shop.taken", SCHEMA)
+    told = []
+
+    def slow(id_: str) -> Status:
+        found = type(lake).status(lake, id_)
+        monkeypatch.undo()
+        lake.drop_table("shop.taken")
+        told.append(second.commit(tx).state)
+        return found
+
+    monkeypatch.setattr(lake, "status", slow)
+    assert [first.commit(tx).state, *told] == [State.APPLIED] * 2
+    first.close()
+    second.close()
+
+
+def test_who_comes_after_a_conflict_was_found_hears_of_it(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = make_service(lake, tmp_path), make_service(reopened(lake), tmp_path)
+    tx = first.begin().id
+    first.prepare(tx, [defining(lake, "shop.orders", "taken")])
+    lake.create_table("shop.taken", SCHEMA)
+    told = []
+
+    def late(self: Notes, *given: Any) -> None:
+        monkeypatch.undo()
+        lake.drop_table("shop.taken")
+        told.append(second.commit(tx).state)
+        self.end(*given)
+
+    monkeypatch.setattr(Notes, "end", late)
+    assert [first.commit(tx).state, *told] == [State.APPLY_FAILED_CONFLICT] * 2
+    assert first.get(tx).error_code
+    assert lake.table("shop.orders").row.id, "it has its name still"
+    first.close()
+    second.close()
 
 
 def test_alone_a_conflict_needs_no_root(service: Service, lake: Lake) -> None:

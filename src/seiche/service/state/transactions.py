@@ -125,6 +125,19 @@ class TransactionStore:
 
         return self.database.transact(act)
 
+    def refuse(self, account: str, tx: str, now: int) -> bool:
+        """Become APPLY_FAILED_CONFLICT, if only one commit of it was ever begun; whether it did. Then none is begun any
+        more.
+        """
+        refused = self.database.transact(
+            lambda session: session.run(
+                "UPDATE seiche_transactions SET state = ?, updated = ? WHERE account = ? AND id = ?"
+                f" AND attempts = 1 AND state IN ({numbers(_COMMITTING)}) RETURNING id",
+                (int(State.APPLY_FAILED_CONFLICT), now, account, tx),
+            )
+        )
+        return bool(refused)
+
     def start(
         self, account: str, executing: Sequence[Record], committing: Sequence[str], now: int
     ) -> dict[str, Record]:
