@@ -55,7 +55,7 @@ class Releasing(Intent):
             written |= {table_key(self.name): None, id_key(row.id): None}
         else:
             written[table_key(self.name)] = rows.encode(_given_away(row, state.store))
-        yield Planned(written, standing=(row,))
+        yield Planned(written)
 
 
 def release(lake: "Lake", name: str, *, drop: bool = False) -> str:

@@ -295,6 +295,18 @@ def test_a_version_that_is_cleared_away_before_the_next_is_compared_with_it_stop
     assert all(target(one)[0] in found.needed for one in lake.state().tree.walk())
 
 
+def test_who_commits_on_a_version_that_was_cleared_away_meets_the_fence_of_that() -> None:
+    """Not its missing files: the newest version is looked for only if the last one seen does not do."""
+    lake, _ = deep("memory://stale")
+    tx = lake.transaction()
+    tx.create_namespace("late")
+    for number in range(3):
+        open_lake(lake.store).create_namespace(f"q{number}")
+    clear_away(lake)
+    with pytest.raises(RetryableConflict, match="given up by an expiry"):
+        tx.commit()
+
+
 def test_what_another_clean_up_took_rightly_meanwhile_is_not_put_back(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
