@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from seiche.errors import AlreadyExists, NotFound
+from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.table.versions.external import ManifestRecord, ManifestStore
 from tests.manifest_stores import KINDS, SHARED_KINDS, address, opened
 from tests.processes import CONTEXT
@@ -248,6 +249,25 @@ def test_a_forked_child_has_a_connection_of_its_own(
     parent.start()
     parent.join()
     assert parent.exitcode == 0
+
+
+@pytest.mark.parametrize("kind", SHARED_KINDS)
+def test_a_pickled_one_has_a_connection_of_its_own(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, table: str
+) -> None:
+    store = opened(address(kind, request, tmp_path))
+    store.put_if_absent(table, record(1))
+    copied = pickle.loads(pickle.dumps(store))
+    copied.put_if_absent(table, record(2))
+    assert store.get_latest(table) == copied.get_latest(table)
+    assert connection(store) is not connection(copied)
+    store.close()
+    copied.close()
+
+
+def test_one_in_memory_stays_in_its_process() -> None:
+    with pytest.raises(InvalidInput, match="stays in its process"):
+        pickle.dumps(opened("memory://here"))
 
 
 def fork(where: str, table: str) -> None:

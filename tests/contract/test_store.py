@@ -1,5 +1,6 @@
 """What every store promises, whichever it is."""
 
+import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -61,6 +62,20 @@ def test_a_new_name_holds_what_was_written_and_is_not_written_twice(store: Store
     store.put_own("dir/own", b"mine")
     assert store.get("dir/own") == b"mine"
     assert paths(store) == ["dir/name", "dir/own"]
+
+
+@pytest.mark.parametrize("name", [*BY_ADDRESS, "prefix"])
+def test_a_pickled_store_is_another_handle_on_the_same_files(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    store = backend(name, tmp_path, request).open()
+    copied = pickle.loads(pickle.dumps(store))
+    store.put_if_absent("dir/name", b"first")
+    assert copied.get("dir/name") == b"first"
+    with pytest.raises(AlreadyExists):
+        copied.put_if_absent("dir/name", b"second")
+    assert (copied.uri, copied.native_uri("dir/name")) == (store.uri, store.native_uri("dir/name"))
+    assert getattr(copied, "durability", None) == getattr(store, "durability", None)
 
 
 FORMS: dict[str, Data] = {

@@ -32,6 +32,10 @@ class Runtime:
         """Short, because it is part of many signatures."""
         return f"Runtime({type(self.clock).__name__}, {type(self.random).__name__})"
 
+    def __reduce__(self) -> str | tuple[object, ...]:
+        # That of the system is the same in every process, and draws from what cannot be sent.
+        return "SYSTEM" if self is SYSTEM else (Runtime, (self.clock, self.random))
+
     def uuid(self) -> UUID:
         """A fresh random id."""
         return UUID(int=self.random.getrandbits(128), version=4)

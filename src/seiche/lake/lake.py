@@ -64,6 +64,10 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
         self._runtime = states.runtime
         self._committer = Committer(states, Publisher(states.store, states.runtime), states.runtime, _COMMITTING)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        lease = None if self._hold is None or self._hold.lease is None else self._hold.lease.lasting
+        return _again, (self._states, None if self._pinned is None else self._pinned.version, lease)
+
     @property
     def uri(self) -> str:
         """Where the lake is."""
@@ -224,6 +228,11 @@ def open_lake(
             raise InvalidInput("the newest version never expires", remedy="Give `version=` or `as_of=` with `lease=`.")
         return Lake(states)
     return Lake(states, pinned=states.at(version_of(states, point)), lease=lease)
+
+
+def _again(states: States, version: int | None, lease: Duration | None) -> Lake:
+    """A handle that was pickled: on the same lake, or on the same version of it, with a lease of its own."""
+    return Lake(states) if version is None else Lake(states, pinned=states.at(version), lease=lease)
 
 
 def _trusted(uri: str | PathLike[str] | Store, runtime: Runtime, options: Mapping[str, Any]) -> Store:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from seiche.core.runtime import Runtime
 from seiche.lake.manifest_cache import ManifestCache
@@ -38,6 +39,9 @@ class States:
         self._outside: Outside = ANYWHERE
         # Whether the last look for something newer found nothing.
         self.quiet = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.store, self.runtime, self._outside)
 
     @property
     def cached_bytes(self) -> int:
@@ -119,3 +123,9 @@ class States:
             found = self._definitions[root.definition] = definition.load(self.store, root.definition)
         tree = Tree(root.node, self.nodes, found.shape)
         return State(self.store, root, tree, found, self._manifests, self._outside)
+
+
+def _again(store: Store, runtime: Runtime, outside: Outside) -> States:
+    states = States(store, runtime)
+    states._outside = outside
+    return states

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, NoReturn, Self
 
 from seiche.core.runtime import Runtime
 from seiche.errors import (
@@ -71,6 +71,12 @@ class Transaction(Definitions):
         self._read_only = read_only
         self._lance: TransactionNamespace | None = None
         self._entered = False
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "a transaction stays in its process",
+            remedy="Save it with `tx.save()` and go on elsewhere with `lake.resume(id)`, or send the rows.",
+        )
 
     def table(self, name: str | Sequence[str]) -> "TransactionTable":
         """A table as this transaction sees it: read it, change it."""

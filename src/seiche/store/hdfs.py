@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from pyarrow import fs
@@ -42,6 +42,9 @@ class HdfsStore(Store):
         self._base = root.rstrip("/") + "/"
         self._connect = connect
         self._runtime = runtime
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(HdfsStore, self._uri, self._base, self._connect, runtime=self._runtime), ()
 
     def __repr__(self) -> str:
         return f"HdfsStore({self._uri!r})"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
-from typing import Literal, TypeAlias, TypeVarTuple
+from typing import Any, Literal, TypeAlias, TypeVarTuple
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, NotFound, Unavailable
@@ -62,7 +62,7 @@ class LocalStore(Store):
         self._base = self._root.rstrip("/") + "/"
         self._uri = "file://" + as_uri_path(self._root)
         self._fsync = durability == "fsync"
-        self._clock = runtime.clock
+        self._runtime = runtime
         self._staging = Staging(runtime)
         self._large = LargeFiles()
         self._directories = Directories(self._root, flush=self._fsync)
@@ -72,6 +72,9 @@ class LocalStore(Store):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self._root, durability=self.durability, runtime=self._runtime), ()
 
     @property
     def uri(self) -> str:
@@ -252,7 +255,7 @@ class LocalStore(Store):
 
     def sweep(self, older_than: timedelta) -> int:
         removed = 0
-        oldest = (self._clock.now() - older_than).timestamp()
+        oldest = (self._runtime.clock.now() - older_than).timestamp()
         for temporary in listing.leftovers(self._root):
             try:
                 if os.stat(temporary).st_mtime < oldest:

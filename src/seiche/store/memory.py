@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from contextlib import suppress
+from typing import Any
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
@@ -38,9 +39,23 @@ class MemoryStore(LocalStore):
         self._name = join(name, directory)
         super().__init__(os.path.join(_home(), self._name), durability="os", runtime=runtime)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _here, (_home(), self._name, self._runtime)
+
     @property
     def uri(self) -> str:
         return "memory://" + as_uri_path(self._name)
+
+
+def _here(home: str, name: str, runtime: Runtime) -> MemoryStore:
+    """A store that was pickled, as long as it is in the process that it lives in, or in one that was forked from it."""
+    if home not in _homes:
+        raise InvalidInput(
+            f"memory://{as_uri_path(name)} lives in the process that opened it, and is not here",
+            remedy="Use a directory or object storage for what several processes share.",
+        )
+    top, _, directory = name.partition("/")
+    return MemoryStore(top, directory, runtime=runtime)
 
 
 _lock = threading.Lock()

@@ -1,14 +1,15 @@
 """Objects in a bucket: S3 and what speaks its language, Google Cloud Storage, Azure Blob Storage."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, S3Store
 
+from seiche.core.forked import NativeThreads
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, InvalidInput, SeicheError, Unavailable
@@ -43,30 +44,8 @@ _CONFLICTS = Patience(attempts=10, timeout=30.0, first_delay=0.02, longest_delay
 _LARGEST_COPY = 5 * 1024**3
 
 
-class _NativeThreads:
-    """obstore answers from threads of its own, which a forked child does not have: there, every request would hang.
-
-    Not even a store that the child opens itself helps. So it is told, instead.
-    """
-
-    def __init__(self) -> None:
-        self._used = self._lost = False
-        os.register_at_fork(after_in_child=self._forked)
-
-    def _forked(self) -> None:
-        self._lost = self._used
-
-    def check(self) -> None:
-        """Raise `InvalidInput` if requests would hang; to be called before each."""
-        self._used = True
-        if self._lost:
-            raise InvalidInput(
-                "object storage was used before this process was forked, and cannot be used in it",
-                remedy="Start workers with the 'spawn' method, or use object storage in the parent only after forking.",
-            )
-
-
-_threads = _NativeThreads()
+# In a forked child every request would hang.
+_threads = NativeThreads("object storage")
 
 
 class ObjectStore(Store):
@@ -98,6 +77,10 @@ class ObjectStore(Store):
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.uri!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        scheme, _, bucket = self._uri.partition("://")
+        return partial(type(self), scheme, bucket, self._prefix, runtime=self._runtime, options=self._options), ()
 
     @property
     def uri(self) -> str:

@@ -1,6 +1,7 @@
 """From an address to a store."""
 
 import os
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -87,7 +88,7 @@ def _hdfs(uri: str, runtime: Runtime, options: dict[str, Any]) -> Store:
         host, port = parts.hostname or "default", parts.port or 0
     except ValueError as error:
         raise InvalidInput(f"{uri}: {error}", remedy="Write hdfs://NAMENODE:PORT/DIRECTORY.", uri=uri) from error
-    return HdfsStore(uri, unquote(parts.path), lambda: hdfs_connection(host, port, options), runtime=runtime)
+    return HdfsStore(uri, unquote(parts.path), partial(hdfs_connection, host, port, options), runtime=runtime)
 
 
 def _refuse(options: dict[str, Any], uri: str) -> None:

@@ -182,6 +182,9 @@ class RemoteLake(Lake):
         self._committer = RemoteCommitter(direct.states, direct.publisher, direct.runtime, direct.patience, channel)
         self.channel = channel
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteLake, (self._states, self.channel)
+
     def close(self) -> None:
         """Let go of the connection."""
         self.channel.close()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from seiche.core.forked import NativeThreads
 from seiche.errors import Corrupt, NotFound, PermissionDenied, SeicheError, Unavailable
 
 __all__ = [
@@ -38,6 +39,9 @@ _DAMAGED = re.compile(
 _SOURCE_PLACE = re.compile(r",? ?(location: )?/\S+\.rs:\d+(:\d+)?")
 
 
+_threads = NativeThreads("Lance")
+
+
 class Panic(OSError):
     """Native code came upon something that it took for impossible, and gave up what it was doing."""
 
@@ -46,8 +50,10 @@ class Panic(OSError):
 def without_panics() -> Iterator[None]:
     """Around calls of native code: a panic comes out as `Panic`, which can be caught like its other errors.
 
-    As it comes it is no `Exception`: it would pass by everybody who tidies up after errors, and end the program.
+    As it comes it is no `Exception`: it would pass by everybody who tidies up after errors, and end the program. And
+    `InvalidInput` where it would crash or hang: in a process that was forked from one that has used it.
     """
+    _threads.check()
     try:
         yield
     except BaseException as error:

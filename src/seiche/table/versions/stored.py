@@ -2,6 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, CommitUnknown, NotFound, SeicheError
@@ -31,6 +33,10 @@ class StoredVersions(Versions):
         self._fresh_until = 0.0
         # The version that was made here last, if nobody has taken the next one since, as far as we know.
         self._made = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is known here holds by the clock of this process.
+        return partial(type(self), self.store, naming=self._naming, runtime=self._runtime), ()
 
     @property
     def naming(self) -> Naming:

@@ -85,6 +85,13 @@ class DynamoDBManifestStore(ManifestStore):
         self._client: Any = None
         self._owner = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A client belongs to its process.
+        return {**vars(self), "_client": None, "_owner": 0, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
+
     @property
     def uri(self) -> str:
         return f"dynamodb://{self._table}"

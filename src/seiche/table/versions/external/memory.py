@@ -1,7 +1,9 @@
 """Records in a dictionary of this process."""
 
 from threading import Lock
+from typing import NoReturn
 
+from seiche.errors import InvalidInput
 from seiche.table.versions.external.base import ManifestStore, lost, not_there
 from seiche.table.versions.external.records import ManifestRecord
 
@@ -15,6 +17,9 @@ class MemoryManifestStore(ManifestStore):
         self._name = name
         self._tables: dict[str, dict[int, ManifestRecord]] = {}
         self._lock = Lock()
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(f"{self.uri} stays in its process", remedy="Use a manifest store that is in a database.")
 
     @property
     def uri(self) -> str:

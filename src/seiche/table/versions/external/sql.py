@@ -64,6 +64,13 @@ class SqlManifestStore(ManifestStore):
         )
         self._lock = Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A connection belongs to its process.
+        return {**vars(self), "_connection": None, "_owner": 0, "_inherited": [], "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
+
     def __del__(self) -> None:
         # Tables are not closed by their users, so neither is what they hold; the libraries complain about that.
         with suppress(Exception):

@@ -9,6 +9,8 @@ A commit takes four steps, and a reader finishes what a writer began:
 """
 
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
@@ -57,6 +59,9 @@ class ExternalVersions(Versions):
         self._finaliser = Finaliser(store, manifest_store, self.base_uri, runtime, patience)
         # Versions that were seen under their final name. That never changes, so nobody needs to be asked again.
         self._finalised: set[int] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(ExternalVersions, self.store, self.manifest_store, runtime=self._runtime), ()
 
     @property
     def naming(self) -> Naming:
