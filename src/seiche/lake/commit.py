@@ -182,7 +182,7 @@ class Committer:
             flush=[*unflushed, *new],
             runtime=self.runtime,
         )
-        staged |= files.keys()
+        staged.update(files)
         unflushed.clear()
         if isinstance(outcome, Lost):
             return False

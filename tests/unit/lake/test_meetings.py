@@ -1,6 +1,7 @@
 """Two transactions that meet: what the later one must notice, and what both must keep."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -8,9 +9,13 @@ import pytest
 import seiche
 from seiche import Corrupt, Lake, NotFound, RetryableConflict, Unavailable
 from seiche.core.runtime import SYSTEM
+from seiche.lake import commit
 from seiche.lake.intent import Intent, Member
+from seiche.lake.lake import open_lake
 from seiche.lake.publish import Publisher
 from seiche.lake.transaction import Transaction
+from seiche.lake.tree.swap import stage
+from seiche.store.base import Data, Store
 from seiche.store.local import LocalStore
 from seiche.store.prefix import below
 from seiche.table.change import Change
@@ -54,6 +59,23 @@ def intent_of(tx: Transaction) -> Intent:
     found = tx.intent()
     assert found is not None
     return found
+
+
+def test_what_an_attempt_has_written_the_next_one_does_not_write_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+
+    def noted(store: Store, files: Mapping[str, Data], **options: Any) -> None:
+        written.extend(files)
+        stage(store, files, **options)
+
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    open_lake(lake.store).table("shop.b").append(rows(2))
+    monkeypatch.setattr(commit, "stage", noted)
+    tx.commit()
+    assert len(written) == 1, "the manifest"
 
 
 def test_a_member_of_a_group_answers_for_what_it_read_to_those_before_it(lake: Lake) -> None:
