@@ -48,8 +48,16 @@ def shown(schema: pa.Schema) -> pa.Schema:
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
-    """The columns that a table gets that is made for rows of this Spark schema."""
-    return pa.schema([_storable(field) for field in to_arrow_schema(schema, timezone="UTC")])
+    """The columns that a table gets that is made for rows of this Spark schema.
+
+    `InvalidInput` names a column of a type that Arrow has not.
+    """
+    try:
+        return storable(to_arrow_schema(schema, timezone="UTC"))
+    except Exception:
+        for field in schema:
+            _check_kept(field)
+        raise
 
 
 def as_shown(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
@@ -92,6 +100,17 @@ def settled(batch: pa.RecordBatch) -> pa.RecordBatch:
 def storable(schema: pa.Schema) -> pa.Schema:
     """A schema without the notes that Spark leaves on fields, which are no concern of the table's."""
     return pa.schema([_storable(field) for field in schema])
+
+
+def _check_kept(field: spark.StructField) -> None:
+    try:
+        to_arrow_schema(spark.StructType([field]), timezone="UTC")
+    except Exception as error:
+        raise InvalidInput(
+            f"column {field.name!r} is of type {field.dataType.simpleString()}, which no table can keep",
+            remedy="Cast or drop the column.",
+            column=field.name,
+        ) from error
 
 
 def _struct_field(field: pa.Field, path: str) -> spark.StructField:

@@ -7,20 +7,18 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from seiche.core.runtime import SYSTEM
-from seiche.errors import InvalidInput
 from seiche.spark.address import Address
 from seiche.spark.jobs import Batches, executor
 from seiche.spark.narrow import collected_rows
-from seiche.spark.types import conform_shown, settled, storable
+from seiche.spark.types import arrow_schema, conform_shown, settled
 from seiche.table.change import Change
 from seiche.table.data.append import still_fits
 from seiche.table.data.write import Limits, Written, write_rows
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
-from seiche.table.format.schema import from_arrow, metadata_from_arrow
+from seiche.table.format.schema import metadata_from_arrow, writable_fields
 from seiche.table.operations import Append, Overwrite
 from seiche.table.snapshot import Snapshot
 
@@ -105,12 +103,7 @@ def written_fragments(encoded: Iterator[bytes]) -> Written:
 
 def frame_schema(frame: "DataFrame") -> pa.Schema:
     """The columns of a frame in Arrow's types; `InvalidInput` for types that have none."""
-    try:
-        return storable(to_arrow_schema(frame.schema, timezone="UTC"))
-    except Exception as error:
-        raise InvalidInput(
-            f"the data frame has a column that cannot be stored: {error}", remedy="Cast or drop the column."
-        ) from error
+    return arrow_schema(frame.schema)
 
 
 class FrameAppending:
@@ -176,7 +169,7 @@ def overwriting(written: Written, schema: pa.Schema, snapshot: Snapshot, config:
 
 def _fields(schema: pa.Schema, snapshot: Snapshot) -> list[Field]:
     version = snapshot.manifest.header.data_format.version
-    return list(from_arrow(schema, data_version=version) if version else from_arrow(schema))
+    return list(writable_fields(schema, data_version=version) if version else writable_fields(schema))
 
 
 def _write_part(target: Target, batches: Batches) -> Iterator[_PartWritten]:

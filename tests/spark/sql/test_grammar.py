@@ -110,6 +110,30 @@ def test_types_of_columns() -> None:
     assert found.properties == {"comment": "all of them", "a": "b"}
 
 
+def test_types_that_spark_has_and_arrow_calls_otherwise() -> None:
+    found: Any = parse("CREATE TABLE a.b (v VARIANT, i INTERVAL DAY TO SECOND, l ARRAY<VARIANT>)")
+    types = [one.type for one in found.columns]
+    assert types[0].field("metadata").metadata == {b"variant": b"true"}
+    assert types[1:] == [pa.duration("us"), pa.list_(pa.field("element", types[0]))]
+
+
+@pytest.mark.parametrize(
+    ("type_", "instead"),
+    [
+        ("CHAR(5)", "Write STRING."),
+        ("TIMESTAMPTZ", "Write TIMESTAMP."),
+        ("TIME", "Write STRING, or INTERVAL DAY TO SECOND."),
+        ("INTERVAL YEAR TO MONTH", "Write INTERVAL DAY TO SECOND."),
+        ("ARRAY", "Write ARRAY<a type>."),
+        ("nonsense", "There are BOOLEAN, TINYINT"),
+    ],
+)
+def test_a_type_that_is_not_there_says_what_to_write(type_: str, instead: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse(f"CREATE TABLE a.b (c {type_})")
+    assert refused.value.remedy.startswith(instead)
+
+
 # What sqlglot takes for something else than it is (an alias, a rename, another statement) is here in full.
 REFUSED: dict[str, tuple[str, int]] = {
     "START TRANSACTION": ("START", 0),
@@ -171,7 +195,11 @@ REFUSED: dict[str, tuple[str, int]] = {
     "CREATE TABLE a.b (id INT DEFAULT 3)": ("DEFAULT", 25),
     "CREATE TABLE a.b (id INT, PRIMARY KEY (id))": ("PRIMARY", 26),
     "CREATE TABLE a.b (s VARCHAR(10))": ("VARCHAR", 20),
-    "CREATE TABLE a.b (d DECIMAL(39, 2))": ("DECIMAL(39, 2)", 34),
+    "CREATE TABLE a.b (d DECIMAL(39, 2))": ("DECIMAL(39, 2) is not possible", 28),
+    "CREATE TABLE a.b (c CHAR(5))": ("CHAR is not understood: columns of a lake have no such type", 20),
+    "CREATE TABLE a.b (c INTERVAL YEAR TO MONTH)": ("INTERVAL is not understood", 20),
+    "CREATE TABLE a.b (c ARRAY)": ("ARRAY is not understood", 20),
+    "CREATE TABLE a.b (c nonsense)": ("nonsense is not understood", 20),
     "CREATE TABLE a.b (id INT) USING parquet": ("parquet", 32),
     "CREATE TABLE a.b (id INT) AS SELECT 1": ("AS", 26),
     "CREATE EXTERNAL TABLE a.b (id INT)": ("EXTERNAL", 7),

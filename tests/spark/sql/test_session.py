@@ -77,6 +77,32 @@ class TestStatements:
         with pytest.raises(NotFound):
             sql("DROP TABLE shop.nothing")
 
+    @pytest.mark.parametrize("using", ["", " USING iceberg"])
+    def test_a_definition_that_is_shown_makes_the_same_table(self, shop: Lake, sql: Sql, using: str) -> None:
+        nested = "STRUCT<`Aa`: INT, `b c` STRING, l: ARRAY<STRUCT<Dd: DATE>>>"
+        sql(
+            f"CREATE TABLE shop.t (`Id` BIGINT NOT NULL COMMENT 'the \\'key\\'', s {nested}, m MAP<STRING, INT>){using}"
+        )
+        (statement,) = sql("SHOW CREATE TABLE shop.t")[0]
+        described, form = sql("DESCRIBE shop.t"), shop.table("shop.t").row.format
+        sql("DROP TABLE shop.t")
+        sql(statement)
+        assert sql("DESCRIBE shop.t") == described
+        assert shop.table("shop.t").row.format == form
+        assert "struct<Aa:int,b c:string,l:array<struct<Dd:date>>>" in {row[1] for row in described}
+
+    def test_types_that_arrow_calls_otherwise(self, shop: Lake, sql: Sql) -> None:
+        sql("CREATE TABLE shop.t (v VARIANT, i INTERVAL DAY TO SECOND)")
+        sql("INSERT INTO shop.t VALUES (parse_json('{\"a\": 7}'), INTERVAL '1' DAY), (NULL, NULL)")
+        assert sql("DESCRIBE shop.t") == [("v", "variant", None), ("i", "interval day to second", None)]
+        read = "SELECT variant_get(v, '$.a', 'int'), i FROM shop.t ORDER BY i NULLS LAST"
+        assert sql(read) == [(7, timedelta(days=1)), (None, None)]
+
+    def test_a_column_that_no_table_keeps(self, shop: Lake, sql: Sql) -> None:
+        for value, type_ in (("INTERVAL '1' YEAR", "interval year"), ("array()", "array<void>")):
+            with pytest.raises(InvalidInput, match=f"column 'x' is of type {type_}, which no table can keep"):
+                sql(f"CREATE TABLE shop.t AS SELECT {value} AS x")
+
     def test_a_table_made_of_a_query(self, shop: Lake, sql: Sql) -> None:
         made = "CREATE TABLE shop.big AS SELECT sku, sum(n) AS total FROM shop.orders GROUP BY sku"
         assert sql(made) == [(3,)]

@@ -13,6 +13,7 @@ from seiche.spark.sql.queries import quoted
 from seiche.spark.sql.reading import Reader
 from seiche.spark.sql.relations import find, qualified, table, view
 from seiche.spark.sql.statements import Describe, Show
+from seiche.spark.sql.writing import literal, written_column
 from seiche.spark.types import spark_schema
 from seiche.table.format.manifest import Manifest
 
@@ -121,14 +122,14 @@ def _create(statement: Show, reader: Reader) -> Listing:
     if isinstance(found, ViewRow):
         return Listing("createtab_stmt string", ((f"CREATE VIEW {shown} AS\n{found.sql}",),))
     target = table(reader.tx, name)
-    lines = [
-        f"  {quoted(field.name)} {field.dataType.simpleString().upper()}{'' if field.nullable else ' NOT NULL'}"
-        for field in spark_schema(target.schema)
-    ]
+    stored = target.schema
+    lines = [f"  {written_column(field, _comment(stored.field(field.name)))}" for field in spark_schema(stored)]
     written = f"CREATE TABLE {shown} (\n" + ",\n".join(lines) + ")"
+    if target._edit.row.format != "lance":
+        written += f"\nUSING {target._edit.row.format}"
     properties = _table_properties(target)
     if properties:
-        pairs = ", ".join(f"'{_escaped(key)}' = '{_escaped(value)}'" for key, value in sorted(properties.items()))
+        pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in sorted(properties.items()))
         written += f"\nTBLPROPERTIES ({pairs})"
     return Listing("createtab_stmt string", ((written,),))
 
@@ -171,9 +172,13 @@ def _facts(target: "TransactionTable") -> list[tuple[str, object]]:
 def _columns_of(schema: Any, arrow: Any = None) -> Listing:
     rows = []
     for field in schema:
-        metadata = (arrow.field(field.name).metadata if arrow is not None else None) or {}
-        rows.append((field.name, field.dataType.simpleString(), metadata.get(b"comment", b"").decode() or None))
+        comment = _comment(arrow.field(field.name)) if arrow is not None else ""
+        rows.append((field.name, field.dataType.simpleString(), comment or None))
     return Listing("col_name string, data_type string, comment string", tuple(rows))
+
+
+def _comment(field: Any) -> str:
+    return str((field.metadata or {}).get(b"comment", b"").decode())
 
 
 def _namespace(statement: Describe, reader: Reader) -> Listing:
@@ -221,10 +226,6 @@ def _fits(name: str, pattern: str | None) -> bool:
         return True
     choices = (one.strip().lower() for one in pattern.replace("%", "*").split("|"))
     return any(fnmatchcase(name.lower(), one.replace("[", "[[]").replace("?", "[?]")) for one in choices)
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("'", "\\'")
 
 
 _SHOWN: dict[str, Callable[[Show, Reader], Listing]] = {

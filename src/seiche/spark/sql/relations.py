@@ -36,7 +36,8 @@ def table(tx: Transaction, name: Name) -> "TransactionTable":
     """The table of this name; an error that says what is there instead, if it is not one."""
     if view(tx, name) is not None:
         raise InvalidInput(
-            f"{text(name)} is a view: it cannot be changed like a table", remedy="Change the tables that it looks at."
+            f"{text(name)} is a view, and a table was expected",
+            remedy="Name a table that it looks at; DROP VIEW and CREATE OR REPLACE VIEW are for views.",
         )
     return tx.table(parts(name))
 

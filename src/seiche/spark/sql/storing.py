@@ -45,12 +45,13 @@ def fitted(
     types = {field.name: field.dataType for field in frame.schema}
     chosen = []
     for field in wanted:
+        type_: spark.DataType = spark.NullType()
+        value = functions.lit(None)
         if field.name in given:
-            check_storable(types[given[field.name]], field.dataType, field.name)
-            value = functions.col(quoted(given[field.name]))
-        else:
-            value = functions.lit(None)
-        chosen.append(value.cast(field.dataType).alias(field.name))
+            type_, value = types[given[field.name]], functions.col(quoted(given[field.name]))
+            check_storable(type_, field.dataType, field.name)
+        # Spark has types that it casts nothing to, not even their own.
+        chosen.append((value if type_ == field.dataType else value.cast(field.dataType)).alias(field.name))
     return frame.select(*chosen)
 
 
@@ -83,7 +84,7 @@ def _storable(given: spark.DataType, wanted: spark.DataType) -> bool:
         return True
     if isinstance(given, spark.NumericType) and isinstance(wanted, spark.NumericType):
         return True
-    if isinstance(given, _TIMES) and isinstance(wanted, _TIMES):
+    if any(isinstance(given, kind) and isinstance(wanted, kind) for kind in (_TIMES, spark.DayTimeIntervalType)):
         return True
     if isinstance(given, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
         return _storable(given.elementType, wanted.elementType)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.words import Cursor
 
 __all__ = ["parse_column", "parse_columns", "parse_type"]
@@ -30,6 +31,36 @@ _PLAIN: Final[Mapping[str, Any]] = MappingProxyType(
         "TIMESTAMP": pa.timestamp("us", tz="UTC"),
         "TIMESTAMP_LTZ": pa.timestamp("us", tz="UTC"),
         "TIMESTAMP_NTZ": pa.timestamp("us"),
+        # As Spark hands it over, and knows it again.
+        "VARIANT": pa.struct(
+            [
+                pa.field("value", pa.binary(), nullable=False),
+                pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+            ]
+        ),
+    }
+)
+# What others call a type, or what Spark has beside the types that a table keeps, and what to write.
+_INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("CHAR", "CHARACTER", "VARCHAR", "NCHAR", "NVARCHAR", "TEXT", "CLOB", "UUID", "JSON"), "STRING"
+        ),
+        **dict.fromkeys(("BLOB", "BYTES", "BYTEA", "VARBINARY"), "BINARY"),
+        **dict.fromkeys(("DATETIME", "TIMESTAMPTZ"), "TIMESTAMP"),
+        **dict.fromkeys(("INT8", "INT64"), "BIGINT"),
+        **dict.fromkeys(("INT4", "INT32"), "INT"),
+        **dict.fromkeys(("FLOAT8", "FLOAT64"), "DOUBLE"),
+        **dict.fromkeys(("FLOAT4", "FLOAT32"), "FLOAT"),
+        "BOOL": "BOOLEAN",
+        "ARRAY": "ARRAY<a type>",
+        "MAP": "MAP<a type, a type>",
+        "STRUCT": "STRUCT<name: a type, ...>",
+        "INTERVAL": "INTERVAL DAY TO SECOND",
+        "JSON": "VARIANT, or STRING",
+        # Spark has it, and casts nothing to it.
+        "TIME": "STRING, or INTERVAL DAY TO SECOND",
+        "VECTOR": "ARRAY<FLOAT>",
     }
 )
 _DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC"})
@@ -91,9 +122,11 @@ def parse_type(cursor: Cursor) -> pa.DataType:
             fields.append(parse_column(cursor))
         cursor.expect(">")
         return pa.struct(fields)
-    return cursor.refuse(
-        "it is no type that a column can have", "Types are those of Spark, without sizes but DECIMAL's."
-    )
+    if cursor.take("INTERVAL", "DAY", "TO", "SECOND"):
+        return pa.duration("us")
+    known = f"{', '.join(_PLAIN)}, DECIMAL(n, n), INTERVAL DAY TO SECOND, ARRAY<...>, MAP<...> and STRUCT<...>"
+    remedy = f"Write {_INSTEAD[key]}." if key in _INSTEAD else f"There are {known}."
+    return cursor.refuse("columns of a lake have no such type", remedy)
 
 
 def _decimal(cursor: Cursor) -> pa.DataType:
@@ -102,9 +135,10 @@ def _decimal(cursor: Cursor) -> pa.DataType:
         at = cursor.here
         precision = cursor.integer()
         scale = cursor.integer() if cursor.take(",") else 0
-        cursor.expect(")")
         if not 1 <= precision <= 38 or scale > precision:
-            cursor.refuse(
-                f"DECIMAL({at.text}, {scale}) is not possible: at most 38 digits, and no more behind the point"
+            said = f"DECIMAL({at.text}, {scale})"
+            raise refusal(
+                cursor.text, at.start, f"{said} is not possible: at most 38 digits, and no more behind the point"
             )
+        cursor.expect(")")
     return pa.decimal128(precision, scale)
