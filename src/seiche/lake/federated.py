@@ -8,13 +8,14 @@ can be seen in between, is told in `seiche.lake.federated_edit`.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from uuid import UUID
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
-from seiche.lake.federated_edit import FederatedEdit, place_of
+from seiche.lake.federated_edit import FederatedEdit, place_of, still_kept
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.objects.names import parts
 from seiche.lake.objects.rows import TableRow
@@ -22,15 +23,17 @@ from seiche.lake.tree.root import millis
 from seiche.lake.work import Work
 from seiche.store.base import Store
 from seiche.store.beside import open_beside
-from seiche.table.change import Change
+from seiche.table.change import Change, Prepare, Result
 from seiche.table.format.flags import require_writable
 from seiche.table.format.manifest import Manifest
 from seiche.table.history import Version
 from seiche.table.snapshot import Snapshot
 from seiche.table.table import Table
+from seiche.table.versions.opening import open_versions
 
 if TYPE_CHECKING:
     import lance
+    import pyarrow as pa
 
     from seiche.lake.sight import Sight
     from seiche.table.data.changes import Changes
@@ -111,7 +114,21 @@ class ForeignTable(TransactionTable):
         """
         from seiche.table.data.native import open_version
 
-        return open_version(self._place, self._work().base.version)
+        with self._kept():
+            return open_version(self._place, self._work().base.version)
+
+    def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
+        """Rows at the version that the transaction sees, and its own changes."""
+        with self._kept():
+            return super().to_arrow(columns=columns, filter=filter)
+
+    def _statement(self, verb: str, prepare: Prepare) -> Result:
+        with self._kept():
+            return super()._statement(verb, prepare)
+
+    def _kept(self) -> AbstractContextManager[None]:
+        versions = open_versions(self._place, runtime=self._transaction.runtime, options={})
+        return still_kept(self.name, versions, self._work().base.version)
 
     def _apply(self, change: Change) -> None:
         work = self._work()

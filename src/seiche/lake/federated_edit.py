@@ -8,14 +8,15 @@ without the rest. If the root is then refused, that stays so: the error says it,
 itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import ConflictError, IncompatibleConflict, InvalidInput
+from seiche.errors import ConflictError, Corrupt, IncompatibleConflict, InvalidInput, NotFound, RetryableConflict
 from seiche.lake.edits import TableEdit
 from seiche.lake.made import Made
 from seiche.lake.objects.rows import TableRow
@@ -31,7 +32,7 @@ from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
 from seiche.table.versions.opening import open_versions
 
-__all__ = ["Done", "FederatedEdit", "explained", "place_of"]
+__all__ = ["Done", "FederatedEdit", "explained", "place_of", "still_kept"]
 
 _COMMITTING = Patience()
 # How many versions are looked through for what an earlier run may have done.
@@ -44,6 +45,26 @@ def place_of(lake: Store, outside: Outside, row: TableRow, runtime: Runtime) -> 
     """
     outside.check(row.location, lake.native_uri())
     return open_beside(lake, row.location, runtime=runtime)
+
+
+@contextmanager
+def still_kept(table: str, versions: Versions, version: int) -> Iterator[None]:
+    """Around whatever needs the version that a transaction began from of a table that others clean up, too.
+
+    If it is gone, that is a conflict, as it is when a version of the lake has expired: nothing is damaged.
+    """
+    try:
+        yield
+    except (Corrupt, NotFound) as error:
+        if version in versions.all():
+            raise
+        raise RetryableConflict(
+            f"{table}: version {version}, which the transaction began from, has been cleaned up where the table lies.",
+            remedy="Nothing was written. Run the transaction again; whoever cleans up there should keep versions for"
+            " longer than transactions take.",
+            table=table,
+            version=version,
+        ) from error
 
 
 @dataclass(slots=True)
@@ -104,7 +125,8 @@ class FederatedEdit(TableEdit):
         for number in range(len(operations)):
             operation = operations[number]
             made = Transaction(work.base.version, ids[number], operation)
-            commit = committer.commit(made, work.base, affected_rows=folded.affected_rows, unmoved=unmoved)
+            with still_kept(self.name, versions, work.base.version):
+                commit = committer.commit(made, work.base, affected_rows=folded.affected_rows, unmoved=unmoved)
             version = commit.version
             if isinstance(operation, ReserveFragments):
                 following = number + 1

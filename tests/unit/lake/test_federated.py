@@ -1,5 +1,7 @@
 """Tables that are not the lake's own: read, written with the weaker promise, and given back to plain writers."""
 
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -287,6 +289,50 @@ def test_what_is_made_before_another_part_fails_is_told(lake: Lake, other: seich
     assert [one.name for one in lance.dataset(other.store.native_uri()).describe_indices()] == ["id_idx"]
 
 
+@pytest.mark.parametrize("verb", ["append", "delete", "overwrite"])
+def test_who_is_overtaken_by_a_clean_up_there_begins_again(lake: Lake, other: seiche.Table, verb: str) -> None:
+    do: Callable[[Transaction], object] = {
+        "append": lambda tx: tx.append("shop.other", rows(9)),
+        "delete": lambda tx: tx.delete("shop.other", "id = 2"),
+        "overwrite": lambda tx: tx.table("shop.other").overwrite(rows(9)),
+    }[verb]
+    lake.register_table("shop.other", other.uri, type="federated")
+    tx = lake.transaction()
+    assert tx.table("shop.other").to_arrow().num_rows == 3
+    do(tx)
+    _overtake(other)
+    with pytest.raises(RetryableConflict, match=r"shop\.other: version 2, .* has been cleaned up") as caught:
+        tx.commit()
+    assert isinstance(caught.value.__cause__, seiche.Corrupt)
+    lake.run(do)
+
+
+def test_what_was_cleaned_up_before_it_was_read_is_a_conflict_too(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.other", other.uri, type="federated")
+    tx = lake.transaction()
+    table = tx.table("shop.other")
+    assert table.schema == SCHEMA
+    _overtake(other)
+    for look in (table.to_arrow, table.to_lance, lambda: tx.delete("shop.other", "id = 2")):
+        with pytest.raises(RetryableConflict, match="has been cleaned up"):
+            look()
+
+
+def test_a_file_that_is_missing_there_is_no_conflict(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.other", other.uri, type="federated")
+    for one in list(other.store.list("data")):
+        other.store.delete(one.path)
+    with pytest.raises(NotFound, match=r"data/"):
+        lake.table("shop.other").to_arrow()
+
+
+def _overtake(other: seiche.Table) -> None:
+    """Others go on, and remove what came before."""
+    other.append(rows(7))
+    other.append(rows(8))
+    lance.dataset(other.uri.removeprefix("file://")).cleanup_old_versions(timedelta(0))
+
+
 def test_names_rows_and_care(lake: Lake, other: seiche.Table) -> None:
     lake.register_table("shop.fed", other.uri, type="federated", properties={"owner": "them"})
     version = lake.version
@@ -327,6 +373,16 @@ def test_nonsense_is_refused(lake: Lake, other: seiche.Table, tmp_path: Path) ->
     assert lake.version == version
     lake.register_table("shop.x", managed.table("n.t").uri)
     assert ids(lake, "shop.x") == []
+
+
+def test_before_anything_is_done_elsewhere_the_newest_version_is_looked_for(lake: Lake, other: seiche.Table) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    tx = lake.transaction()
+    tx.append("shop.fed", rows(4))
+    open_lake(lake.store).drop_table("shop.fed")
+    with pytest.raises(RetryableConflict, match="dropped"):
+        tx.commit()
+    assert plain(other) == [1, 2, 3]
 
 
 def test_a_released_table_belongs_to_plain_writers(lake: Lake) -> None:
