@@ -203,7 +203,8 @@ def test_a_desk_is_closed_to_it_and_open_to_releases_that_commit_through_the_ser
     connection.execute(f"ATTACH '{desk.parent}' AS past (TYPE LANCE)")
     with pytest.raises(duckdb.Error, match="cannot be written"):
         connection.execute("INSERT INTO past.main.t VALUES (1)")
-    commit = lance.dataset(namespace_client=RestNamespace(uri=servers.lance), table_id=["s", "t"])
+    names = RestNamespace(uri=servers.lance)  # type: ignore[no-untyped-call]
+    commit = lance.dataset(namespace_client=names, table_id=["s", "t"])
     commit.insert(pa.table({"i": [1]}))
     assert rows(servers.lake, "s.t") == [(1,)]
     table = seiche.Table.open(servers.lake.table("s.t").uri)

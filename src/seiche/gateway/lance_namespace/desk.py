@@ -28,8 +28,10 @@ from seiche.store.paths import join
 from seiche.store.prefix import below
 from seiche.table.format import file
 from seiche.table.format.file import ManifestFile
+from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import BasePath
 from seiche.table.format.refs import branch_root
+from seiche.table.operations import Delete, Update
 from seiche.table.versions.naming import Naming, parse
 
 __all__ = ["Desk", "Desks", "clear_line", "main_desk"]
@@ -86,14 +88,17 @@ class Desk:
             self._put(versions, self._first - 1)
             self._first -= 1
 
-    def check_seen(self, read_version: int, newest: int) -> None:
-        """Refuse work that began before the desk was last cleared: pylance cannot have seen all that came since."""
-        following = read_version + 1
-        if following <= newest and not self.store.exists(Naming.V2.path(following)):
+    def check_seen(self, native: NativeManifest, previous: Manifest) -> None:
+        """Refuse work that began before the desk was last cleared: pylance cannot have seen all that came since.
+
+        We clear it, and so does the clean-up of any client.
+        """
+        began, newest = _began(native, previous), previous.version
+        if began < newest and not self._shown(newest).issuperset(range(began + 1, newest + 1)):
             raise InvalidInput(
-                f"the work began at version {read_version}, and what came since is not on the desk any more",
+                f"the work began at version {began}, and what came since is not on the desk any more",
                 remedy="Nothing was written. Open the table again.",
-                version=read_version,
+                version=began,
             )
 
     def read(
@@ -122,13 +127,17 @@ class Desk:
 
     def _look(self, newest: int) -> None:
         """What is there already, made by this process or another: the run of versions that ends nearest the newest."""
-        listed = (parse(info.path.rpartition("/")[2]) for info in self.store.list("_versions"))
-        found = {one[1] for one in listed if one is not None and one[0] is Naming.V2 and one[1] <= newest}
+        found = self._shown(newest)
         if not found:
             return
         self._first = self._last = max(found)
         while self._first - 1 in found:
             self._first -= 1
+
+    def _shown(self, newest: int) -> set[int]:
+        """Versions that are on the desk, up to the newest of the lake."""
+        listed = (parse(info.path.rpartition("/")[2]) for info in self.store.list("_versions"))
+        return {one[1] for one in listed if one is not None and one[0] is Naming.V2 and one[1] <= newest}
 
     def _put(self, versions: LakeVersions, number: int) -> None:
         stored = versions.read(number)
@@ -164,6 +173,21 @@ class Desk:
         """Keep a version of somebody who believes that it was committed: the lake has decided on another."""
         self.store.put(f"_foreign/{number}-{hashlib.sha256(found).hexdigest()[:16]}.manifest", found)
         log.warning("%s: version %d was written past the server and is not in the lake", self.store.uri, number)
+
+
+def _began(native: NativeManifest, previous: Manifest) -> int:
+    """The version at which a client's work began, as far as it tells.
+
+    Of what it has rebased, pylance says that it began at the newest version that it saw; but a deletion file still says
+    which version's deletions are in it.
+    """
+    began = native.message.read_version
+    operation = native.transaction.operation
+    for fragment in operation.updated_fragments if isinstance(operation, Delete | Update) else ():
+        now = previous.fragments.get(fragment.id)
+        if fragment.HasField("deletion_file") and (now is None or now.deletion_file.id != fragment.deletion_file.id):
+            began = min(began, fragment.deletion_file.read_version)
+    return began
 
 
 def _uuid(stored: ManifestFile) -> str:

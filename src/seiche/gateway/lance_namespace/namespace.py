@@ -251,8 +251,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
                     remedy="Nothing was written. Rebase on the newest version.",
                     table=text(one.name),
                 )
-            self._desks.of(row).check_seen(one.native.message.read_version, row.table_version)
             previous = LakeVersions(self._lake.store, row).read(row.table_version).manifest
+            self._desks.of(row).check_seen(one.native, previous)
         self._desks.of(one.row).take_over(new_files(previous, one.native.manifest))
 
     @staticmethod
