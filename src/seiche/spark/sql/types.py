@@ -43,9 +43,7 @@ _PLAIN: Final[Mapping[str, Any]] = MappingProxyType(
 # What others call a type, or what Spark has beside the types that a table keeps, and what to write.
 _INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **dict.fromkeys(
-            ("CHAR", "CHARACTER", "VARCHAR", "NCHAR", "NVARCHAR", "TEXT", "CLOB", "UUID", "JSON"), "STRING"
-        ),
+        **dict.fromkeys(("CHAR", "CHARACTER", "VARCHAR", "NCHAR", "NVARCHAR", "TEXT", "CLOB", "UUID"), "STRING"),
         **dict.fromkeys(("BLOB", "BYTES", "BYTEA", "VARBINARY"), "BINARY"),
         **dict.fromkeys(("DATETIME", "TIMESTAMPTZ"), "TIMESTAMP"),
         **dict.fromkeys(("INT8", "INT64"), "BIGINT"),
