@@ -4,13 +4,16 @@ python -m tests.spark.connect_job ADDRESS LAKE
 """
 
 import json
+import re
 import sys
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import seiche
+from seiche.spark.stream import sink
 
 
 def run(address: str, uri: str) -> dict[str, Any]:
@@ -34,8 +37,21 @@ def run(address: str, uri: str) -> dict[str, Any]:
         seen["read"] = tx.read("shop.t").count()
     seen["source"] = spark.read.format("seiche").options(**options).load().where("id > 50 and s <> 'w'").count()
     seen["rows"] = lake.table("shop.t").to_arrow().num_rows
+    seen["sink"] = _refused_sink(spark, lake)
     spark.stop()
     return seen
+
+
+def _refused_sink(spark: SparkSession, lake: seiche.Lake) -> str:
+    """What a query is told whose batches are to be transactions: it cannot be known here."""
+    before = lake.version
+    query = spark.readStream.format("rate").load().writeStream.foreachBatch(sink(lake, lambda tx, batch: None))
+    try:
+        query.start().awaitTermination(60)
+    except StreamingQueryException as error:
+        found = re.search(r"InvalidInput: (.*?),", str(error))
+        return found[1] if found and lake.version == before else str(error)
+    return "it ran"
 
 
 if __name__ == "__main__":

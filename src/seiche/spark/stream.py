@@ -159,7 +159,15 @@ def _planned(session: "SparkSession", query: str) -> str | None:
 
 
 def _query(session: "SparkSession") -> str:
-    found = session.sparkContext.getLocalProperty("sql.streaming.queryId")
+    context = getattr(session, "sparkContext", None)
+    if context is None:
+        raise InvalidInput(
+            "Spark Connect does not say which query a batch is of, so a batch that is repeated cannot be told from one"
+            " that is not",
+            remedy="Nothing was written. Start the query in a classic session; for one table,"
+            " writeStream.format('seiche') works through Connect too.",
+        )
+    found = context.getLocalProperty("sql.streaming.queryId")
     if not found:
         raise InvalidInput(
             "the sink was called outside of a streaming query", remedy="Give it to `writeStream.foreachBatch`."
