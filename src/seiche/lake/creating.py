@@ -11,7 +11,7 @@ from seiche.lake.tree.root import millis
 from seiche.table.build import empty
 from seiche.table.change import Change
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.schema import from_arrow, metadata_from_arrow
+from seiche.table.format.schema import metadata_from_arrow, writable_fields
 from seiche.table.operations import Overwrite
 
 if TYPE_CHECKING:
@@ -47,5 +47,5 @@ def creation(
         properties=dict(properties),
         created_at_millis=millis(runtime.clock.now()),
     )
-    change = Change(Overwrite(schema=tuple(from_arrow(schema)), schema_metadata=metadata_from_arrow(schema)))
+    change = Change(Overwrite(schema=tuple(writable_fields(schema)), schema_metadata=metadata_from_arrow(schema)))
     return row, empty(stable_row_ids=stable_row_ids), change

@@ -91,7 +91,7 @@ class Table(TableVerbs, CareVerbs):
         On storage where two writers can both create a file, a `manifest_store` decides who made a version: the address
         of a SQLite, PostgreSQL or DynamoDB database. Everybody who writes the table must name the same one.
         """
-        from seiche.table.format.schema import from_arrow, metadata_from_arrow
+        from seiche.table.format.schema import metadata_from_arrow, writable_fields
 
         if naming not in Naming.__members__:
             raise InvalidInput(f"the naming scheme {naming!r} is unknown", remedy="Use 'V2', or 'V1' for old readers.")
@@ -99,7 +99,7 @@ class Table(TableVerbs, CareVerbs):
             uri, naming=Naming[naming], manifest_store=manifest_store, runtime=runtime, options=options
         )
         operation = Overwrite(
-            schema=tuple(from_arrow(schema)),
+            schema=tuple(writable_fields(schema)),
             schema_metadata=metadata_from_arrow(schema),
             config_upsert_values=texts(config, "config", "Give texts by name."),
             initial_bases=tuple(map(a_base, several(bases, "bases", "Give the paths of directories, in a list."))),

@@ -8,6 +8,7 @@ import lance
 import pyarrow as pa
 import pytest
 
+import seiche
 from seiche import IncompatibleConflict, InvalidInput
 from seiche.table.format.fields import SYSTEM_COLUMNS
 from seiche.table.table import Table
@@ -30,6 +31,27 @@ WITH_DATA = (*METADATA_ONLY, "data/")
 @pytest.fixture(params=[False, True], ids=["addresses", "stable row ids"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     return verb_table(tmp_path / "t", stable_row_ids=request.param)
+
+
+UNREADABLE = pa.list_(pa.struct([("x", pa.int64())]), 2)
+
+
+@pytest.mark.parametrize("kind", [UNREADABLE, pa.list_(UNREADABLE), pa.struct([("inside", UNREADABLE)])], ids=str)
+def test_columns_whose_rows_pylance_could_never_read_again_are_refused(
+    table: Table, tmp_path: Path, kind: pa.DataType
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("pairs", kind)])
+    lake, version = seiche.create(tmp_path / "lake"), table.version
+    lake.create_namespace("shop")
+    for act in (
+        lambda: Table.create(tmp_path / "new", schema),
+        lambda: lake.create_table("shop.pairs", schema),
+        lambda: table.overwrite(schema.empty_table()),
+        lambda: table.add_columns(pa.schema([schema.field("pairs")])),
+    ):
+        with pytest.raises(InvalidInput, match=r"'pairs.*fixed-size list of structs"):
+            act()
+    assert (table.version, lake.tables("shop")) == (version, [])
 
 
 def test_columns_from_sql(table: Table) -> None:

@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
+import pyarrow as pa
 import pytest
 
 from seiche import AlreadyExists, InvalidInput, NotFound, RetryableConflict
@@ -173,6 +174,9 @@ def test_dropping_an_index(tmp_path: Path) -> None:
         (lambda t: t.create_index("tags", "BTREE"), "tags"),
         (lambda t: t.create_index("id", "IVF_FLAT"), "id"),
         (lambda t: t.create_index("v", "IVF_PQ", num_sub_vectors=3), "3"),
+        (lambda t: t.create_index("kind"), "dictionary"),
+        (lambda t: t.create_index("kinds", "LABEL_LIST"), "dictionary"),
+        (lambda t: t.create_index("nothing", "ZONEMAP"), "'nothing' of type null"),
         (lambda t: t.create_index("id", name=""), "''"),
         (lambda t: t.create_index("id", name=FRAGMENT_REUSE), FRAGMENT_REUSE),
         (lambda t: t.optimize_indices(merge=-1), "-1"),
@@ -181,6 +185,8 @@ def test_dropping_an_index(tmp_path: Path) -> None:
 )
 def test_bad_input_is_named_and_nothing_written(tmp_path: Path, bad: Any, named: str) -> None:
     table = indexed_table(tmp_path / "t", fragments=2)
+    coded = pa.dictionary(pa.int8(), pa.string())
+    table.add_columns(pa.schema([("kind", coded), ("kinds", pa.list_(coded)), ("nothing", pa.null())]))
     version = table.version
     with writes_only(table), pytest.raises(InvalidInput) as caught:
         bad(table)

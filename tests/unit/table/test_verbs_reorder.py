@@ -79,6 +79,23 @@ def test_by_columns_of_every_kind(tmp_path: Path, column: str) -> None:
         assert table.to_arrow(columns=columns).to_pylist() == rows
 
 
+@pytest.mark.parametrize("stable", [False, True])
+def test_columns_with_dictionaries_of_numbers_are_sorted_and_carried_along(tmp_path: Path, stable: bool) -> None:
+    coded = pa.dictionary(pa.int16(), pa.int64())
+    kinds = {"coded": coded, "inside": pa.struct([("coded", coded)]), "several": pa.list_(coded)}
+    table = Table.create(tmp_path / "t", pa.schema({"id": pa.int64(), **kinds}), stable_row_ids=stable)
+    rows = [
+        {"id": one, "coded": value, "inside": {"coded": value}, "several": [value, None]}
+        for one, value in enumerate([30, None, 10, 20, 10])
+    ]
+    table.append(rows)
+    table.reorder("coded")
+    assert table.to_arrow().to_pylist() == [rows[one] for one in (2, 4, 3, 0, 1)]
+    assert table.to_arrow().schema.types[1:] == list(kinds.values())
+    table.append(pa.table({"id": [5], "coded": [40]}))  # not coded yet
+    assert table.to_arrow(filter="id = 5")["coded"].to_pylist() == [40]
+
+
 def test_by_several_columns(tmp_path: Path) -> None:
     table = verb_table(tmp_path / "t")
     table.reorder([("kind", "descending"), "id"], target_rows_per_fragment=9)

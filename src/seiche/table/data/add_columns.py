@@ -12,7 +12,7 @@ from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
 from seiche.table.format.fields import max_field_id
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field
-from seiche.table.format.schema import from_arrow
+from seiche.table.format.schema import writable_fields
 from seiche.table.operations import Merge
 from seiche.table.preparing.schema import check_name
 from seiche.table.snapshot import Snapshot
@@ -94,7 +94,7 @@ def check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
 def new_fields(schema: pa.Schema, manifest: Manifest) -> list[Field]:
     """Fields for columns that come into a table, with ids that no column of it ever had."""
     version = manifest.header.data_format.version
-    return from_arrow(schema, first_id=max_field_id(manifest) + 1, data_version=version or "2.0")
+    return writable_fields(schema, first_id=max_field_id(manifest) + 1, data_version=version or "2.0")
 
 
 def merged(

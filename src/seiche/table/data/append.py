@@ -12,7 +12,7 @@ from seiche.table.data.source import Rows, Source
 from seiche.table.data.write import Limits, Written, write_rows
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
-from seiche.table.format.schema import from_arrow, metadata_from_arrow
+from seiche.table.format.schema import metadata_from_arrow, writable_fields
 from seiche.table.operations import Append, Overwrite
 from seiche.table.operations.context import Build
 from seiche.table.operations.fields import check_fit
@@ -87,7 +87,7 @@ class Overwriting:
                 "the rows do not say what columns the table shall have",
                 remedy="Give `schema=`, or rows with at least one column.",
             )
-        fields = from_arrow(schema, data_version=version) if version else from_arrow(schema)
+        fields = writable_fields(schema, data_version=version) if version else writable_fields(schema)
         header = snapshot.manifest.copy_header()
         del header.fields[:]
         header.fields.extend(fields)

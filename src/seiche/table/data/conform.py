@@ -10,7 +10,7 @@ from seiche.errors import InvalidInput
 from seiche.table.data.blobs import as_blobs, is_binary, is_blob
 from seiche.table.data.fitting import fits
 
-__all__ = ["Conform", "check_nulls", "conform", "founded", "without_extension"]
+__all__ = ["Conform", "check_nulls", "coded", "conform", "founded", "without_extension"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,18 @@ def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
         values = values.dictionary_decode()
     if pa.types.is_dictionary(kind) and values.type != kind.value_type:
         values = values.cast(kind.value_type)
-    return founded(values).cast(kind)
+    return coded(founded(values), kind)
+
+
+def coded(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values under a type that they fit: Arrow's cast, and one to dictionaries of numbers, which Arrow has not."""
+    try:
+        return values.cast(kind)
+    except pa.ArrowNotImplementedError:
+        if not pa.types.is_dictionary(kind):  # inside of it there is one
+            return pa.array(values.to_pylist(), kind)
+        made = values.dictionary_encode()
+        return pa.DictionaryArray.from_arrays(made.indices.cast(kind.index_type), made.dictionary)
 
 
 def founded(values: pa.Array) -> pa.Array:

@@ -15,6 +15,7 @@ from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
 from seiche.table.data.shadow import shadow
 from seiche.table.format.index_details import SINGLETONS
+from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations import CreateIndex
@@ -54,7 +55,7 @@ class IndexPlan:
 
     def check(self, manifest: Manifest) -> tuple[IndexMetadata, ...]:
         """The segments that it takes the place of; `InvalidInput` or `AlreadyExists` if it cannot be made."""
-        named(manifest.header.fields, self.column)
+        self._check_values(manifest)
         before = tuple(one for one in manifest.indices if one.name == self.name)
         if before and not self.replace:
             raise AlreadyExists(
@@ -63,6 +64,21 @@ class IndexPlan:
                 index=self.name,
             )
         return before
+
+    def _check_values(self, manifest: Manifest) -> None:
+        """`InvalidInput` for values from which native code builds what answers wrongly, or cannot be kept up."""
+        column = named(manifest.header.fields, self.column)
+        if column.logical_type == "null":
+            raise InvalidInput(
+                f"there is no index on column {self.column!r} of type null", remedy="Use another column."
+            )
+        inside = (column, *(one for one in manifest.header.fields if one.parent_id == column.id))
+        if any(is_dictionary(one.logical_type) for one in inside):
+            raise InvalidInput(
+                f"there is no index on column {self.column!r}: its values are coded with a dictionary",
+                remedy="Cast the column with `alter_columns`, or index another one.",
+                column=self.column,
+            )
 
     def task(self, snapshot: Snapshot, fragments: Sequence[DataFragment]) -> IndexTask:
         """The work of building the segment for these fragments."""

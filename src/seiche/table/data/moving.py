@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from seiche.table.data.conform import coded
 from seiche.table.data.scanning import ADDRESS, ROW_ID
 from seiche.table.data.write import Written
 from seiche.table.format.manifest_pb2 import DataFragment
@@ -101,7 +102,7 @@ def stored_form(values: pa.Array, field: pa.Field) -> pa.Array:
     if values.type == field.type:
         return values
     if not isinstance(field.type, pa.BaseExtensionType):
-        return values.cast(field.type)
+        return coded(values, field.type)
     storage = field.type.storage_type
     if pa.types.is_large_binary(values.type) and pa.types.is_struct(storage):
         nowhere = pa.nulls(len(values), storage.field("uri").type)

@@ -13,14 +13,11 @@ from seiche.store.base import Store
 from seiche.table.data.native_errors import from_storage, is_gone, native_message, trouble, without_panics
 from seiche.table.data.sql import REFUSALS, Shape, closed, complaint
 from seiche.table.format.flags import SEICHE_FENCE
+from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
 
 __all__ = ["in_memory", "looks_at_published", "open_staged", "open_version", "scan"]
-
-# How types of columns begin that are written down as numbers into a list of values.
-_DICTIONARY = "dict:"
 
 
 def open_version(store: Store, version: int) -> lance.LanceDataset:
@@ -66,7 +63,7 @@ def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = Non
 
 def looks_at_published(manifest: Manifest) -> bool:
     """Whether native code looks into the published manifest when it scans a version that is opened as a staged one."""
-    return bool(manifest.index_section) or any(_is_dictionary(field) for field in manifest.header.fields)
+    return bool(manifest.index_section) or any(is_dictionary(field.logical_type) for field in manifest.header.fields)
 
 
 def in_memory(rows: pa.Table, place: str, *, what: str, remedy: str = "") -> lance.LanceDataset:
@@ -107,13 +104,10 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
 
 
 def _without_dictionaries(header: Header) -> None:
-    for field in filter(_is_dictionary, header.fields):
-        field.logical_type = field.logical_type.split(":")[1]
-        field.ClearField("dictionary")
-
-
-def _is_dictionary(field: Field) -> bool:
-    return field.logical_type.startswith(_DICTIONARY)
+    for field in header.fields:
+        if is_dictionary(field.logical_type):
+            field.logical_type = field.logical_type.split(":")[1]
+            field.ClearField("dictionary")
 
 
 def _options(store: Store) -> dict[str, Any] | None:

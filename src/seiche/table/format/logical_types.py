@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from seiche.errors import Corrupt, InvalidInput
 
-__all__ = ["BFLOAT16", "BFLOAT16_BYTES", "FIXED_SIZE_LIST", "from_arrow", "is_list", "to_arrow"]
+__all__ = ["BFLOAT16", "BFLOAT16_BYTES", "FIXED_SIZE_LIST", "from_arrow", "is_dictionary", "is_list", "to_arrow"]
 
 _UNITS = ("s", "ms", "us", "ns")
 BFLOAT16: Final = "lance.bfloat16"
@@ -101,6 +101,11 @@ def _item_name(arrow: pa.DataType, where: str) -> str:
             remedy="Make the outer list one of any length, `pa.list_(...)` without a size.",
         )
     return "struct" if pa.types.is_struct(item) else from_arrow(item, where=where)
+
+
+def is_dictionary(name: str) -> bool:
+    """Whether values of the type are written down as numbers into a list of values."""
+    return name.startswith("dict:")
 
 
 def is_list(name: str) -> bool:

@@ -8,10 +8,10 @@ import pyarrow as pa
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table.format import logical_types
 from seiche.table.format.arrow_export import exported_metadata
-from seiche.table.format.fields import SYSTEM_COLUMNS
+from seiche.table.format.fields import SYSTEM_COLUMNS, path_of
 from seiche.table.format.manifest_pb2 import Field
 
-__all__ = ["from_arrow", "metadata_from_arrow", "to_arrow"]
+__all__ = ["from_arrow", "metadata_from_arrow", "to_arrow", "writable_fields"]
 
 _EXTENSION_NAME = "ARROW:extension:name"
 _EXTENSION_METADATA = "ARROW:extension:metadata"
@@ -21,6 +21,7 @@ _ARROW_JSON, _LANCE_JSON = "arrow.json", "lance.json"
 _PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 _CLUSTERING_KEY = "lance-schema:unenforced-clustering-key"
 
+_FIXED_LIST_OF_STRUCTS = f"{logical_types.FIXED_SIZE_LIST}struct:"
 _PLAIN, _VAR_BINARY, _DICTIONARY = 1, 2, 3
 _VAR_BINARY_TYPES = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 # What Arrow itself can read back; nobody nests deeper on purpose.
@@ -52,6 +53,20 @@ def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2
     for offset, field in enumerate(fields):
         field.id = first_id + offset
         field.parent_id += first_id if field.parent_id >= 0 else 0
+    return fields
+
+
+def writable_fields(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2") -> list[Field]:
+    """`from_arrow` for columns that rows are to be written to; those that could never be read are `InvalidInput`."""
+    fields = from_arrow(schema, first_id=first_id, data_version=data_version)
+    for field in fields:
+        # Native code writes them, into columns of more rows than the others have, and then reads none of these rows.
+        if field.logical_type.startswith(_FIXED_LIST_OF_STRUCTS):
+            raise InvalidInput(
+                f"column {path_of(fields, field.id)!r} is a fixed-size list of structs, which pylance writes but cannot"
+                " read",
+                remedy="Make it a list of any length, `pa.list_(...)` without a size.",
+            )
     return fields
 
 
@@ -150,7 +165,7 @@ def _encoding(name: str) -> int:
         return 0
     if name in _VAR_BINARY_TYPES:
         return _VAR_BINARY
-    return _DICTIONARY if name.startswith("dict:") else _PLAIN
+    return _DICTIONARY if logical_types.is_dictionary(name) else _PLAIN
 
 
 def _mark_keys(field: Field, metadata: Mapping[str, bytes]) -> None:
