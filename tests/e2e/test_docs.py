@@ -99,7 +99,7 @@ def test_every_command_and_option_exists(block: Block) -> None:
 # What stands in backticks and belongs to others.
 FOREIGN = {
     *("ArrowWriter", "HADOOP_CONF_DIR", "LanceFragment", "PutItem", "RENAME_NOREPLACE", "TaskState", "conda"),
-    *("fdatasync", "january", "qualify", "sizeInBytes", "updateMetrics"),
+    *("connect_namespace", "fdatasync", "january", "namespace_path", "qualify", "sizeInBytes", "updateMetrics"),
 }
 
 
