@@ -125,6 +125,23 @@ def test_both_write_the_same_items(shared: Shared) -> None:
     assert [int(one["size"]["N"]) for one in (theirs, ours)] == [store.head(Naming.V2.path(one)).size for one in (1, 2)]
 
 
+def test_the_address_and_the_options_are_those_that_pylance_takes(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    options: dict[str, Any] = {**shared.native_options}
+    table = Table.create(shared.native_uri, SCHEMA, **options)
+    table.append([{"row": 1}, {"row": 2}])
+    shared.native_append(*range(3, 100_000))
+    table.delete("row > 3 AND row < 100000")
+    table.branch("trial").append([{"row": 7}])
+    Table.open(shared.native_uri, **options).compact()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", servers.ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", servers.SECRET_KEY)
+    assert shared.rows() == [1, 2, 3]
+
+
 def test_both_write_in_turn(shared: Shared) -> None:
     shared.native_append(1, mode="create")
     table, opened_before = shared.table(), shared.native()

@@ -31,6 +31,9 @@ _CLIENTS: Mapping[str, Callable[..., Client]] = {"s3": S3Store, "gs": GCSStore, 
 # Deletes of one object at a time are understood by every server that calls itself S3.
 _DEFAULTS: Mapping[str, Mapping[str, str]] = {"s3": {"aws_disable_bulk_delete": "true"}}
 
+# Among the options that native libraries take: where the manifest store is, which is none of the storage's business.
+_OF_OTHERS = frozenset({"dynamodb_endpoint"})
+
 _AGAIN = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
 # A conditional request that obstore sends twice because the first answer was lost finds its own file and reports it as
 # somebody else's. So these are sent once, and what to do next is decided here.
@@ -64,7 +67,8 @@ class ObjectStore(Store):
         self._base = prefix + "/" if prefix else ""
         self._runtime = runtime
         self._options = {name.lower(): _text(value) for name, value in options.items()}
-        config = {**_DEFAULTS.get(scheme, {}), **self._options}
+        own = {name: value for name, value in self._options.items() if name not in _OF_OTHERS}
+        config = {**_DEFAULTS.get(scheme, {}), **own}
         try:
             self._client = _CLIENTS[scheme](bucket, config=config, retry_config=_AGAIN)
             self._client_once = _CLIENTS[scheme](bucket, config=config, retry_config=_ONCE)

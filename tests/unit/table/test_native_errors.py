@@ -48,15 +48,24 @@ def test_a_panic_while_rows_are_written_is_an_error_and_changes_nothing(panickin
     assert (table.version, table.to_arrow().num_rows) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Permission denied (os error 13)",
+        "Read-only file system (os error 30)",
+        "The operation lacked the necessary privileges to complete",
+        "The operation lacked valid authentication credentials",
+    ],
+)
 def test_a_folder_that_may_not_be_written_is_no_reason_to_try_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reason: str
 ) -> None:
     table = seiche.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     table.append([{"id": 1}])
     monkeypatch.setattr(write, "encoded", lambda *_: None)  # as if there were more rows than a small file has
 
     def forbidden(*_: object, **__: object) -> None:
-        raise OSError('LanceError(IO): Permission denied (os error 13) at path "data/.tmp1"')
+        raise OSError(f'LanceError(IO): {reason} at path "data/.tmp1"')
 
     monkeypatch.setattr(write, "write_fragments", forbidden)
     with pytest.raises(PermissionDenied, match="data files could not be written") as refused:

@@ -9,6 +9,7 @@ from seiche.core.forked import NativeThreads
 from seiche.errors import Corrupt, NotFound, PermissionDenied, SeicheError, Unavailable
 
 __all__ = [
+    "CHECK_ACCESS",
     "FREE_SPACE",
     "Panic",
     "from_storage",
@@ -21,11 +22,17 @@ __all__ = [
     "without_panics",
 ]
 
+CHECK_ACCESS = "Check the owner, the mode and the mount of the directory, or the credentials."
 FREE_SPACE = "Nothing was changed. Free space or raise the limit, then try again."
 
 _GONE = "Not found:"
-_FORBIDDEN = "Permission denied"
-_FULL = "No space left on device"
+_FORBIDDEN = (
+    "Permission denied",
+    "Read-only file system",
+    "lacked the necessary privileges",
+    "lacked valid authentication credentials",
+)
+_FULL = ("No space left on device", "Disk quota exceeded")
 _REFUSED = "Invalid user input"
 _PANICKED = "panicked"
 _STORAGE = ("LanceError(IO)", _GONE)
@@ -87,13 +94,13 @@ def is_gone(error: Exception) -> bool:
 
 
 def is_forbidden(error: Exception) -> bool:
-    """Whether the operating system does not allow it."""
-    return _FORBIDDEN in str(error)
+    """Whether the operating system, or whoever keeps the bucket, does not allow it."""
+    return any(mark in str(error) for mark in _FORBIDDEN)
 
 
 def is_full(error: Exception) -> bool:
     """Whether there is no more room where it writes."""
-    return _FULL in str(error)
+    return any(mark in str(error) for mark in _FULL)
 
 
 def is_refusal(error: Exception) -> bool:
@@ -111,7 +118,7 @@ def trouble(what: str, error: Exception, **details: Any) -> SeicheError:
         remedy = "The version was cleaned up meanwhile, or the file was removed by hand. Take another version."
         return NotFound(message, remedy=remedy, **details)
     if is_forbidden(error):
-        return PermissionDenied(message, remedy="Check the owner and the mode of the file.", **details)
+        return PermissionDenied(message, remedy=CHECK_ACCESS, **details)
     if is_full(error):
         return Unavailable(message, remedy=FREE_SPACE, **details)
     if is_panic(error):

@@ -15,6 +15,7 @@ from seiche.store.base import Store
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
 from seiche.table.data.native_errors import (
+    CHECK_ACCESS,
     FREE_SPACE,
     Panic,
     is_forbidden,
@@ -145,7 +146,7 @@ def _unwritten(store: Store, error: Exception) -> SeicheError:
     if isinstance(error, Panic) or is_refusal(error):
         return InvalidInput(message, remedy="Check the rows; nothing of them was written.", table=store.uri)
     if is_forbidden(error):
-        return PermissionDenied(message, remedy="Check the owner and the mode of the directory.", table=store.uri)
+        return PermissionDenied(message, remedy=CHECK_ACCESS, table=store.uri)
     return Unavailable(message, remedy=FREE_SPACE if is_full(error) else "", table=store.uri)
 
 
