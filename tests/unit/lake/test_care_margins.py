@@ -262,6 +262,7 @@ def deep(place: str) -> tuple[Lake, Root]:
         lake.create_namespace(f"p{number:02}")
     assert early.node.level == lake.state().root.node.level == 2
     lake.states.nodes = Nodes(lake.store, cache_bytes=0)
+    lake.states.advance(lake.state().root)
     return lake, early
 
 
@@ -299,8 +300,8 @@ def test_who_commits_on_a_version_that_was_cleared_away_meets_the_fence_of_that(
     """Not its missing files: the newest version is looked for only if the last one seen does not do."""
     lake, _ = deep("memory://stale")
     tx = lake.transaction()
-    tx.create_namespace("late")
-    for number in range(3):
+    tx.create_namespace("q-late")
+    for number in range(9):
         open_lake(lake.store).create_namespace(f"q{number}")
     clear_away(lake)
     with pytest.raises(RetryableConflict, match="given up by an expiry"):

@@ -1,6 +1,7 @@
 """Two transactions that meet: what the later one must notice, and what both must keep."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from seiche.core.runtime import SYSTEM
 from seiche.lake import commit
 from seiche.lake.intent import Intent, Member
 from seiche.lake.lake import open_lake
+from seiche.lake.made import Made
+from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.publish import Publisher
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.swap import stage
@@ -22,6 +25,7 @@ from seiche.table.change import Change
 from seiche.table.format.manifest_pb2 import UUID
 from seiche.table.operations import MergedGeneration, Update
 from tests.unit.lake.conftest import SCHEMA, ids, rows
+from tests.unit.lake.past import give_up
 
 Statement = Callable[[Transaction], object]
 
@@ -207,6 +211,56 @@ def test_a_version_that_has_expired_is_not_restored_though_its_files_still_stand
     with pytest.raises(NotFound, match="expired"):
         lake.table("shop.a").restore(2)
     assert ids(lake, "shop.a") == [0, 1, 2]
+
+
+def test_a_version_that_expires_between_two_attempts_is_not_restored(lake: Lake) -> None:
+    """The table is as it was; what must not be needed again is said elsewhere."""
+    for number in range(3):
+        lake.table("shop.a").append(rows(number))
+    tx = lake.transaction()
+    tx.table("shop.a").restore(2)
+    give_up(open_lake(lake.store), *range(tx.base))  # its fence is in nobody's way, and their roots still stand
+    with pytest.raises(NotFound, match="expired"):
+        tx.commit()
+    assert ids(lake, "shop.a") == [0, 1, 2]
+
+
+def test_what_a_group_that_lost_was_planned_on_does_not_count_as_looked_at(lake: Lake) -> None:
+    """The version that its first member would have made is another's now."""
+    lake.table("shop.a").append(rows(1, 2))
+    first, second = lake.transaction(), lake.transaction()
+    first.append("shop.a", rows(3))
+    second.delete("shop.a", "id = 1")
+    open_lake(lake.store).table("shop.a").update({"n": "5"}, where="id = 1")
+    added, deleted = lake.decide_group([intent_of(first), intent_of(second)])
+    assert added.error is None
+    assert isinstance(deleted.error, RetryableConflict)
+    assert ids(lake, "shop.a") == [1, 2, 3]
+
+
+def test_what_is_remembered_of_a_group_is_remembered_under_its_own_name(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    row = lake.table("shop.a").row
+    assert row.manifest is not None
+    before = replace(row.manifest, path="made by another member", sha256=bytes(32))
+    data = below(lake.store, row.location).get(row.manifest.path)
+    cache = ManifestCache()
+    Made(replace(row, earlier=(before,)), staged=(data,)).remember(cache)
+    assert cache.manifest(before) is None
+    assert cache.manifest(row.manifest) is not None
+
+
+def test_who_lost_against_a_version_that_is_not_published_yet_finds_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.table("shop.a").append(rows(1, 2))
+    tx = lake.transaction()
+    tx.delete("shop.a", "id = 1")
+    with monkeypatch.context() as patch:
+        patch.setattr(Publisher, "publish", lambda *_, **__: None)
+        open_lake(lake.store).table("shop.a").append(rows(3))
+    tx.commit()
+    assert ids(lake, "shop.a") == [2, 3]
 
 
 def test_what_is_published_is_what_the_lake_decided_on(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
