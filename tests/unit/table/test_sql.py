@@ -1,5 +1,6 @@
 """SQL of callers: one expression, and nothing behind its end."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -102,3 +103,38 @@ def test_the_words_of_a_refusal_are_those_of_the_caller(table: Any) -> None:
 
 def test_names_stay_as_they_are() -> None:
     assert [closed(name) for name in ("id", "`a b`", "_rowaddr")] == ["id", "`a b`", "_rowaddr"]
+
+
+LOWEST = -(2**63)
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        (f"k = {LOWEST}", ["lowest"]),
+        (f"k = - {-LOWEST}", ["lowest"]),
+        (f"{LOWEST} = k", ["lowest"]),
+        (f"k <= {LOWEST}", ["lowest"]),
+        (f"k > {LOWEST}", ["highest", "zero"]),
+        (f"k IN ({LOWEST}, 0)", ["lowest", "zero"]),
+        (f"k BETWEEN {LOWEST} AND 0", ["lowest", "zero"]),
+        (f"v = '{LOWEST}'", []),
+        (f"k = 0 -- {LOWEST}", ["zero"]),
+    ],
+)
+def test_the_lowest_number_is_one(tmp_path: Path, where: str, found: list[str]) -> None:
+    rows = [{"k": LOWEST, "v": "lowest"}, {"k": -LOWEST - 1, "v": "highest"}, {"k": 0, "v": "zero"}]
+    table = seiche.Table.create(tmp_path, pa.schema([("k", pa.int64()), ("v", pa.string())]))
+    table.append([*rows, {"k": None, "v": "none"}])
+    assert table.to_arrow(filter=where)["v"].to_pylist() == found
+    table.create_index("k", "BTREE")
+    assert table.to_arrow(filter=where)["v"].to_pylist() == found
+    assert table.update({"v": "concat(v, '!')"}, where=where).rows == len(found)
+    assert table.delete(where).rows == len(found)
+
+
+def test_the_lowest_number_as_a_value(tmp_path: Path) -> None:
+    table = seiche.Table.create(tmp_path, pa.schema([("k", pa.int64())]))
+    table.append([{"k": 1}])
+    table.update({"k": str(LOWEST)})
+    assert table.to_arrow()["k"].to_pylist() == [LOWEST]

@@ -17,6 +17,9 @@ REFUSALS = (ValueError, KeyError, TypeError)
 _PLAIN_NAME = re.compile(r"`[^`]*`|\w+")
 # Parentheses, and whatever they mean nothing in: texts, names in quotes, comments.
 _MARKS = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|[()]", re.DOTALL)
+# The lowest number of 64 bits. Native code reads its digits before the minus sign, and they are too many for a number.
+_LOWEST = re.compile(rf"{_MARKS.pattern}|(?P<lowest>-\s*9223372036854775808(?![\w.]))", re.DOTALL)
+_CAST = "CAST('-9223372036854775808' AS BIGINT)"
 _MORE = "there is more behind its end, such as a second expression, a LIMIT or a parenthesis too many"
 
 
@@ -44,7 +47,8 @@ def closed(sql: str) -> str:
         depth += (mark == "(") - (mark == ")")
         if depth < 0:
             raise ValueError(_MORE)
-    return f"({sql}\n)"  # a comment at the end ends with its line
+    readable = _LOWEST.sub(lambda found: _CAST if found["lowest"] else found[0], sql)
+    return f"({readable}\n)"  # a comment at the end ends with its line
 
 
 def complaint(error: Exception, plan: Callable[[Shape], object]) -> str:
