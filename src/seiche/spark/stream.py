@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
+from seiche.core.given import wrong
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.history import history
 from seiche.lake.lake import Lake
@@ -48,6 +49,10 @@ def sink(lake: Lake, load: Load, *, stream: str | None = None, attempts: int = 1
     under the same name, or the same one begun anew without its checkpoint, is refused rather than taken for a
     repetition.
     """
+    if not isinstance(lake, Lake):
+        raise wrong("the lake of a sink", lake, "Give what `seiche.open` or `seiche.connect` returned.")
+    if not callable(load):
+        raise wrong("what a sink does", load, "Give a function of a transaction and a data frame.")
     return Sink(lake, load, stream, attempts)
 
 

@@ -1,11 +1,13 @@
 """Which query a checkpoint belongs to, wherever it is."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from seiche import Unavailable
-from seiche.spark.stream import planned_at, query_of_checkpoint
+import seiche
+from seiche import InvalidInput, Unavailable
+from seiche.spark.stream import planned_at, query_of_checkpoint, sink
 from seiche.store import open_store
 from seiche.store.memory import MemoryStore
 
@@ -43,3 +45,10 @@ def test_a_place_that_does_not_answer_gives_no_other_name(monkeypatch: pytest.Mo
     monkeypatch.setattr(MemoryStore, "get", silent)
     with pytest.raises(Unavailable):
         query_of_checkpoint("memory://checkpoints/one")
+
+
+@pytest.mark.parametrize(("lake", "load"), [("lake", print), (None, print), ("memory", None)])
+def test_a_sink_without_a_lake_or_a_function(lake: Any, load: Any) -> None:
+    given = seiche.create("memory://sinks") if lake == "memory" else lake
+    with pytest.raises(InvalidInput, match="cannot be"):
+        sink(given, load)
