@@ -16,6 +16,7 @@ from seiche.lake.objects import rows
 from seiche.lake.objects.keys import transaction_key
 from seiche.lake.objects.rows import TableRow, TransactionRow
 from seiche.lake.publish import Publisher
+from seiche.lake.read_ahead import read_ahead
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree import transactions
@@ -46,6 +47,8 @@ class Committer:
 
     def commit(self, intent: Intent) -> Answer:
         """Decide one transaction; raises the error if it was not committed."""
+        # Whoever changes these tables again, after others did, need not read them one by one.
+        self.states.known.manifests.together = frozenset(_tables([intent]))
         (answer,) = self.commit_group([intent])
         if answer.error is not None:
             raise answer.error
@@ -75,6 +78,8 @@ class Committer:
                 guessed = attempt == 1 and not waited
                 base = self._base(intents) if guessed else self.states.latest()
                 group = Group(base, base)
+                if any(intent.base != base.version for intent in intents):
+                    read_ahead(base, _tables(intents))
                 for intent in intents:
                     group.admit(intent, self.runtime)
                 if guessed and any(answer.error is not None for answer in group.answers.values()):
@@ -219,6 +224,12 @@ class Committer:
             self.publisher.publish(*ready)
         except SeicheError as error:
             log.warning("published late: %s", error.message)
+
+
+def _tables(intents: Sequence[Intent]) -> Iterator[bytes]:
+    """The keys of the tables that they change."""
+    edits = (edit for intent in intents for edit in intent.edits.values())
+    return (edit.found_key for edit in edits if edit.found_key is not None)
 
 
 def _is_careful(intents: Sequence[Intent]) -> bool:

@@ -9,6 +9,7 @@ from seiche.lake.edits import TableEdit
 from seiche.lake.late_files import LateStore
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.read_ahead import read_ahead
 from seiche.lake.versions import LakeVersions, newest_manifest
 from seiche.lake.work import Work
 from seiche.store.prefix import below
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LakeTable", "TransactionTable"]
 
+# How often one statement is done again after a conflict. Others who append can be faster ten times in a row.
+_ATTEMPTS = 100
 # Prepared without looking at the table's rows. Everything else reads them, if only to find the ones to change.
 _BLIND = (Append, Overwrite)
 
@@ -142,8 +145,15 @@ class TransactionTable(TableVerbs):
                 remedy="Use its own engine.",
                 table=edit.name,
             )
-        state = self._transaction.state
-        return self._transaction.begun(self.id, lambda: newest_manifest(state.store, edit.row, state.manifests))
+        return self._transaction.begun(self.id, lambda first: self._newest(edit, first))
+
+    def _newest(self, edit: TableEdit, first: bool) -> Manifest:
+        state, row = self._transaction.state, edit.row
+        # Who changed some tables together may look at one of them alone now; at the second one it is likely that all
+        # are meant.
+        if not first and edit.found_key in state.manifests.together:
+            read_ahead(state, state.manifests.together)
+        return newest_manifest(state.store, row, state.manifests)
 
     def _load(self, version: int) -> Manifest:
         state = self._transaction.state
@@ -296,7 +306,7 @@ class LakeTable(TableVerbs):
             table = transaction.table(self._name)
             return do(table), transaction, table.id
 
-        usual = 10 if attempts is None else attempts
+        usual = _ATTEMPTS if attempts is None else attempts
         (result, transaction, table_id), version = self._lake.run_versioned(once, attempts=usual, timeout=timeout)
         # Others may have come first, and some verbs make two versions: only the commit knows which one it was.
         made = transaction.table_versions.get(table_id, result.version)

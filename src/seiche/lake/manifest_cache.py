@@ -10,7 +10,7 @@ from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.transaction_pb2 import Transaction
 
-__all__ = ["Built", "ManifestCache"]
+__all__ = ["CACHE_BYTES", "Built", "ManifestCache"]
 
 CACHE_BYTES: Final = 32 << 20
 
@@ -32,11 +32,17 @@ class ManifestCache:
         self._held: OrderedDict[bytes, Held] = OrderedDict()
         self._sizes: dict[bytes, int] = {}
         self._lock = Lock()
+        # The keys of the tables that were last changed here in one transaction.
+        self.together: frozenset[bytes] = frozenset()
 
     @property
     def cached_bytes(self) -> int:
         """The size of the files of the manifests that are held."""
         return self._size
+
+    def holds(self, ref: ManifestRef) -> bool:
+        """Whether the manifest that a row names is held."""
+        return ref.sha256 in self._held
 
     def manifest(self, ref: ManifestRef) -> Manifest | None:
         """The manifest that a row names, if it is held; without its transaction, which not everybody needs."""

@@ -129,11 +129,11 @@ class Sight(ABC):
         """One statement at a time on a table, for the length of the block. The same thread may enter it again."""
         return self._statements.setdefault(table_id, RLock())
 
-    def begun(self, table_id: str, load: Callable[[], Manifest]) -> Work:
-        """A table that the transaction has not changed yet; it is loaded once."""
+    def begun(self, table_id: str, load: Callable[[bool], Manifest]) -> Work:
+        """A table that the transaction has not changed yet; it is loaded once, and told whether it is the first."""
         work = self._begun.get(table_id)
         if work is None:
-            work = self._begun[table_id] = Work.begin(load())
+            work = self._begun[table_id] = Work.begin(load(not self._begun))
         return work
 
     def enter(self, name: Name, row: TableRow, work: Work | None = None) -> None:

@@ -57,6 +57,47 @@ def test_after_the_commit_of_another_it_is_three_more(lake: Lake, store: Countin
     assert store.waves == 7
 
 
+def test_who_changes_the_same_tables_again_reads_what_another_made_of_them_at_once(
+    lake: Lake, store: CountingStore
+) -> None:
+    append(seiche.open(store), 10)
+    store.reset()
+    append(lake, 10)
+    # As of one table, and all the others.
+    assert store.waves == 8
+
+
+def test_who_looks_at_one_of_them_reads_that_one(lake: Lake, store: CountingStore) -> None:
+    append(seiche.open(store), 10)
+    store.reset()
+    assert lake.table("shop.t0").to_arrow().num_rows == 2
+    assert store.counts["get"] == 2, "the root, and the manifest"
+
+
+@pytest.mark.parametrize("tables", [1, 10])
+def test_a_commit_that_others_came_before_reads_what_they_made_at_once(
+    lake: Lake, store: CountingStore, tables: int
+) -> None:
+    tx = lake.transaction()
+    for number in range(tables):
+        tx.append(f"shop.t{number}", rows(number))
+    append(seiche.open(store), 10)
+    store.reset()
+    tx.commit()
+    assert store.waves == 9
+    assert store.counts["get"] == 2 + 2 * tables, "none that is not needed"
+
+
+def test_a_manifest_that_is_missing_is_told_by_whoever_needs_it(lake: Lake, store: CountingStore) -> None:
+    append(seiche.open(store), 10)
+    row = seiche.open(store).table("shop.t7").row
+    assert row.manifest is not None
+    store.delete(f"{row.location}/{row.manifest.path}")
+    append(lake, 7)
+    with pytest.raises(seiche.Corrupt, match=row.manifest.path):
+        append(lake, 8)
+
+
 def test_opening_is_three(lake: Lake, store: CountingStore) -> None:
     # The hint, the root, and the definition of the lake.
     seiche.open(store)
