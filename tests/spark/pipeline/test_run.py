@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche.errors import InvalidInput, NotFound
+from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.lineage import Made, lineage
 from seiche.spark.pipeline.records import RUNS, runs
@@ -143,6 +143,92 @@ def test_a_failing_step_publishes_nothing(shop: Shop) -> None:
     assert shop.run(run_id="broken").published
     assert lineage(shop.lake, runs(shop.lake)[0])
     assert not lineage(shop.lake, runs(shop.lake)[-1])
+
+
+def test_what_was_rejected_is_kept_under_a_free_tag_only(shop: Shop) -> None:
+    shop.order("bad", "9,ann,-1.0")
+    assert shop.run(keep="bad").kept == "bad"
+    before = shop.lake.version
+    for tag, error in (("bad", AlreadyExists), ("a b", InvalidInput), ("a.b", InvalidInput)):
+        with pytest.raises(error):
+            run(shop.definition(), _never, keep=tag)
+    assert shop.lake.version == before
+    assert all(name[0] != "rejected" or len(name) == 1 for name in shop.lake.namespaces())
+
+
+def test_a_tag_that_somebody_else_was_quicker_to_take_leaves_nothing_behind(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(self: seiche.Lake, tag: str, version: int) -> None:
+        raise AlreadyExists(f"there is a tag {tag!r} already")
+
+    shop.order("bad", "9,ann,-1.0")
+    monkeypatch.setattr(seiche.Lake, "tag", taken)
+    with pytest.raises(AlreadyExists):
+        shop.run(keep="bad")
+    assert shop.lake.namespaces(("rejected",)) == []
+
+
+def _never() -> "SparkSession":
+    raise AssertionError("Spark was started")
+
+
+STEP = "lake: lake\nsteps:\n  - {table: shop.t, %s}\n"
+BROKEN = """\
+import sys
+
+def raises():
+    raise ValueError("mine")
+
+def exits():
+    sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("python: 'steps.py:raises'", "step shop.t: ValueError: mine (steps.py, line 4)"),
+        ("python: 'steps.py:exits'", "step shop.t: SystemExit: 7 (steps.py, line 7)"),
+        ("sql: SELECT NULL AS a", "step shop.t: column 'a' has no type"),
+        ("mode: replace_where, where: a + 1, sql: SELECT 1 AS a", "`where` of shop.t is int, not a condition"),
+        ("sql: SELECT nope(1) AS a", "step shop.t: [UNRESOLVED_ROUTINE]"),
+        (
+            "sql: SELECT 1 AS a}\nchecks:\n  - {name: c, sql: SELECT 'x', at_least: 1",
+            "check 'c' found 'x', which is no",
+        ),
+        (
+            "sql: 'SELECT 1 AS a, 2 AS b'}\nchecks:\n  - {name: c, sql: SELECT count(*) FROM shop.t WHERE nope > 1",
+            "Did you mean one of the following? [`a`, `b`]",
+        ),
+    ],
+)
+def test_what_fails_is_said_in_words(shop: Shop, step: str, said: str) -> None:
+    (shop.folder / "steps.py").write_text(BROKEN)
+    with pytest.raises(InvalidInput) as failed:
+        shop.run(STEP % step)
+    assert said in failed.value.message
+    assert "SQLSTATE" not in failed.value.message
+    assert runs(shop.lake)[0].message == failed.value.message
+
+
+def test_a_table_that_is_there_in_another_format(shop: Shop) -> None:
+    text = STEP % "sql: SELECT 1 AS a%s"
+    shop.run(text % ", format: iceberg")
+    shop.run(text % "")  # nothing is said: it stays what it is
+    assert shop.lake.table("shop.t").row.format == "iceberg"
+    shop.run(text.replace("shop.t", "shop.u") % "")
+    with pytest.raises(InvalidInput, match=r"shop\.u is there in the format lance, and the step says iceberg"):
+        run(shop.definition(text.replace("shop.t", "shop.u") % ", format: iceberg"), _never)
+
+
+def test_views_are_named_as_such(shop: Shop) -> None:
+    shop.run(STEP % "sql: SELECT 1 AS a")
+    shop.lake.spark(shop.spark).sql("CREATE VIEW shop.v AS SELECT * FROM shop.t")
+    for step in ("sql: SELECT * FROM shop.v", "sql: SELECT 1 AS a"):
+        text = (STEP % step).replace("shop.t", "shop.u" if "shop.v" in step else "shop.v")
+        with pytest.raises(InvalidInput, match=r"shop\.v is a view, and a pipeline reads and makes tables"):
+            run(shop.definition(text), _never)
 
 
 def test_mistakes_are_named_before_spark_is_asked(shop: Shop) -> None:

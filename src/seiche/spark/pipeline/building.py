@@ -2,7 +2,9 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
+from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -50,11 +52,10 @@ class Builder:
                 raise
             said = f"{step.place}: step {step.table}: {error.message}"
             raise type(error)(said, remedy=error.remedy, **error.details) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.progress(step.table, "failed")
-            raise InvalidInput(
-                f"{step.place}: step {step.table}: {short(error)}", remedy="Nothing was published."
-            ) from error
+            what = short(error) if step.make is None else _told(error, step)
+            raise InvalidInput(f"{step.place}: step {step.table}: {what}", remedy="Nothing was published.") from error
         rows = result.rows or 0
         self.progress(step.table, f"{rows:,} row{'' if rows == 1 else 's'}")
         seconds = round(self.runtime.clock.monotonic() - began, 3)
@@ -91,7 +92,8 @@ class Builder:
 
     def _overwrite(self, step: Step, frame: "DataFrame") -> "Result":
         self._check_key(step, frame)
-        options = {} if step.format == "iceberg" else {"schema": self._kept_types(step, frame)}
+        iceberg = self.tx.is_iceberg(self.tx.table(step.table))
+        options = {} if iceberg else {"schema": self._kept_types(step, frame)}
         return self.tx.overwrite(step.table, frame, **options)
 
     def _check_key(self, step: Step, frame: "DataFrame") -> None:
@@ -111,6 +113,12 @@ class Builder:
         return pa.schema([old.field(one.name) if one.name in names else one for one in columns_of(step, frame)])
 
     def _replace(self, step: Step, frame: "DataFrame") -> "Result":
+        kind = frame.selectExpr(f"({step.where}) AS condition").schema["condition"].dataType.simpleString()
+        if kind != "boolean":
+            raise InvalidInput(
+                f"{step.place}: `where` of {step.table} is {kind}, not a condition",
+                remedy="Compare something, as in day = DATE'2030-01-31'.",
+            )
         outside = frame.filter(f"NOT coalesce(({step.where}), false)").limit(1).collect()
         if outside:
             raise InvalidInput(
@@ -142,6 +150,14 @@ class Builder:
                 table.optimize_indices(f"{column}_idx")
 
 
+def _told(error: BaseException, step: Step) -> str:
+    """What went wrong in a function of the user's: which error, and in which line of the file."""
+    file = getattr(getattr(step.make, "__code__", None), "co_filename", "")
+    lines = [one.lineno for one in extract_tb(error.__traceback__) if one.filename == file]
+    where = f" ({Path(file).name}, line {lines[-1]})" if lines else ""
+    return f"{type(error).__name__}: {short(error)}{where}"
+
+
 def columns_of(step: Step, frame: "DataFrame") -> pa.Schema:
     """The columns of a frame as they are stored. Spark has no type for vectors, so the step says which lists are."""
     schema = frame_schema(frame)
@@ -150,6 +166,12 @@ def columns_of(step: Step, frame: "DataFrame") -> pa.Schema:
             raise InvalidInput(
                 f"{step.place}: step {step.table}: two columns are called {name!r}",
                 remedy="Give each a name of its own, with AS.",
+                column=name,
+            )
+        if pa.types.is_null(schema.field(name).type):
+            raise InvalidInput(
+                f"{step.place}: step {step.table}: column {name!r} has no type",
+                remedy="Say which with CAST(NULL AS ...).",
                 column=name,
             )
     for name, size in step.vectors.items():

@@ -56,6 +56,12 @@ class Checker:
         return CheckRecord(check.name, passed, _plain(found), expected, rows)
 
     def _judge(self, check: Check, found: Any) -> tuple[str, bool]:
+        measured = check.drift is not None or check.at_least is not None or check.at_most is not None
+        if measured and (isinstance(found, bool) or not isinstance(found, int | float | Decimal | None)):
+            raise InvalidInput(
+                f"{check.place}: check {check.name!r} found {_plain(found)!r}, which is no number",
+                remedy="Bounds and drift are of numbers; compare others with `expect`.",
+            )
         if check.drift is not None:
             return self._drift(check, found)
         if check.at_least is not None or check.at_most is not None:

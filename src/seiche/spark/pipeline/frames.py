@@ -1,13 +1,15 @@
 """What the queries of a run see: its sources, and the tables of the lake as its transaction sees them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from seiche.errors import InvalidInput, SeicheError
+from seiche.spark.explaining import explained
 from seiche.spark.pipeline.definition import Check, Place
 from seiche.spark.pipeline.direct import direct_answer
+from seiche.spark.sql.failures import first_line
 from seiche.spark.sql.pruning import needed_columns, pushed_filter
 from seiche.spark.sql.queries import Query, TableReference, parse_query
 
@@ -40,15 +42,20 @@ class Frames:
     def query(self, sql: str, place: Place = Place(), what: str = "the query") -> "DataFrame":  # noqa: B008 - a value
         """What a query gives. Of tables, only the columns and rows that it can need are read."""
         query = parsed(sql, place, what)
-        frames: dict[str, Any] = {}
 
-        def name_for(table: TableReference) -> str:
-            key = f"frame_{len(frames)}"
-            frames[key] = self._needed(query, table)
-            return "{" + key + "}"
+        def frame(wanted: "Callable[[TableReference], DataFrame]") -> "DataFrame":
+            frames: dict[str, Any] = {}
+
+            def name_for(table: TableReference) -> str:
+                key = f"frame_{len(frames)}"
+                frames[key] = wanted(table)
+                return "{" + key + "}"
+
+            return self._tx.session.sql(query.rewritten(name_for, braces=True), **frames)
 
         try:
-            return self._tx.session.sql(query.rewritten(name_for, braces=True), **frames)
+            with explained(lambda: frame(lambda table: self.frame(".".join(table.name)))):
+                return frame(lambda table: self._needed(query, table))
         except SeicheError:
             raise
         except Exception as error:
@@ -87,7 +94,7 @@ def _parsed(sql: str) -> Query:
     return parse_query(sql, 0, len(sql))
 
 
-def short(error: Exception) -> str:
+def short(error: BaseException) -> str:
     """What Spark says, in one line: without the plan that it says it about, and what it was doing in which language."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     if "Python worker" in lines[0]:
@@ -95,4 +102,4 @@ def short(error: Exception) -> str:
         return next((line for line in reversed(lines) if _RAISED.match(line)), lines[0])
     if lines[0].startswith("An error occurred while calling") and len(lines) > 1:
         return _JAVA_CLASS.sub("", lines[1].removeprefix(": "))
-    return lines[0]
+    return first_line(error)

@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import seiche
-from seiche.errors import InvalidInput, NotFound
+from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.lake.objects.names import check_name, parts
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.plan import Plan
 from seiche.spark.pipeline.sources import path_of
+from seiche.spark.sql.relations import view
 
 if TYPE_CHECKING:
     from seiche import Lake
 
-__all__ = ["check_inputs", "there"]
+__all__ = ["check_inputs", "check_tag", "there"]
 
 
 def there(uri: str) -> "Lake | None":
@@ -27,21 +29,44 @@ def there(uri: str) -> "Lake | None":
 def check_inputs(planned: Plan, lake: "Lake | None") -> None:
     """Raise `NotFound` for files on this machine and tables of the lake that are read and not there.
 
-    A lake that is yet to be made (`None`) has no tables. Raises `InvalidInput` for a table whose changes are not known.
+    A lake that is yet to be made (`None`) has no tables. Raises `InvalidInput` for a view, which no step reads, for a
+    table whose changes are not known, and for one that is there in another format than its step says.
     """
     _check_files(planned.definition)
     for name, who in sorted(planned.tables_needed.items()):
-        if lake is None or not _has(lake, name):
+        if lake is None or not _has(lake, name, who):
             where = f"in {lake.uri}" if lake is not None else f"since there is no lake at {planned.definition.lake}"
             raise NotFound(
                 f"{who}: there is no table {name} {where}, and no step makes it",
                 remedy="Create it, add a step for it, or correct the name.",
                 table=name,
             )
+    if lake is not None:
+        _check_formats(planned, lake)
+
+
+def check_tag(lake: "Lake | None", tag: str) -> None:
+    """Raise if what a check rejects cannot be kept under this tag: known before the work, not when it is rejected."""
+    if "." in tag:
+        raise InvalidInput(f"{tag!r} cannot be a tag for what was rejected", remedy="Use a word without dots.")
+    check_name(tag, what="tag")
+    if lake is not None and tag in lake.tags():
+        raise AlreadyExists(
+            f"there is a tag {tag!r} already", remedy="Choose another name; `lake.untag` takes names away.", tag=tag
+        )
+
+
+def _check_formats(planned: Plan, lake: "Lake") -> None:
+    for step in planned.steps:
+        known = _has(lake, step.table, f"{step.place}: step {step.table}")
+        if known and step.format == "iceberg" and lake.table(step.table).row.format == "lance":
+            raise InvalidInput(
+                f"{step.place}: {step.table} is there in the format lance, and the step says iceberg",
+                remedy="Leave out `format`, or drop the table first.",
+            )
     for source in planned.definition.sources:
-        if not source.new or lake is None or source.table not in planned.tables_needed:
-            continue
-        if lake.table(source.table).row.format != "lance":
+        known = source.table in planned.tables_needed
+        if source.new and known and lake.table(source.table).row.format != "lance":
             raise InvalidInput(
                 f"{source.place}: source {source.name}: what is new in {source.table}, an Iceberg table, is not known",
                 remedy="Leave out `new`, or keep the table in the format lance.",
@@ -59,9 +84,15 @@ def _check_files(definition: Definition) -> None:
             raise NotFound(f"{source.place}: source {source.name}: there is no {path}", remedy="Correct its `path`.")
 
 
-def _has(lake: "Lake", table: str) -> bool:
+def _has(lake: "Lake", table: str, who: str) -> bool:
+    tx = lake.transaction()
+    if view(tx, parts(table)) is not None:
+        raise InvalidInput(
+            f"{who}: {table} is a view, and a pipeline reads and makes tables",
+            remedy="Name the tables that it looks at.",
+        )
     try:
-        lake.table(table)
+        tx.table(table)
     except NotFound:
         return False
     return True

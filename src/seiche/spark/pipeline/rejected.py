@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from seiche.errors import AlreadyExists, InvalidInput
+from seiche.errors import AlreadyExists
 from seiche.spark.pipeline.records import RunRecord
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ def keep_rejected(lake: "Lake", tx: "SparkTransaction", made: RunRecord, tag: st
 
     The version after it does not have them any more: nobody meets them who does not ask for the tag.
     """
-    if "." in tag:
-        raise InvalidInput(f"{tag!r} cannot be a tag for what was rejected", remedy="Use a word without dots.")
 
     def copy(into: "SparkTransaction") -> None:
         _namespaces(into, tag)
@@ -32,14 +30,16 @@ def keep_rejected(lake: "Lake", tx: "SparkTransaction", made: RunRecord, tag: st
             into.append(_name(tag, step.table), rows)
 
     _, version = lake.run_versioned(lambda into: copy(cast("SparkTransaction", into)), spark=tx.session)
-    lake.tag(tag, version)
 
     def drop(into: "Transaction") -> None:
         for step in made.steps:
             into.drop_table(_name(tag, step.table))
         into.drop_namespace((NAMESPACE, tag))
 
-    lake.run(drop)
+    try:
+        lake.tag(tag, version)
+    finally:  # without a tag nothing leads to them, and with one they are where it leads
+        lake.run(drop)
     return tag
 
 

@@ -15,7 +15,7 @@ from seiche.spark.pipeline.attempt import Attempt
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.frames import short
 from seiche.spark.pipeline.gate import Gate
-from seiche.spark.pipeline.inputs import check_inputs, there
+from seiche.spark.pipeline.inputs import check_inputs, check_tag, there
 from seiche.spark.pipeline.plan import Plan, plan
 from seiche.spark.pipeline.progress import Progress, unheard
 from seiche.spark.pipeline.records import CheckRecord, RunRecord, record, record_alone
@@ -84,7 +84,10 @@ def run(
     of its own, to take instead of opening the one that the pipeline names.
     """
     planned = plan(definition, select)
-    check_inputs(planned, there(definition.lake) if lake is None else lake)
+    found = there(definition.lake) if lake is None else lake
+    check_inputs(planned, found)
+    if keep:
+        check_tag(found, keep)
     lake = open_or_create(definition.lake) if lake is None else lake
     _check_access(lake)
     identity = run_id or str(runtime.uuid())

@@ -165,8 +165,9 @@ def _refuse_twins(
         return
     where = rows[codes == twins[0]]
     key = ", ".join(_shown(columns, names, int(where[0])))
+    others = f", and {len(twins)} keys in all come more than once" if len(twins) > 1 else ""
     raise InvalidInput(
-        f"{len(where)} rows of the data have the key {key}, and {len(twins)} keys in all come more than once",
+        f"{len(where)} rows of the data have the key {key}{others}",
         remedy="Give each key once, for example the last row of each.",
         rows=where[:10].tolist(),
     )
