@@ -128,7 +128,8 @@ class Service:
         record = self._ledger.load(tx)
         match self._ledger.action(record, Call.COMMIT):
             case Action.SAME:
-                return record
+                # Its time may have been up, and another server was still in time.
+                return record if record.final else self._ledger.load(tx)
             case Action.APPLY:
                 self.group.submit(Ticket(tx, done))
                 return None

@@ -14,9 +14,10 @@ from seiche.service.changes import Change
 from seiche.service.core import Service, Settings
 from seiche.service.deciding import Decided, Ticket
 from seiche.service.group import Limits
+from seiche.service.requests import FLUSHED
 from seiche.service.states import State
 from seiche.table.operations import Append
-from tests.service_lake import appending, defining, make_service, numbers_in, overwriting, payload, rows
+from tests.service_lake import appending, defining, make_service, numbers_in, overwriting, payload, reopened, rows
 
 CLIENTS = 16
 
@@ -286,6 +287,83 @@ def test_appends_built_on_an_old_version_are_still_joined(service: Service, lake
     done = service.execute([Change(table_name="lake.shop.orders", payload=data)], base_version=1)
     assert done.record.state is State.APPLIED
     assert numbers_in(lake) == [1]
+
+
+def added_at(lake: Lake, version: int | None = None, number: int = 0) -> Change:
+    """An append that was built on a version of `shop.orders`."""
+    data = payload(lake, "shop.orders", rows(lake, "shop.orders", 0, [number]), version)
+    return Change(table_name="lake.shop.orders", payload=data)
+
+
+def overwritten(lake: Lake) -> None:
+    """What no append survives that was built before, by somebody who knows nothing of the service."""
+    reopened(lake).table("shop.orders").overwrite([{"writer": 9, "number": 9}])
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_an_append_meets_what_others_did_since_the_last_one_of_this_server(
+    service: Service, lake: Lake, seen: bool
+) -> None:
+    late = added_at(lake, 1)
+    assert service.execute([added_at(lake, number=1)]).record.state is State.APPLIED
+    overwritten(lake)
+    if seen:
+        lake.states.latest()
+    assert service.execute([late], base_version=1).record.state is State.APPLY_FAILED_CONFLICT
+    assert service.execute([added_at(reopened(lake), number=2)]).record.state is State.APPLIED
+    assert service.execute([late], base_version=1).record.state is State.APPLY_FAILED_CONFLICT, "nor behind a later one"
+    assert numbers_in(lake) == [2, 9]
+
+
+def test_an_append_in_a_group_meets_what_others_did_since_it_was_built(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = added_at(lake)
+    overwritten(lake)
+    acts = [
+        executing(service, one) for one in (appending(lake, "shop.stock"), late, added_at(reopened(lake), number=2))
+    ]
+    _, old, new = together(service, lake, monkeypatch, acts)
+    assert [one.record.state for one in (old, new)] == [State.APPLY_FAILED_CONFLICT, State.APPLIED]
+    assert numbers_in(lake) == [2, 9]
+
+
+def test_an_append_in_a_group_meets_the_fence(service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = lake.version
+    late, new = added_at(lake, number=1), added_at(lake, number=2)
+    lake.table("shop.stock").append([{"writer": 1, "number": 1}])
+    lake.expire(older_than=0, keep=1)
+    acts: list[Callable[[], Any]] = [executing(service, appending(lake, "shop.stock"))]
+    acts += [lambda: service.execute([late], base_version=base, properties={FLUSHED: "true"})]
+    acts += [lambda: service.execute([new], base_version=lake.version, properties={FLUSHED: "true"})]
+    _, old, young = together(service, lake, monkeypatch, acts)
+    assert [one.record.state for one in (old, young)] == [State.APPLY_FAILED_CONFLICT, State.APPLIED]
+    assert numbers_in(lake) == [2]
+
+
+def test_what_others_commit_before_this_server_has_told_its_own_is_not_taken_for_its_own(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = lake.decide_group
+
+    def slow(*given: Any) -> Any:
+        found = decide(*given[:1])
+        overwritten(lake)
+        lake.states.latest()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "decide_group", slow)
+        done = service.execute([added_at(lake, number=1)])
+    assert (done.record.state, done.tables) == (State.APPLIED, ())
+    assert service.execute([added_at(lake, 2)], base_version=1).record.state is State.APPLY_FAILED_CONFLICT
+    assert numbers_in(lake) == [9]
+
+
+def test_who_says_that_files_are_younger_than_the_lake_is_not_believed(service: Service, lake: Lake) -> None:
+    done = service.execute([added_at(lake, number=1)], base_version=lake.version + 1000)
+    assert done.record.state is State.APPLIED
+    assert done.record.base_version < lake.version
 
 
 def test_work_that_an_expired_version_was_built_on_is_refused(service: Service, lake: Lake) -> None:

@@ -230,6 +230,27 @@ def test_who_comes_after_a_conflict_was_found_hears_of_it(
     second.close()
 
 
+def test_a_commit_that_comes_late_and_finds_another_that_was_in_time_is_told_so(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, clock = shifted()
+    late, early = make_service(lake, tmp_path, runtime=runtime), make_service(reopened(lake), tmp_path)
+    tx = late.begin(ttl=60).id
+    late.prepare(tx, [appending(lake, "shop.orders", numbers=[1])])
+    abandon = TransactionStore.abandon
+
+    def slow(self: TransactionStore, *given: Any) -> Any:
+        monkeypatch.undo()
+        assert early.commit(tx).state is State.APPLIED
+        return abandon(self, *given)
+
+    clock.later = timedelta(hours=1)
+    monkeypatch.setattr(TransactionStore, "abandon", slow)
+    assert late.commit(tx).state is State.APPLIED
+    late.close()
+    early.close()
+
+
 def test_alone_a_conflict_needs_no_root(service: Service, lake: Lake) -> None:
     tx = service.begin().id
     service.prepare(tx, [defining(lake, "shop.orders", "taken")])
