@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "Version"]
 
-# How often and how long a verb prepares its change anew.
-_PREPARING = Patience(attempts=10, timeout=30.0)
+# How often and how long a verb prepares its change anew. Beside four processes that append, one upsert in ten lost ten
+# times in a row.
+_PREPARING = Patience(attempts=100, timeout=30.0)
 # How often and how long a commit is carried over what others commit.
 _COMMITTING = Patience()
 _COMMIT_MESSAGE = "__lance_commit_message"

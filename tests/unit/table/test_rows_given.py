@@ -53,6 +53,23 @@ def test_blobs_are_given_as_bytes_in_whatever_form(blobs: seiche.Table) -> None:
     plain.validate()
 
 
+def test_blobs_stay_what_they_are_whatever_becomes_of_their_rows(blobs: seiche.Table) -> None:
+    large = b"z" * 100_000
+    blobs.append([{"id": 1, "b": large}, {"id": 2, "b": b"two"}, {"id": 3, "b": None}, {"id": 4, "b": b""}])
+    blobs.update({"id": "id + 10"}, where="id < 3", mode="rows")
+    blobs.update({"id": "id + 10"}, where="id < 4", mode="columns")
+    blobs.add_columns({"n": "0"})
+    blobs.merge(pa.table({"id": [4, 11], "n": [1, 1]}), on="id").when_matched_update_all().execute()
+    expected = {11: large, 12: b"two", 13: None, 4: b""}
+    assert contents(blobs) == expected
+    blobs.reorder(("id", "descending"))
+    assert list(contents(blobs).items()) == sorted(expected.items(), reverse=True)
+    blobs.update({"b": "NULL"}, where="id = 12", mode="rows")
+    assert contents(blobs) == expected | {12: None}
+    plain: Any = lance.dataset(blobs.uri.removeprefix("file://"))
+    plain.validate()
+
+
 def test_what_is_no_blob_is_refused_as_the_callers_mistake(blobs: seiche.Table) -> None:
     with pytest.raises(InvalidInput, match="'b'"):
         blobs.append([{"id": 1, "b": 5}])
@@ -87,6 +104,20 @@ def test_rows_come_one_by_one_and_are_held_by_the_batch(pairs: seiche.Table, mon
     with pytest.raises(InvalidInput, match="rows cannot be taken from a list of int"):
         pairs.append(iter([{"id": 1}, 5]))
     assert pairs.version == 2
+
+
+def test_no_rows_are_nothing_to_do_and_rows_of_nothing_a_mistake(pairs: seiche.Table) -> None:
+    pairs.append([{"id": 1, "name": "one"}])
+    nothing: Any
+    rows: Any
+    for nothing in ([], iter([])):
+        assert not pairs.append(nothing).changed
+        assert not pairs.merge(nothing, on="id").when_matched_update_all().execute().changed
+    for rows in ([{}], iter([{}, {}])):
+        with pytest.raises(InvalidInput, match="no columns"):
+            pairs.append(rows)
+    assert pairs.version == 2
+    assert pairs.merge([], on="id").when_not_matched_by_source_delete().execute().rows == 1
 
 
 def test_columns_that_no_row_of_a_generator_has_are_left_alone_by_a_merge(pairs: seiche.Table) -> None:

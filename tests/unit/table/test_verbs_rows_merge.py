@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -406,6 +407,13 @@ def test_two_merges_of_the_same_old_key_come_one_after_the_other(table: RowTable
     table.meanwhile = [lambda: add(other), lambda: add(other)]
     assert add(table).attempts == 3
     assert table.rows()[5]["small"] == 30
+
+
+def test_a_merge_gets_through_beside_others_who_append_more_often_than_ten_times(plain: RowTable) -> None:
+    other = Table.open(plain.store)
+    plain.meanwhile = [partial(other.append, rows_of(number)) for number in range(100, 112)]
+    assert upsert(plain, changed(105, 500, small=2)).attempts == 13
+    assert [one["id"] for one in plain.rows()] == [*range(40), *range(100, 112), 500]
 
 
 def test_attempts_are_limited(plain: RowTable) -> None:

@@ -9,7 +9,7 @@ import pyarrow.types as kinds
 
 from seiche.errors import InvalidInput
 from seiche.table.data.conform import check_nulls, without_extension
-from seiche.table.data.scanning import ADDRESS, scanner
+from seiche.table.data.scanning import scanner, types_of
 
 if TYPE_CHECKING:
     import lance
@@ -42,14 +42,11 @@ def check_expressions(
     """`InvalidInput` for SQL that does not parse, names what is not there, or gives what its column cannot hold."""
     if where is not None:
         scanner(dataset, columns=[], where=where, what=f"the condition {where!r}", with_row_address=True)
-    for name, expression in assignments.items():
-        what = f"the expression {expression!r} for column {name!r}"
-        # With the address beside it also a constant can be planned: a scan needs some column.
-        plan = scanner(dataset, columns={name: expression, ADDRESS: ADDRESS}, what=what)
-        given, wanted = plan.projected_schema.field(name).type, schema.field(name).type
+    for name, given in types_of(dataset, assignments).items():
+        expression, wanted = assignments[name], schema.field(name).type
         if not _castable(given, wanted) or _is_fraction(expression, wanted):
             raise InvalidInput(
-                f"{what} gives {given}, the column is of type {wanted}",
+                f"the expression {expression!r} for column {name!r} gives {given}, the column is of type {wanted}",
                 remedy="Write an expression of the column's type, or cast it in SQL.",
                 column=name,
             )

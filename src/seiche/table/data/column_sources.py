@@ -11,7 +11,7 @@ from seiche.errors import IncompatibleConflict, InvalidInput
 from seiche.table.data.matching import KeyIndex, key_values
 from seiche.table.data.new_files import Part
 from seiche.table.data.removal import live_rows
-from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, batches, quoted, scanner
+from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, batches, quoted, scanner, types_of
 from seiche.table.data.source import Rows, Source
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
@@ -66,20 +66,14 @@ class Expressions:
         self._expressions = dict(expressions)
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
-        return pa.schema([self._field(snapshot, name) for name in self._expressions])
-
-    def _field(self, snapshot: Snapshot, name: str) -> pa.Field:
-        expression = self._expressions[name]
-        what = f"the expression {expression!r} for column {name!r}"
-        if not expression.strip():
-            raise InvalidInput(
-                f"{what} is empty",
-                remedy="Give SQL over the columns of the table, for instance 'price * 2', or a constant such as '0'.",
-                column=name,
-            )
-        # With the address beside it also a constant can be planned: a scan needs some column.
-        plan = scanner(snapshot.dataset, columns={name: expression, ADDRESS: ADDRESS}, what=what)
-        return pa.field(name, plan.projected_schema.field(name).type)
+        for name, expression in self._expressions.items():
+            if not expression.strip():
+                raise InvalidInput(
+                    f"the expression {expression!r} for column {name!r} is empty",
+                    remedy="Give SQL over the columns of the table, such as 'price * 2', or a constant such as '0'.",
+                    column=name,
+                )
+        return pa.schema(types_of(snapshot.dataset, self._expressions))
 
     def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
         return scanned(snapshot, fragment, self._expressions, "the expressions")

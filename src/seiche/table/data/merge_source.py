@@ -29,6 +29,8 @@ class MergeSource:
 
 def prepared(given: pa.Table, table: pa.Schema, on: Sequence[str], clauses: Sequence[Clause]) -> MergeSource:
     """Make the data fit the table. `InvalidInput` for rows that do not, a bad key, and a key that comes twice."""
+    if not given.schema.names:  # an empty list, which says nothing of columns
+        given = table.empty_table()
     _check_key(given.schema, table, on)
     takes_all = any(clause.takes_all for clause in clauses)
     inserts = any(clause.action == "insert" for clause in clauses)

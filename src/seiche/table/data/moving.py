@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from seiche.table.data.blobs import as_blobs, is_binary, is_blob
 from seiche.table.data.conform import coded
 from seiche.table.data.scanning import ADDRESS, ROW_ID
 from seiche.table.data.write import Written
@@ -103,9 +104,6 @@ def stored_form(values: pa.Array, field: pa.Field) -> pa.Array:
         return values
     if not isinstance(field.type, pa.BaseExtensionType):
         return coded(values, field.type)
-    storage = field.type.storage_type
-    if pa.types.is_large_binary(values.type) and pa.types.is_struct(storage):
-        nowhere = pa.nulls(len(values), storage.field("uri").type)
-        inside = pa.StructArray.from_arrays([values, nowhere], fields=list(storage), mask=values.is_null())
-        return pa.ExtensionArray.from_storage(field.type, inside)
+    if is_blob(field.type) and is_binary(values.type):
+        return as_blobs(values, field.type)
     return pa.ExtensionArray.from_storage(field.type, values)

@@ -1,6 +1,7 @@
 """Reading rows natively, with SQL conditions and expressions, and telling a caller's mistakes from trouble."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import lance
     from numpy.typing import NDArray
 
-__all__ = ["ADDRESS", "ROW_ID", "batches", "find_rows", "quoted", "scanner"]
+__all__ = ["ADDRESS", "ROW_ID", "batches", "find_rows", "quoted", "scanner", "types_of"]
 
 ADDRESS = "_rowaddr"
 ROW_ID = "_rowid"
@@ -58,6 +59,27 @@ def scanner(
         raise InvalidInput(said, remedy="Check the SQL and the names of the columns.") from error
     except OSError as error:
         raise trouble(_UNREAD, error) from error
+
+
+def types_of(dataset: "lance.LanceDataset", expressions: Mapping[str, str]) -> dict[str, pa.DataType]:
+    """What the SQL expressions, by the columns that they are for, give; `InvalidInput` names the one that is refused.
+
+    All are planned at once, since every plan takes longer the more columns there are; one by one only to find out which
+    of them is wrong.
+    """
+    if len(expressions) > 1:
+        with suppress(InvalidInput):
+            return _planned(dataset, expressions, "the expressions")
+    found: dict[str, pa.DataType] = {}
+    for name, sql in expressions.items():
+        found |= _planned(dataset, {name: sql}, f"the expression {sql!r} for column {name!r}")
+    return found
+
+
+def _planned(dataset: "lance.LanceDataset", expressions: Mapping[str, str], what: str) -> dict[str, pa.DataType]:
+    # With the address beside it also a constant can be planned: a scan needs some column.
+    schema = scanner(dataset, columns={**expressions, ADDRESS: ADDRESS}, what=what).projected_schema
+    return {name: schema.field(name).type for name in expressions}
 
 
 def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch]:

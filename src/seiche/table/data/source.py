@@ -166,6 +166,8 @@ def _full(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 def _from_dictionaries(rows: Sequence[Mapping[str, Any]], wanted: pa.Schema | None) -> pa.Table:
     names = list(dict.fromkeys(name for row in rows for name in row))
+    if rows and not names:
+        raise InvalidInput("the rows have no columns", remedy="Give what each row has by the name of the column.")
     columns = {name: [row.get(name) for row in rows] for name in names}
     return _from_columns(columns, wanted)
 
