@@ -5,9 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from seiche import Lake
+from seiche import Lake, Unavailable
 from seiche.core.runtime import Runtime
 from seiche.gateway.credentials import NoCredentials
+from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.auth import Caller
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.iceberg_rest.catalog import Catalog
@@ -15,7 +16,10 @@ from seiche.gateway.iceberg_rest.commit_routes import commit_routes
 from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.gateway.iceberg_rest.problems import IcebergProtocol
 from seiche.gateway.sessions import Sessions
+from seiche.lake.commit import Committer
 from seiche.lake.lake import create, open_lake
+from seiche.lake.state import State
+from seiche.lake.states import States
 from seiche.store.base import Store
 from seiche.testing import DictStore, Fault, SimulatedStore, crash_points
 
@@ -131,3 +135,27 @@ def test_a_server_that_dies_at_any_call_leaves_all_or_nothing(when: Fault) -> No
         assert answered(lake, 6).status == 204, str(crash)
         assert {lake.table(name).version for name in TABLES} == {2}, str(crash)
     assert outcomes == {False, True}
+
+
+def test_what_is_committed_and_cannot_be_read_now_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others go on meanwhile, and the version that has it does not come: the client must not delete its files."""
+    lake = opened(prepared(), 7)
+    decide = Committer.commit_group
+
+    def slow(self: Committer, *given: Any) -> Any:
+        found = decide(self, *given)
+        monkeypatch.setattr(Committer, "commit_group", decide)
+        opened(lake.store, 8).create_namespace("other")
+        lake.states.latest()
+        return found
+
+    def away(*_: object) -> State:
+        raise Unavailable("away")
+
+    monkeypatch.setattr(Committer, "commit_group", slow)
+    monkeypatch.setattr(States, "at", away)
+    tx = lake.transaction()
+    tx.create_namespace("own")
+    (found,) = Grouping(lake).commit([tx])
+    assert isinstance(found, State)
+    assert found.namespace(("own",)) is not None

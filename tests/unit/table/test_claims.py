@@ -1,17 +1,17 @@
 """The claim of a version whose answer is unclear: what may be concluded from it, and what lasts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
 import pytest
 
 from seiche.core.runtime import Runtime
-from seiche.errors import CommitUnknown, PermissionDenied
+from seiche.errors import CommitUnknown, PermissionDenied, SeicheError, Unavailable
 from seiche.store.base import Data
 from seiche.table.operations import UpdateConfig, UpdateMap
 from seiche.table.table import Table
-from seiche.testing import Call, VolatileStore, WrappingStore
+from seiche.testing import Call, DictStore, VolatileStore, WrappingStore
 
 T = TypeVar("T")
 
@@ -29,6 +29,21 @@ class Unclear(VolatileStore):
         super().put_if_absent(path, data, durable=durable and not unclear)
         if unclear:
             raise CommitUnknown("the names of the directory could not be flushed")
+
+
+class Late(DictStore):
+    """Is away when a manifest comes the first time, and gives no answer the second."""
+
+    answers: Sequence[SeicheError] = ()
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        failure = None
+        if self.answers and path.startswith("_versions/"):
+            failure, *self.answers = self.answers
+        if not isinstance(failure, Unavailable):
+            super().put_if_absent(path, data, durable=durable)
+        if failure is not None:
+            raise failure
 
 
 class Closed(WrappingStore):
@@ -59,3 +74,12 @@ def test_a_refusal_after_an_unclear_answer_decides_nothing() -> None:
         table.commit(SETTING)
     assert caught.value.version == 2
     assert Table.open(inner, runtime=runtime).version == 2
+
+
+def test_a_name_that_is_taken_after_an_unclear_answer_may_be_taken_by_ourselves() -> None:
+    """Also if the answer before that was clear. The only attempt has succeeded then, and nobody was faster."""
+    runtime = Runtime.seeded(1)
+    store = Late(runtime=runtime)
+    table = Table.create(store, SCHEMA, runtime=runtime)
+    store.answers = [Unavailable("away"), CommitUnknown("no answer")]
+    assert table.commit(SETTING, attempts=1).version == 2
