@@ -303,6 +303,7 @@ def test_json_is_what_every_parser_reads(capsys: pytest.CaptureFixture[str]) -> 
 def test_remedies_are_said_in_words_of_the_command_line() -> None:
     shown = describe(errors.NotFound("no tag", remedy="`lake.tags()` lists them. Give `version=` or `as_of=`."))
     assert shown == "seiche: not_found: no tag. 'seiche tags' lists them. Give --version or --as-of."
+    assert describe(errors.InvalidInput("no", remedy='Use mode="partial".')).endswith("Use --mode partial.")
     moved = errors.IncompatibleConflict(
         "the lake moved", remedy="Look at `lake.diff(1, 9)`; `seiche fsck --deep` helps."
     )

@@ -139,6 +139,7 @@ def test_what_is_no_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: C
         ["expire", "lake", "--keep", "0"],
         ["gc", "lake", "--grace", "a while"],
         ["trash", "lake", "--restore", "nonsense"],
+        ["trash", "lake", "--path", "tables/x"],
     ],
     ids=" ".join,
 )

@@ -13,6 +13,7 @@ from seiche.cli.failures import ExitCode, in_commands
 from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
 from seiche.core.counts import counted
+from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
     from seiche.lake.care.fsck import Soundness
@@ -134,6 +135,8 @@ def trash(
     ```
     """
     found = seiche.open(uri).trash()
+    if paths and restore is None:
+        raise InvalidInput("files are brought back from one clean-up", remedy="Say which, with --restore.")
     if restore is not None:
         back = found.restore(restore, paths)
         if as_json:

@@ -83,6 +83,7 @@ _WORDS: Final = (
     (re.compile(r"`seiche ([\w -]+)`"), r"'seiche \1'"),
     (re.compile(r"Give a timedelta, a number of seconds, or a text such as"), "Write it as"),
     (re.compile(r'format="lance" or "iceberg"'), "--format lance or iceberg"),
+    (re.compile(r'mode="(\w+)"'), r"--mode \1"),
 )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from seiche.lake.care.given_up import GIVEN_UP
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import EXPORT, ID, NAMESPACE, RETENTION, STREAM, TABLE, TAG, name_of
 from seiche.lake.objects.names import text
@@ -65,6 +66,8 @@ class ObjectChange:
     def __str__(self) -> str:
         if self.old_name:
             return f"{self.action} {self.kind} {self.old_name} to {self.name}"
+        if self.key == GIVEN_UP and self.action != "dropped":
+            return "gave up old versions"
         return f"{self.action} {self.kind} {self.name}"
 
     def as_dict(self) -> dict[str, object]:

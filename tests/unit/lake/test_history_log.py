@@ -69,6 +69,16 @@ def test_each_kind_of_change_has_its_name(lake: Lake) -> None:
     assert changed.as_dict()["properties"] == {"owner": [None, "me"]}
 
 
+def test_an_expiry_is_told_in_words(lake: Lake) -> None:
+    for number in range(3):
+        lake.table("shop.a").append(rows(number))
+    lake.expire(older_than=0, keep=1)
+    assert lake.log(1)[0].summary == "gave up old versions"
+    lake.table("shop.a").append(rows(4))
+    lake.expire(older_than=0, keep=1)
+    assert lake.log(1)[0].summary == "gave up old versions"
+
+
 def test_an_entry_is_found_by_its_time() -> None:
     runtime = Runtime.seeded(0)
     lake = seiche.create(DictStore(runtime=runtime), runtime=runtime)
