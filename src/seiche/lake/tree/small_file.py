@@ -52,11 +52,10 @@ class SmallFiles:
             nodes += rows, rows - filled.bit_count()
             offsets = array("i", accumulate(map(len, cells), initial=0))
             last = offsets[-1]
-            offsets.extend([last] * empty)
             ends = shifted(behind.ends, last) if last else behind.ends
             for parts in (
                 (filled.to_bytes((rows + 7) // 8, "little"),),
-                (offsets.tobytes(), ends),
+                (offsets.tobytes() + offsets[-1:].tobytes() * empty, ends),
                 (b"".join(cells), behind.content),
             ):
                 length = sum(map(len, parts))
