@@ -7,10 +7,14 @@ import pyarrow as pa
 import pytest
 
 from seiche.core.runtime import Runtime
-from seiche.errors import CommitUnknown, PermissionDenied, SeicheError, Unavailable
+from seiche.errors import CommitUnknown, ConflictError, PermissionDenied, SeicheError, Unavailable
 from seiche.store.base import Data
-from seiche.table.operations import UpdateConfig, UpdateMap
+from seiche.table.format import file
+from seiche.table.format.manifest import Manifest
+from seiche.table.operations import Opaque, UpdateConfig, UpdateMap
 from seiche.table.table import Table
+from seiche.table.transaction import Transaction
+from seiche.table.versions.naming import Naming
 from seiche.testing import Call, DictStore, VolatileStore, WrappingStore
 
 T = TypeVar("T")
@@ -83,3 +87,17 @@ def test_a_name_that_is_taken_after_an_unclear_answer_may_be_taken_by_ourselves(
     table = Table.create(store, SCHEMA, runtime=runtime)
     store.answers = [Unavailable("away"), CommitUnknown("no answer")]
     assert table.commit(SETTING, attempts=1).version == 2
+
+
+def test_what_a_newer_release_did_is_in_the_way_of_everything() -> None:
+    """Nobody here knows what it touched."""
+    runtime = Runtime.seeded(1)
+    store = DictStore(runtime=runtime)
+    table = Table.create(store, SCHEMA, runtime=runtime)
+    made = Manifest(table.manifest.copy_header(), table.manifest.fragments, b"")
+    made.header.version = 2
+    theirs = Transaction(1, str(runtime.uuid()), Opaque(199, b""))
+    store.put(Naming.V2.path(2), b"".join(file.encode(made, theirs.encode())))
+    with pytest.raises(ConflictError, match="version 2"):
+        table.commit(SETTING, read_version=1)
+    assert Table.open(store, runtime=runtime).version == 2
