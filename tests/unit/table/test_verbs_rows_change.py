@@ -228,6 +228,7 @@ def test_update_sets_columns_in_the_rows_that_match(table: RowTable, mode: Any) 
         ("name", "cast(id as string)", "8"),
         ("long", "concat(name, '!')", "name 8!"),
         ("kind", "'other'", "other"),
+        ("kind", "concat(kind, '!')", f"{row(8)['kind']}!"),
         ("small", "ratio * 4.9", 4),
         ("small", "null", None),
         ("small", "'12'", 12),

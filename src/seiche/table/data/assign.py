@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from seiche.errors import InvalidInput
-from seiche.table.data.conform import check_nulls, without_extension
+from seiche.table.data.conform import check_nulls, coded, without_extension
 from seiche.table.data.scanning import scanner, types_of
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if kinds.is_integer(given) and kinds.is_decimal(wanted):
         # Arrow asks whether the largest number would fit; the second step asks whether these do.
         values = values.cast(pa.decimal256(76, wanted.scale))
+    if kinds.is_dictionary(wanted):
+        return coded(values.cast(wanted.value_type), wanted)
     return pc.cast(values, options=pc.CastOptions(target_type=wanted, allow_time_truncate=True))
 
 

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from seiche.core.given import wrong
 from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
-from seiche.table.data.native_errors import from_storage, is_gone, native_message, trouble, without_panics
-from seiche.table.data.sql import REFUSALS, Shape, closed, complaint
+from seiche.table.data.native_errors import Panic, from_storage, is_gone, native_message, trouble, without_panics
+from seiche.table.data.sql import REFUSALS, Shape, closed, complaint, is_refused
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
@@ -89,14 +89,18 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
         chosen = None if columns is None else list(columns)
         return dataset.scanner(columns=chosen, filter=shape(filter) if isinstance(filter, str) else filter)
 
+    def planned(shape: Shape) -> pa.Schema:
+        return made(shape).projected_schema
+
     try:
         with without_panics():
             return made(closed).to_table()
     except (*REFUSALS, OSError) as error:
-        if from_storage(error) or isinstance(error, OSError):
+        blamed = isinstance(error, Panic) and is_refused(planned)
+        if not blamed and (from_storage(error) or isinstance(error, OSError)):
             raise trouble(f"{dataset.uri} could not be read", error) from error
         raise InvalidInput(
-            f"the scan was refused: {complaint(error, lambda shape: made(shape).projected_schema)}",
+            f"the scan was refused: {complaint(error, planned)}",
             remedy="Check the names of the columns and the filter.",
             columns=columns,
             filter=filter,

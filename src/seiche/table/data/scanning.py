@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from seiche.errors import InvalidInput
-from seiche.table.data.native_errors import from_storage, native_message, trouble, without_panics
+from seiche.table.data.native_errors import Panic, from_storage, native_message, trouble, without_panics
 from seiche.table.data.sql import REFUSALS, Shape, closed, complaint, quoted
 from seiche.table.snapshot import Snapshot
 
@@ -54,7 +54,7 @@ def scanner(
     try:
         with without_panics():
             return plan(closed)
-    except REFUSALS as error:
+    except (*REFUSALS, Panic) as error:
         said = f"{what} is refused: {complaint(error, plan)}"
         raise InvalidInput(said, remedy="Check the SQL and the names of the columns.") from error
     except OSError as error:

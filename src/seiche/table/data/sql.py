@@ -7,7 +7,7 @@ from typing import TypeAlias
 from seiche.errors import InvalidInput
 from seiche.table.data.native_errors import native_message, without_panics
 
-__all__ = ["REFUSALS", "Shape", "closed", "complaint", "quoted"]
+__all__ = ["REFUSALS", "Shape", "closed", "complaint", "is_refused", "quoted"]
 
 Shape: TypeAlias = Callable[[str], str]
 
@@ -53,9 +53,14 @@ def closed(sql: str) -> str:
 
 def complaint(error: Exception, plan: Callable[[Shape], object]) -> str:
     """What is wrong where native code refused something; `plan` plans it with the SQL in another shape."""
-    if _refusal(plan, closed) is None:
+    if not is_refused(plan):
         return native_message(error)  # the SQL is good: it was refused for what it was to work on
     return _refusal(plan, str) or _MORE
+
+
+def is_refused(plan: Callable[[Shape], object]) -> bool:
+    """Whether it is the SQL that native code does not get along with, before it has read anything."""
+    return _refusal(plan, closed) is not None
 
 
 def _refusal(plan: Callable[[Shape], object], shape: Shape) -> str | None:
