@@ -107,8 +107,14 @@ def test_a_mistake_ends_the_process_as_it_ends_the_function() -> None:
     assert done.stderr == "seiche: usage: No such command 'nonsense'. See 'seiche --help'.\n"
 
 
-def test_what_is_no_id_of_a_transaction_is_not_undecided(capsys: pytest.CaptureFixture[str]) -> None:
-    assert called(capsys, "status", "memory://x", "x")[0] == 2
+def test_what_is_no_id_of_a_transaction_is_not_undecided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = seiche.create(str(tmp_path / "lake"))
+    code, _, shown = called(capsys, "status", str(tmp_path / "lake"), "x")
+    assert code == 2
+    assert "'x' is not the id of a transaction. Give the id of a transaction, a UUID; 'seiche log' has those" in shown
+    for ask in (lake.status, lake.settle):
+        with pytest.raises(errors.InvalidInput, match="is not the id of a transaction"):
+            ask("x")
 
 
 @pytest.mark.parametrize("uri", ["ftp://host/x", "", "file://relative", "memory://a/../b"])

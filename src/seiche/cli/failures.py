@@ -63,6 +63,7 @@ _CODES: dict[type, ExitCode] = {
 _COMMANDS: Final = {
     "create_namespace": "'seiche create-namespace'",
     "fsck(repair=True)": "'seiche fsck --repair'",
+    "tx.id": "the id of a transaction",
     "lake.adopt(table)": "'seiche table adopt'",
     "lake.exports()": "'seiche exports'",
     "lake.log()": "'seiche log'",

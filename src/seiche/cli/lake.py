@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
-from uuid import UUID
 
 import typer
 
@@ -12,7 +11,6 @@ import seiche
 from seiche.cli.arguments import AsOf, AtVersion, TableName, Uri, open_at
 from seiche.cli.failures import ExitCode
 from seiche.cli.output import AsJson, print_json, print_line, print_table
-from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
     from seiche.lake.objects.names import Name
@@ -141,11 +139,6 @@ def status(
     seiche status lake 00000000-0000-4000-8000-000000000000
     ```
     """
-    try:
-        UUID(transaction)
-    except ValueError as error:
-        remedy = "Ids are UUIDs; 'seiche log --json' has those of kept versions."
-        raise InvalidInput(f"{transaction!r} is not the id of a transaction", remedy=remedy) from error
     found = seiche.open(uri).status(transaction)
     if as_json:
         print_json({"transaction": found.transaction, "outcome": found.outcome, "version": found.version})

@@ -164,7 +164,7 @@ class TransactionVerbs(ABC):
 
     def status(self, transaction_id: str) -> Status:
         """What became of a transaction. `undecided` may still change, unless `settle` decides it."""
-        given.text(transaction_id, "the id of a transaction", "Give `tx.id`, a UUID.")
+        _check_id(transaction_id)
         found = self.states.latest().outcome(transaction_id)
         if found is None:
             return Status(transaction_id, "undecided")
@@ -175,12 +175,7 @@ class TransactionVerbs(ABC):
 
         Absence says nothing, since its root may be on the way; so the abort is written into a root of its own.
         """
-        try:
-            UUID(transaction_id)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise InvalidInput(
-                f"{transaction_id!r} is not the id of a transaction", remedy="Give `tx.id`, a UUID."
-            ) from error
+        _check_id(transaction_id)
         self._committer.abort(transaction_id)
         return self.status(transaction_id)
 
@@ -198,3 +193,12 @@ class TransactionVerbs(ABC):
     ) -> list[Answer]:
         """Decide several transactions with one root, each with an answer of its own; see `Committer.commit_group`."""
         return self._committer.commit_group(intents, decided)
+
+
+def _check_id(transaction_id: str) -> None:
+    """`InvalidInput` for what can be no transaction's id: of such a one nothing would ever be decided."""
+    remedy = "Give `tx.id`, a UUID; `lake.log()` has those of kept versions."
+    try:
+        UUID(given.text(transaction_id, "the id of a transaction", remedy))
+    except ValueError as error:
+        raise InvalidInput(f"{transaction_id!r} is not the id of a transaction", remedy=remedy) from error
