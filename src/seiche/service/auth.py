@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,19 +59,9 @@ class Tokens(Authenticator):
 
     def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Each entry has a `token` or its `sha256`, an `account`, and `permissions` (both by default)."""
-        self._known: list[tuple[bytes, Principal]] = []
-        for entry in entries:
-            account = str(entry.get("account", ""))
-            if not account or not (entry.get("token") or entry.get("sha256")):
-                raise InvalidInput(
-                    "a token in the server's configuration has no account or no value",
-                    remedy='Write token = "..." or sha256 = "...", and account = "...".',
-                )
-            hashed = entry.get("sha256") or _hash(str(entry["token"])).hex()
-            permissions = frozenset(entry.get("permissions", _ALL))
-            self._known.append(
-                (bytes.fromhex(str(hashed)), Principal(account, permissions, str(entry.get("name", ""))))
-            )
+        if not isinstance(entries, list | tuple) or not all(isinstance(entry, Mapping) for entry in entries):
+            raise InvalidInput("tokens is not a list of tokens", remedy="Write [[tokens]] above the settings of each.")
+        self._known = [_token(entry) for entry in entries]
 
     def principal(self, authorization: str | None) -> Principal:
         given = _hash(_bearer(authorization))
@@ -82,6 +73,35 @@ class Tokens(Authenticator):
         if found is None:
             raise _unauthenticated("the token is not known")
         return found
+
+
+def _token(entry: Mapping[str, Any]) -> tuple[bytes, Principal]:
+    """The hash of a token and who has it. Whatever is not understood is refused: a slip must not let anybody in."""
+    account, value, hashed = (entry.get(name, "") for name in ("account", "token", "sha256"))
+    permissions = entry.get("permissions", sorted(_ALL))
+    for name in entry:
+        if name not in ("account", "name", "permissions", "sha256", "token"):
+            raise InvalidInput(
+                f"a token in the server's configuration has a setting {name!r} that is not known",
+                remedy="Known: token, sha256, account, permissions, name.",
+            )
+    if not account or not isinstance(account, str) or not isinstance(value, str) or not (value or hashed):
+        raise InvalidInput(
+            "a token in the server's configuration has no account or no value",
+            remedy='Write token = "..." or sha256 = "...", and account = "...".',
+        )
+    if hashed and (value or not re.fullmatch("[0-9a-fA-F]{64}", str(hashed))):
+        raise InvalidInput(
+            f"the sha256 of a token of account {account!r} is not 64 digits of base 16 in the place of the token",
+            remedy="Write what `printf %s TOKEN | sha256sum` prints, and no `token` beside it.",
+        )
+    if not isinstance(permissions, list) or not _ALL.issuperset(map(str, permissions)):
+        raise InvalidInput(
+            f"permissions of a token of account {account!r} cannot be {permissions!r}",
+            remedy=f"Give a list of {' and '.join(sorted(_ALL))}.",
+        )
+    digest = bytes.fromhex(hashed) if hashed else _hash(value)
+    return digest, Principal(account, frozenset(permissions), str(entry.get("name", "")))
 
 
 class OpenIdConnect(Authenticator):

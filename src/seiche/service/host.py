@@ -49,10 +49,12 @@ def read_config(path: str | Path) -> Config:
         raise NotFound(f"{path} cannot be read: {error.strerror}", remedy="Give the path of a TOML file.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not TOML: {error}") from error
+    _known(found, ("accounts", "tokens", "oidc"), path)
     accounts: dict[str, str] = {}
-    for name, entry in found.get("accounts", {}).items():
-        if not isinstance(entry, dict) or not entry.get("uri"):
+    for name, entry in _table(found, "accounts", path).items():
+        if not isinstance(entry, dict) or not isinstance(entry.get("uri"), str) or not entry["uri"]:
             raise InvalidInput(f"{path}: account {name!r} has no lake", remedy='Write uri = "...".')
+        _known(entry, ("uri",), f"{path}: account {name!r}")
         if entry["uri"] in accounts.values():
             # Ids of transactions are looked up in the lake: two accounts in one would see each other's.
             raise InvalidInput(f"{path}: two accounts have the lake {entry['uri']}", remedy="Give each its own.")
@@ -62,11 +64,28 @@ def read_config(path: str | Path) -> Config:
 
 def _authenticator(found: Mapping[str, Any], path: str | Path) -> Authenticator | None:
     if "oidc" in found:
+        if "tokens" in found:
+            raise InvalidInput(f"{path} has tokens and [oidc]", remedy="Give one of them: the others could not call.")
         try:
-            return OpenIdConnect(**found["oidc"])
+            return OpenIdConnect(**_table(found, "oidc", path))
         except TypeError as error:
             raise InvalidInput(f"{path}: [oidc] needs issuer, audience and jwks_uri: {error}") from error
     return Tokens(found["tokens"]) if found.get("tokens") else None
+
+
+def _table(found: Mapping[str, Any], name: str, path: str | Path) -> Mapping[str, Any]:
+    entry = found.get(name, {})
+    if not isinstance(entry, dict):
+        raise InvalidInput(f"{path}: {name} is not a table", remedy=f"Write [{name}], and settings below it.")
+    return entry
+
+
+def _known(entry: Mapping[str, Any], names: tuple[str, ...], where: str | Path) -> None:
+    for name in entry:
+        if name not in names:
+            raise InvalidInput(
+                f"{where} has a setting {name!r} that is not known", remedy=f"Known: {', '.join(names)}."
+            )
 
 
 class Host:

@@ -301,6 +301,13 @@ def test_addresses(address: str) -> None:
         Address.parse(address)
 
 
+@pytest.mark.parametrize("token", ["secret\n", "secr\u00e9t", "sec\x00ret"])
+def test_a_token_that_cannot_be_sent(token: str) -> None:
+    with pytest.raises(InvalidInput, match="token") as caught:
+        Address.parse("grpc://host:1", token=token)
+    assert "sec" not in str(caught.value)
+
+
 def test_a_client_needs_no_server_code() -> None:
     import subprocess
     import sys

@@ -387,5 +387,38 @@ def test_the_configuration_file(tmp_path: Path) -> None:
         read_config(tmp_path / "none.toml")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[tokens]]\ntoken = "t"\naccount = "a"\npermission = ["table.read"]\n', "permission"),
+        ('[[tokens]]\ntoken = "t"\naccount = "a"\npermissions = ["table.reed"]\n', "table.reed"),
+        ('[[tokens]]\ntoken = "t"\naccount = "a"\npermissions = "table.read"\n', "permissions"),
+        ('[[tokens]]\nsha256 = "secret"\naccount = "a"\n', "sha256"),
+        ('[[tokens]]\nsha256 = "9f86"\naccount = "a"\n', "sha256"),
+        ('[[tokens]]\ntoken = "t"\nsha256 = "9f86"\naccount = "a"\n', "sha256"),
+        ('[tokens]\ntoken = "t"\naccount = "a"\n', "tokens"),
+        ('[token]\ntoken = "t"\naccount = "a"\n', "token"),
+        ('[account.a]\nuri = "x"\n', "account"),
+        ('accounts = "x"\n', "accounts"),
+        ('[accounts.a]\nuri = "x"\nlake = "y"\n', "lake"),
+        ("[accounts.a]\nuri = 1\n", "uri"),
+        ("oidc = 1\n", "oidc"),
+        (
+            '[[tokens]]\ntoken = "t"\naccount = "a"\n[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\n',
+            "oidc",
+        ),
+    ],
+)
+def test_a_slip_in_the_configuration_file_lets_nobody_in(tmp_path: Path, text: str, said: str) -> None:
+    """A token whose permissions are not understood would have all of them."""
+    path = tmp_path / "server.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidInput) as caught:
+        read_config(path)
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert caught.value.remedy
+
+
 def test_nobody_is_somebody() -> None:
     assert Nobody().principal(None) == Principal("default")

@@ -97,6 +97,11 @@ class Address:
         parts = urlsplit(given.text(text, "the address of a server", "Write grpc://host:port."))
         if parts.scheme not in ("grpc", "grpcs") or not parts.hostname or not parts.port:
             raise InvalidInput(f"{text!r} is not the address of a server", remedy="Write grpc://host:port.")
+        if not (token.isascii() and token.isprintable()):
+            raise InvalidInput(
+                "the token has a line break, another control character or one beyond ASCII, which cannot be sent",
+                remedy="If it was read from a file, take the end of the line off: `.strip()`.",
+            )
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         return cls(f"{host}:{parts.port}", parts.scheme == "grpcs", token, None if ca is None else Path(ca))
 
