@@ -25,7 +25,8 @@ class CompactionVerbs(Verbs):
 
     What becomes of indices is said by `index` and reported in `notes["indices"]`: `"remap"` writes them anew for the
     new places of the rows, `"reuse"` leaves their files and adds a map of where rows went, `"drop"` lets moved rows be
-    scanned until `optimize_indices`. Answers are right either way. Where the one asked for cannot be done, another is.
+    scanned until `optimize_indices`. Answers are right either way. Where the one asked for cannot be done, another is;
+    in a transaction of a lake that changes rows of the table after it, `"reuse"` is as `"drop"`.
     """
 
     def compact(
