@@ -70,6 +70,13 @@ def test_ids_must_grow() -> None:
         fragments.replaced({1: fragment(2)})
 
 
+def test_new_ones_are_put_in_order_and_none_comes_twice() -> None:
+    fragments = Fragments([fragment(1)])
+    check(fragments.extended([fragment(5), fragment(2)]), {number: fragment(number) for number in (1, 2, 5)})
+    with pytest.raises(Corrupt, match="two fragments have the id 5"):
+        fragments.extended([fragment(5), fragment(2), fragment(5)])
+
+
 def test_nothing_new_is_the_same_value() -> None:
     fragments = Fragments([fragment(1)])
     assert fragments.extended([]) is fragments

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from operator import lt
+from operator import attrgetter, lt
 from typing import Self, cast
 
 from google.protobuf.message import DecodeError
@@ -34,10 +34,7 @@ class Fragments:
 
     def __init__(self, fragments: Iterable[DataFragment] = ()) -> None:
         """Take fragments in any order; equal ids are `Corrupt`."""
-        ordered = tuple(sorted(fragments, key=lambda fragment: fragment.id))
-        for one, next_one in pairwise(ordered):
-            if one.id == next_one.id:
-                raise _twice(one.id, "")
+        ordered = _ordered(fragments)
         encoded = FragmentList(fragments=ordered).SerializeToString()
         # The stored form, ready to be written one behind the other.
         self.pieces: tuple[Buffer, ...] = (encoded,) if encoded else ()
@@ -67,7 +64,7 @@ class Fragments:
         """These and then `new`, whose ids must be larger than all here. Costs nothing per old fragment."""
         added = tuple(new)
         if len(added) > 1:
-            added = Fragments(added).decoded()  # in order, and no id twice
+            added = _ordered(added)
         elif not added:
             return self
         first = added[0].id
@@ -185,6 +182,15 @@ class Fragments:
 
     def __repr__(self) -> str:
         return f"Fragments({self._count}, last id {self.last_id})"
+
+
+def _ordered(fragments: Iterable[DataFragment]) -> tuple[DataFragment, ...]:
+    """In ascending order of id; equal ids are `Corrupt`."""
+    ordered = tuple(sorted(fragments, key=attrgetter("id")))
+    for one, next_one in pairwise(ordered):
+        if one.id == next_one.id:
+            raise _twice(one.id, "")
+    return ordered
 
 
 def _as_stored(fragment: DataFragment) -> bytes:
