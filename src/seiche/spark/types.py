@@ -18,7 +18,17 @@ from seiche.table.data.fitting import fits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["arrow_schema", "as_shown", "conform_shown", "settled", "shown", "shown_schema", "spark_schema", "storable"]
+__all__ = [
+    "arrow_schema",
+    "as_shown",
+    "check_iceberg",
+    "conform_shown",
+    "settled",
+    "shown",
+    "shown_schema",
+    "spark_schema",
+    "storable",
+]
 
 # Spark's most digits.
 _DIGITS = 38
@@ -100,6 +110,23 @@ def settled(batch: pa.RecordBatch) -> pa.RecordBatch:
 def storable(schema: pa.Schema) -> pa.Schema:
     """A schema without the notes that Spark leaves on fields, which are no concern of the table's."""
     return pa.schema([_storable(field) for field in schema])
+
+
+def check_iceberg(schema: pa.Schema) -> None:
+    """Raise `InvalidInput` for a column that an Iceberg table would keep as something else, and nobody would say so."""
+    for field in schema:
+        if _has_variant(field.type):
+            raise InvalidInput(
+                f"column {field.name!r} has a VARIANT, which Iceberg tables here have not",
+                remedy="Keep the table in the format lance, or the column as STRING.",
+                column=field.name,
+            )
+
+
+def _has_variant(kind: pa.DataType) -> bool:
+    if kinds.is_struct(kind) and is_variant(kind):
+        return True
+    return any(_has_variant(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _check_kept(field: spark.StructField) -> None:

@@ -98,6 +98,11 @@ class TestStatements:
         read = "SELECT variant_get(v, '$.a', 'int'), i FROM shop.t ORDER BY i NULLS LAST"
         assert sql(read) == [(7, timedelta(days=1)), (None, None)]
 
+    def test_a_variant_is_not_kept_as_something_else(self, shop: Lake, sql: Sql) -> None:
+        for made in ("(x ARRAY<VARIANT>) USING iceberg", "USING iceberg AS SELECT parse_json('1') AS x"):
+            with pytest.raises(InvalidInput, match="column 'x' has a VARIANT, which Iceberg tables here have not"):
+                sql(f"CREATE TABLE shop.t {made}")
+
     def test_a_column_that_no_table_keeps(self, shop: Lake, sql: Sql) -> None:
         for value, type_ in (("INTERVAL '1' YEAR", "interval year"), ("array()", "array<void>")):
             with pytest.raises(InvalidInput, match=f"column 'x' is of type {type_}, which no table can keep"):

@@ -16,6 +16,7 @@ from seiche.spark.pipeline.frames import Frames, short
 from seiche.spark.pipeline.plan import Plan
 from seiche.spark.pipeline.progress import Progress
 from seiche.spark.pipeline.records import StepRecord
+from seiche.spark.types import check_iceberg
 from seiche.spark.writing import frame_schema
 
 if TYPE_CHECKING:
@@ -138,7 +139,10 @@ class Builder:
                 for depth in range(1, len(parts)):
                     with suppress(AlreadyExists):
                         self.tx.create_namespace(parts[:depth])
-                self.tx.create_table(step.table, columns_of(step, frame), format=step.format)
+                columns = columns_of(step, frame)
+                if step.format == "iceberg":
+                    check_iceberg(columns)
+                self.tx.create_table(step.table, columns, format=step.format)
 
     def _index(self, step: Step) -> None:
         """Build the indices that the step wants and the table has not; let the others know the new rows."""

@@ -53,6 +53,10 @@ def _created(tx: SparkTransaction, name: Name, schema: "pa.Schema", statement: m
     options: dict[str, Any] = {"properties": statement.properties}
     if statement.format is not None:
         options["format"] = statement.format
+    if statement.format == "iceberg":
+        from seiche.spark.types import check_iceberg
+
+        check_iceberg(schema)
     tx.create_table(name, schema, **options)
 
 
