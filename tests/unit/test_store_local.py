@@ -795,3 +795,14 @@ def test_it_does_not_remember_every_directory_that_it_ever_wrote_to(
         store.put_if_absent(f"d{number}/f", b"x")
         assert len(store._directories._settled) <= 5 + 3
     assert [store.get(f"d{number}/f") for number in range(30)] == [b"x"] * 30
+
+
+def test_a_pipe_under_a_name_is_no_file_and_stops_nobody(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put_if_absent("file", b"x")
+    os.mkfifo(tmp_path / "pipe")
+    for read in (lambda: store.get("pipe"), lambda: store.get_range("pipe", 0, 5), lambda: store.head("pipe")):
+        with pytest.raises(SeicheError):
+            read()
+    assert not store.exists("pipe")
+    assert [info.path for info in store.list()] == ["file"]

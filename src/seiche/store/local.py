@@ -30,7 +30,8 @@ Arguments = TypeVarTuple("Arguments")
 # Notes are padded to this size: a shorter one then covers a longer one.
 _NOTE_SIZE = 64
 
-_READING = os.O_RDONLY | os.O_CLOEXEC
+# To a file it makes no difference that nobody waits; a pipe under its name would be waited for without end.
+_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _NOTING = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 
 # So many bytes are read without asking first how long the file is.
