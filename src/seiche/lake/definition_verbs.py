@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class DefinitionVerbs(ABC):
-    """Namespaces and tables: listed, made, registered, renamed and dropped."""
+    """Namespaces, tables and views: listed, made, registered, renamed and dropped."""
 
     @abstractmethod
     def transaction(self) -> Transaction:
@@ -71,3 +71,11 @@ class DefinitionVerbs(ABC):
     def rename_table(self, name: str | Sequence[str], to: str | Sequence[str]) -> None:
         """Give a table another name."""
         self.run(lambda tx: tx.rename_table(name, to))
+
+    def create_view(self, name: str | Sequence[str], sql: str, **options: Any) -> None:
+        """Make a view, a name for a query that Spark's SQL reads by; see `tx.create_view`."""
+        self.run(lambda tx: tx.create_view(name, sql, **options))
+
+    def drop_view(self, name: str | Sequence[str]) -> None:
+        """Remove a view."""
+        self.run(lambda tx: tx.drop_view(name))

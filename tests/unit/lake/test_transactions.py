@@ -259,6 +259,13 @@ def test_ddl_and_data_together(lake: Lake) -> None:
     assert lance.dataset(lake.table("deep.er.u").uri).version == 1
 
 
+def test_a_view_is_made_and_dropped_without_a_transaction_of_ones_own(lake: Lake) -> None:
+    lake.create_view("shop.v", "SELECT 1", properties={"owner": "me"})
+    assert ("shop", "v") in lake.tables("shop")
+    lake.drop_view("shop.v")
+    assert ("shop", "v") not in lake.tables("shop")
+
+
 def test_a_name_can_go_from_a_view_to_a_table_and_back_in_one_transaction(lake: Lake) -> None:
     lake.run(lambda tx: tx.create_view("shop.v", "SELECT 1"))
     with lake.transaction() as tx:
