@@ -10,11 +10,12 @@ import seiche
 from seiche import InvalidInput, Lake
 from seiche.gateway.iceberg_rest.view_metadata import with_updates
 from seiche.store import open_store
-from tests.gateway_server import Direct, direct
+from tests.gateway_server import Direct, Said, direct
 
 VIEWS = "/v1/lake/namespaces/db/views"
 TABLE = "/v1/table/db%24t"
 SCHEMA = pa.schema([("id", pa.int64())])
+STRUCT: dict[str, Any] = {"type": "struct"}
 
 
 @pytest.fixture
@@ -115,3 +116,42 @@ def test_a_version_of_a_view_has_the_schema_that_came_with_it_or_an_earlier_one(
     # A schema that the view has is not added again, and is meant all the same.
     assert changed(-1, {"action": "add-schema", "schema": struct("a")}) == ([0, 1], [0, 1, 0, 1, 0])
     assert with_updates(view, [], [], 5) == view
+
+
+def test_columns_of_a_new_table_keep_their_defaults(servers: Direct) -> None:
+    """PyIceberg gives out new ids for the columns of a new table, and drops what else they have."""
+
+    def column(number: int, name: str, kind: Any, **others: Any) -> dict[str, Any]:
+        return {"id": number, "name": name, "type": kind, "required": False, **others}
+
+    inner = column(9, "x", "int", **{"initial-default": 1, "write-default": 2})
+    columns = [
+        column(4, "plain", "long"),
+        column(5, "s", "string", **{"initial-default": "a", "write-default": "b", "doc": "why"}),
+        column(
+            6,
+            "l",
+            {"type": "list", "element-id": 7, "element-required": False, "element": STRUCT | {"fields": [inner]}},
+        ),
+    ]
+
+    def made(name: str, version: str, **others: Any) -> Said:
+        body = {
+            "name": name,
+            "schema": STRUCT | {"fields": columns},
+            "properties": {"format-version": version},
+            **others,
+        }
+        return servers.ask("POST", "/v1/lake/namespaces/db/tables", body)
+
+    for said in (made("new", "3"), made("staged", "3", **{"stage-create": True})):
+        assert said.status == 200, said.body
+        plain, text, several = said.json["metadata"]["schemas"][0]["fields"]
+        assert "initial-default" not in plain
+        assert (text["id"], text["initial-default"], text["write-default"], text["doc"]) == (2, "a", "b", "why")
+        (nested,) = several["type"]["element"]["fields"]
+        assert (nested["initial-default"], nested["write-default"]) == (1, 2)
+    older = made("older", "2")
+    assert (older.status, older.json["error"]["type"]) == (400, "ValidationException")
+    assert "'s'" in older.json["error"]["message"]
+    assert ("db", "older") not in servers.lake.tables("db")

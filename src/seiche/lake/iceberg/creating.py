@@ -63,20 +63,44 @@ def new_metadata(
     given = {str(key): str(value) for key, value in (properties or {}).items()}
     try:
         version = int(given.get(TableProperties.FORMAT_VERSION, TableProperties.DEFAULT_FORMAT_VERSION))
+        wanted = Catalog._convert_schema_if_needed(schema, cast(Any, version))
         made: Metadata = new_table_metadata(
-            schema=Catalog._convert_schema_if_needed(schema, cast(Any, version)),
+            schema=wanted,
             partition_spec=partition_spec or UNPARTITIONED_PARTITION_SPEC,
             sort_order=sort_order or UNSORTED_SORT_ORDER,
             location=location.rstrip("/"),
             properties=dict(given),
             table_uuid=UUID(table_id),
         )
+        return _with_defaults(made, wanted)
     except (TypeError, ValueError, NotImplementedError, ValidationError, UnsupportedPyArrowTypeException) as error:
         raise InvalidInput(
             f"no Iceberg table can be made so: {error}",
             remedy="Give an Arrow or an Iceberg schema, of types that Iceberg has.",
         ) from error
-    return made
+
+
+def _with_defaults(made: Metadata, wanted: Schema) -> Metadata:
+    """The metadata with the defaults of columns, which PyIceberg drops when it gives out ids."""
+    given, schema = wanted.model_dump(), made.schema().model_dump()
+    if not _keep_defaults(given, schema, made.format_version):
+        return made
+    return made.model_copy(update={"schemas": [Schema.model_validate(schema)]})
+
+
+def _keep_defaults(given: Any, made: Any, version: int) -> bool:
+    found = False
+    if not isinstance(given, dict):
+        return found
+    for old, new in zip(given.get("fields", ()), made.get("fields", ()), strict=True):
+        defaults = {name: old[name] for name in ("initial-default", "write-default") if old.get(name) is not None}
+        if "initial-default" in defaults and version < 3:
+            raise ValueError(f"column {old['name']!r} has an initial default, which there is from format version 3 on")
+        new.update(defaults)
+        found = _keep_defaults(old["type"], new["type"], version) or bool(defaults) or found
+    for part in ("element", "key", "value"):
+        found = (part in given and _keep_defaults(given[part], made[part], version)) or found
+    return found
 
 
 def creation_step(metadata: Metadata) -> Step:
