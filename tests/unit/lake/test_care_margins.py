@@ -22,7 +22,7 @@ from seiche.lake.care.saved_work import saved_work
 from seiche.lake.care.table_files import NeededNames
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.intent import Intent
-from seiche.lake.lake import open_lake
+from seiche.lake.lake import create, open_lake
 from seiche.lake.tree import transactions
 from seiche.lake.tree.names import root_name
 from seiche.lake.tree.nodes import Nodes
@@ -38,6 +38,7 @@ from seiche.table.format.manifest_pb2 import IndexMetadata
 from seiche.table.format.transaction_pb2 import CreateIndex, Transaction
 from seiche.table.operations import Append
 from seiche.table.operations.context import Build
+from seiche.testing import DictStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 from tests.unit.lake.test_gc import at_once, files, folder, location, lost, older
 
@@ -174,6 +175,18 @@ def test_a_saved_transaction_counts_a_day_longer_than_its_owner_would_take_it_fo
     (work,) = saved_work(lake.store)
     assert work.may_commit(lake.state(), work.until + timedelta(hours=12))
     assert not work.may_commit(lake.state(), work.until + timedelta(hours=36))
+
+
+def test_a_saved_transaction_whose_time_is_up_is_not_gone_on_with() -> None:
+    runtime = Runtime.seeded(1)
+    lake = create(DictStore(runtime=runtime), runtime=runtime)
+    tx = lake.transaction(lifetime=60)
+    tx.create_namespace("late")
+    tx.save()
+    assert lake.resume(tx.id).id == tx.id
+    runtime.clock.sleep(61)
+    with pytest.raises(RetryableConflict, match="older than transactions may become"):
+        lake.resume(tx.id)
 
 
 def test_a_transaction_that_was_saved_for_longer_than_there_are_dates_does_not_stop_a_clean_up(lake: Lake) -> None:
