@@ -118,6 +118,21 @@ def test_a_version_of_a_view_has_the_schema_that_came_with_it_or_an_earlier_one(
     assert with_updates(view, [], [], 5) == view
 
 
+def test_a_version_of_a_view_has_one_text_for_each_dialect(servers: Direct) -> None:
+    """Which of two texts an engine would take is not said anywhere."""
+    both = [
+        {"type": "sql", "sql": f"SELECT {number}", "dialect": name} for number, name in enumerate(("spark", "Spark"))
+    ]
+    twice, once = version(1, 0, "SELECT 1") | {"representations": both}, version(1, 0, "SELECT 1")
+    body = {"name": "v", "schema": struct("a"), "view-version": twice, "properties": {}}
+    refused = servers.ask("POST", VIEWS, body)
+    assert (refused.status, servers.ask("GET", VIEWS).json["identifiers"]) == (400, [])
+    assert "Spark" in refused.json["error"]["message"]
+    assert servers.ask("POST", VIEWS, body | {"view-version": once}).status == 200
+    added = {"action": "add-view-version", "view-version": twice}
+    assert servers.ask("POST", f"{VIEWS}/v", {"requirements": [], "updates": [added]}).status == 400
+
+
 def test_columns_of_a_new_table_keep_their_defaults(servers: Direct) -> None:
     """PyIceberg gives out new ids for the columns of a new table, and drops what else they have."""
 

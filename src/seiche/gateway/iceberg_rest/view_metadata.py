@@ -18,6 +18,7 @@ def new_view(
     view_id: str, location: str, schema: Schema, version: ViewVersion, properties: Mapping[str, str]
 ) -> dict[str, Any]:
     """The metadata of a view that is made of one version."""
+    _check_dialects(version)
     made = version.model_copy(update={"version_id": max(1, version.version_id), "schema_id": schema.schema_id})
     values = {
         "view-uuid": view_id,
@@ -44,7 +45,21 @@ def with_updates(
     change = _Change(dict(metadata), now_millis)
     for update in updates:
         change.one(update)
-    return _dumped(checked(ViewMetadata, change.metadata))
+    made = checked(ViewMetadata, change.metadata)
+    for version in made.versions[len(metadata["versions"]) :]:
+        _check_dialects(version)
+    return _dumped(made)
+
+
+def _check_dialects(version: ViewVersion) -> None:
+    seen: set[str] = set()
+    for one in version.representations:
+        dialect = one.root.dialect
+        if dialect.lower() in seen:
+            raise InvalidInput(
+                f"the view has two texts in the dialect {dialect!r}", remedy="Send one for each dialect."
+            )
+        seen.add(dialect.lower())
 
 
 class _Change:
