@@ -451,7 +451,7 @@ def test_a_verb_is_tried_as_often_as_allowed_and_says_what_it_made(ice: Lake, mo
     table.append(rows(3), attempts=2)
     table.delete("id = 3", attempts=4, timeout=5.0)
     table.merge(rows(2), "id").when_matched_update_all().execute(timeout=6.0)
-    assert asked == [(2, None), (4, 5.0), (10, 6.0)]
+    assert asked == [(2, None), (4, 5.0), (100, 6.0)]
 
 
 def test_what_cannot_be_done_to_an_iceberg_table_says_so(ice: Lake) -> None:
