@@ -177,6 +177,24 @@ def test_a_saved_transaction_counts_a_day_longer_than_its_owner_would_take_it_fo
     assert not work.may_commit(lake.state(), work.until + timedelta(hours=36))
 
 
+def test_a_saved_transaction_still_keeps_the_lake_sound() -> None:
+    """What it found of namespaces must still be so, whatever its isolation."""
+    runtime = Runtime.seeded(1)
+    lake = create(DictStore(runtime=runtime), runtime=runtime)
+    for name in ("full", "gone"):
+        lake.create_namespace(name)
+    inside, outside = lake.transaction(), lake.transaction()
+    inside.create_namespace("gone.inside")
+    outside.drop_namespace("full")
+    for tx in (inside, outside):
+        tx.save()
+    lake.drop_namespace("gone")
+    lake.create_namespace("full.inside")
+    for tx in (inside, outside):
+        with pytest.raises(RetryableConflict):
+            lake.resume(tx.id).commit()
+
+
 def test_a_saved_transaction_whose_time_is_up_is_not_gone_on_with() -> None:
     runtime = Runtime.seeded(1)
     lake = create(DictStore(runtime=runtime), runtime=runtime)
