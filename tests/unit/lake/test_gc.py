@@ -387,6 +387,28 @@ def test_files_that_another_table_shares_stay(lake: Lake) -> None:
     assert lake.store.exists(path)
 
 
+@pytest.mark.parametrize("older_is_kept", [True, False])
+def test_files_that_a_table_may_share_that_cannot_be_looked_into_stay(lake: Lake, *, older_is_kept: bool) -> None:
+    """Whether they are shared, and which, is known from the damaged version only."""
+    path, fragment = shared(lake)
+    if older_is_kept:
+        lake.tag("older")
+    with lake.transaction() as tx:
+        tx.table("shop.b").apply(Change(Append((fragment,)), rows=2))
+    lake.drop_table("shop.a")
+    lake.expire(older_than=0, keep=1)
+    row = lake.table("shop.b").row
+    assert row.manifest is not None
+    whole = lake.store.get(f"{row.location}/{row.manifest.path}")
+    lake.store.put(f"{row.location}/{row.manifest.path}", b"torn")
+    done = at_once(seiche.open(lake.uri, durability="os"), window=0)
+    assert "of other tables" in done.closed[row.location]
+    assert lake.store.exists(path)
+    lake.store.put(f"{row.location}/{row.manifest.path}", whole)
+    assert not at_once(seiche.open(lake.uri, durability="os"), window=0).closed
+    assert lake.store.exists(path)
+
+
 def test_files_of_another_table_that_a_saved_transaction_shares_stay(lake: Lake) -> None:
     path, fragment = shared(lake)
     source = location(lake, "shop.a")

@@ -5,6 +5,7 @@ What cannot be looked into needs everything that might be its own.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -13,7 +14,7 @@ from seiche.lake.care.layout import Place, Sort
 from seiche.lake.care.live import rows_since
 from seiche.lake.care.path_set import PathSet
 from seiche.lake.care.saved_work import SavedWork
-from seiche.lake.care.table_files import ANYWHERE, FORMATS, NeededNames, TableFiles
+from seiche.lake.care.table_files import ANYWHERE, FORMATS, UNREADABLE, NeededNames, TableFiles
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import RETENTION, TABLE, TRASH, KeyRange
 from seiche.lake.objects.rows import TableRow, TrashRow, ViewRow
@@ -27,6 +28,8 @@ from seiche.table.format import file
 __all__ = ["DROPPED", "Reachable"]
 
 DROPPED = KeyRange(TRASH, RETENTION)
+# What one table may have of another.
+_SHARED: Final = frozenset({Sort.DATA, Sort.DELETIONS, Sort.INDEX, Sort.ICEBERG_MANIFEST})
 
 
 class Reachable:
@@ -45,6 +48,8 @@ class Reachable:
         self._states = states
         self._seen: set[Pointer] = set()
         self._last: State | None = None
+        # Whether files of any table may be needed by one that cannot be looked into.
+        self._blind = False
 
     def add_roots(self, roots: Iterable[Root]) -> None:
         """Count in versions of the lake, ascending. One that expires at this moment may be counted in or not.
@@ -149,18 +154,25 @@ class Reachable:
                 self.closed[one.location] = f"the foreign manifest {one.path} cannot be read: {error}"
 
     def settle(self) -> None:
-        """Look into all tables counted in so far. One that cannot be looked into is closed."""
+        """Look into all tables counted in so far. One that cannot be looked into is closed, and with it whatever it may
+        share with others.
+        """
         for location, table in self.tables.items():
             if location in self.closed:
                 continue
             try:
                 table.settle()
-            except (Corrupt, InvalidInput, NotFound, DecodeError) as error:
+            except UNREADABLE as error:
                 self.closed[location] = f"the table cannot be looked into: {error}"
+                if table.may_share():
+                    self._blind = True
+                    self.closed[location] += " Until it can, files of other tables stay too, since it may share them."
 
     def needs(self, place: Place) -> bool:
         """Whether the file may be needed by anything that was counted in, as far as can be known."""
         if place.stays or place.foreign or place.location in self.closed or self.leads_to(place):
+            return True
+        if self._blind and place.sort in _SHARED:
             return True
         # A manifest above the newest version is a foreign commit, which `adopt` may bring in.
         table = self.tables.get(place.location)

@@ -7,9 +7,12 @@ against all that came since, and native code skips a missing version in silence.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
-from seiche.errors import Corrupt
+from google.protobuf.message import DecodeError
+
+from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.care.path_set import PathSet
 from seiche.lake.care.ranges import NONE, Ranges
 from seiche.lake.objects.rows import TableRow
@@ -21,8 +24,10 @@ from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.reachable import Reach
 from seiche.table.versions.naming import Naming
 
-__all__ = ["FORMATS", "IcebergFiles", "LanceFiles", "NeededNames", "TableFiles"]
+__all__ = ["FORMATS", "UNREADABLE", "IcebergFiles", "LanceFiles", "NeededNames", "TableFiles"]
 
+# What a table that cannot be looked into fails with.
+UNREADABLE: Final = (Corrupt, InvalidInput, NotFound, DecodeError)
 _AT_ONCE: Final = 16
 # Stands for any table of the lake.
 ANYWHERE: Final = "*"
@@ -51,6 +56,10 @@ class TableFiles(ABC):
     @abstractmethod
     def newest(self) -> int:
         """The newest version of the table."""
+
+    def may_share(self) -> bool:
+        """Whether the table may be made of files of other tables, as far as can be known if it cannot be settled."""
+        return True
 
 
 class LanceFiles(TableFiles):
@@ -86,13 +95,28 @@ class LanceFiles(TableFiles):
             return
         versions = LakeVersions(self.lake, self._row)
         names = NeededNames(self.needed, self.location)
-        wanted = list((Ranges(((0, self._lowest),)) | self._known).missing(self.newest + 1))
+        wanted = self._unknown()
         for first in range(0, len(wanted), _AT_ONCE):
             some = wanted[first : first + _AT_ONCE]
             for version, read in zip(some, self.lake.in_parallel(versions.read, some), strict=True):
                 self.needed.add(join(self.location, Naming.V2.path(version)))
                 names.add_manifest(read.manifest)
         self._known |= Ranges.of(wanted)
+
+    def may_share(self) -> bool:
+        """A table keeps the base paths that it has: where none of the versions that can be read has one, none had."""
+        if self._blank or self._row is None:
+            return True
+        versions = LakeVersions(self.lake, self._row)
+        read = []
+        for version in self._unknown():
+            with suppress(*UNREADABLE):
+                read.append(versions.read(version).manifest)
+        return not read or any(one.header.base_paths for one in read)
+
+    def _unknown(self) -> list[int]:
+        """The versions that were not looked at yet."""
+        return list((Ranges(((0, self._lowest),)) | self._known).missing(self.newest + 1))
 
 
 class IcebergFiles(TableFiles):
