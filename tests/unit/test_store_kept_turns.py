@@ -1,6 +1,7 @@
 """Turns that are kept for a moment: by whom, for how long, and that they end."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 from typing import cast
@@ -92,6 +93,20 @@ def test_a_failed_commit_keeps_nothing(world: World) -> None:
     with pytest.raises(KeyError), world.turns.one():
         raise KeyError
     assert world.crowd.left == world.crowd.taken
+
+
+def test_who_has_a_turn_for_longer_commits_in_it_and_others_wait(world: World) -> None:
+    with world.turns.held():
+        before = world.crowd.taken
+        assert not world.after(0.001)
+        assert (world.crowd.taken, world.crowd.left) == (before, before - 1), "the same turn, and it goes on"
+        with ThreadPoolExecutor(1) as another:
+            assert another.submit(world.after, 0.1).result()
+        assert world.crowd.taken == before + 1, "another thread has to wait for one of its own"
+    world.turns.end()
+    assert world.crowd.left == world.crowd.taken
+    world.after(0.1)
+    assert world.crowd.taken == before + 2
 
 
 def test_a_forked_child_begins_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

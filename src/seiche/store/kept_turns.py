@@ -7,9 +7,9 @@ come back within moments, keeps it for a little while.
 
 import atexit
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from threading import Condition, Lock, Thread
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Condition, Lock, Thread, get_ident
 from types import TracebackType
 from typing import Final
 from weakref import WeakSet
@@ -52,6 +52,8 @@ class KeptTurns:
         self._times = 0
         # When a commit was last done here.
         self._left = float("-inf")
+        # Threads that have a turn for longer than one commit.
+        self._holders: set[int] = set()
 
     def one(self, meanwhile: Callable[[], object] | None = None) -> "_One":
         """As `Store.turn`: one writer at a time inside the block; gives whether somebody else was there first."""
@@ -62,6 +64,8 @@ class KeptTurns:
     def take(self, meanwhile: Callable[[], object] | None) -> tuple[AbstractContextManager[bool], bool, float, bool]:
         """The turn, whether one waited for it, since when one has it, and whether it is worth keeping."""
         now = self._clock.monotonic()
+        if self._holders and get_ident() in self._holders:
+            return nullcontext(False), False, now, False
         with self._lock:
             quick = now - self._left <= _MOMENT
             if self._kept is not None:
@@ -82,6 +86,19 @@ class KeptTurns:
                 self._watch()
                 return
         turn.__exit__(None, None, None)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A turn for the length of the block, for one who has lost too often: what this thread commits in it is let in.
+
+        Those who wait go on without when nothing moves for a while, so the block must be short to be of any use.
+        """
+        with self.one():
+            self._holders.add(get_ident())
+            try:
+                yield
+            finally:
+                self._holders.discard(get_ident())
 
     def end(self) -> None:
         """Let the next one in now, if a turn is kept here."""

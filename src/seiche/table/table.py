@@ -1,8 +1,10 @@
 """The class a user of one table holds."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +46,9 @@ __all__ = ["Table", "Version"]
 # How often and how long a verb prepares its change anew. Beside four processes that append, one upsert in ten lost ten
 # times in a row.
 _PREPARING = Patience(attempts=100, timeout=30.0)
+# Who has lost so often, in less than so many seconds each time, has others on this machine wait until he is done.
+_POLITE = 3
+_SHORT = 0.4
 # How often and how long a commit is carried over what others commit.
 _COMMITTING = Patience()
 _COMMIT_MESSAGE = "__lance_commit_message"
@@ -290,17 +295,20 @@ class Table(TableVerbs, CareVerbs):
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Prepare the change on the latest version and commit it; again on a newer one after a retryable conflict."""
         conflict: RetryableConflict | None = None
+        clock, took = self._runtime.clock, inf
         for attempt in given.patience(_PREPARING, attempts, timeout).tries(self._runtime):
             self._check_writable()
-            snapshot = Snapshot(self.store, self.manifest, self._runtime)
-            change = prepare(snapshot)
-            if change is None:
-                return Result(verb, snapshot.version, changed=False, attempts=attempt)
-            try:
-                change = self._commit_prepared(change, snapshot)
-            except RetryableConflict as error:
-                conflict = error
-                continue
+            began = clock.monotonic()
+            with self._versions.turns.held() if attempt > _POLITE and took < _SHORT else nullcontext():
+                snapshot = Snapshot(self.store, self.manifest, self._runtime)
+                change = prepare(snapshot)
+                if change is None:
+                    return Result(verb, snapshot.version, changed=False, attempts=attempt)
+                try:
+                    change = self._commit_prepared(change, snapshot)
+                except RetryableConflict as error:
+                    conflict, took = error, clock.monotonic() - began
+                    continue
             return Result(
                 verb,
                 self._manifest.version,

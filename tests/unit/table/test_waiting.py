@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
-from seiche.errors import IncompatibleConflict
+from seiche.core.clock import SimulatedClock
+from seiche.core.runtime import Runtime
+from seiche.errors import IncompatibleConflict, RetryableConflict
 from seiche.store.local import LocalStore
 from seiche.table.operations import Append, UpdateConfig, UpdateMap
 from seiche.table.pending import Pending
@@ -24,6 +27,7 @@ class Busy(LocalStore):
         super().__init__(root, durability="os")
         self.others: list[Callable[[], object]] = []
         self.turns = 0
+        self.inside = False
 
     @contextmanager
     def turn(self, meanwhile: Callable[[], object] | None = None) -> Iterator[bool]:
@@ -32,7 +36,9 @@ class Busy(LocalStore):
             self.others.pop(0)()
             if meanwhile is not None:
                 meanwhile()
+        self.inside = True
         yield True
+        self.inside = False
 
 
 def rows(*ids: int) -> pa.Table:
@@ -139,3 +145,27 @@ def test_in_a_crowd_one_turn_is_kept_for_several_commits_and_nobody_elses_is_ove
     assert table.version == 7
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 1, 2, 3, 4, 5]
     table._versions.turns.end()
+
+
+@pytest.mark.parametrize(("seconds", "ahead"), [(0.1, True), (1.0, False)])
+def test_who_has_lost_too_often_has_others_wait_if_he_is_quick(
+    store: Busy, monkeypatch: pytest.MonkeyPatch, seconds: float, *, ahead: bool
+) -> None:
+    runtime = Runtime.seeded(1)
+    clock = cast(SimulatedClock, runtime.clock)
+    table = Table.open(store, runtime=runtime)
+    commit = Table._commit_prepared
+    seen: list[bool] = []
+
+    def losing(self: Table, *given: Any) -> Any:
+        seen.append(store.inside)
+        clock.advance(seconds)
+        if len(seen) <= 4:
+            raise RetryableConflict("somebody else was first")
+        return commit(self, *given)
+
+    monkeypatch.setattr(Table, "_commit_prepared", losing)
+    assert table.append(rows(2)).attempts == 5
+    assert seen == [False, False, False, ahead, ahead]
+    assert not store.inside
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2]
