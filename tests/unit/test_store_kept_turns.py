@@ -96,7 +96,7 @@ def test_a_failed_commit_keeps_nothing(world: World) -> None:
 
 
 def test_who_has_a_turn_for_longer_commits_in_it_and_others_wait(world: World) -> None:
-    with world.turns.held():
+    with world.turns.attempt(4, 0.1):
         before = world.crowd.taken
         assert not world.after(0.001)
         assert (world.crowd.taken, world.crowd.left) == (before, before - 1), "the same turn, and it goes on"

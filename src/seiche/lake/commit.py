@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -53,6 +53,10 @@ class Committer:
         if answer.error is not None:
             raise answer.error
         return answer
+
+    def attempt(self, number: int, took: float) -> AbstractContextManager[object]:
+        """Around an attempt at a transaction that others may be quicker than; see `KeptTurns.attempt`."""
+        return self.turns.attempt(number, took)
 
     def commit_group(
         self, intents: Sequence[Intent], decided: Callable[[list[Answer]], None] | None = None

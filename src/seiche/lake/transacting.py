@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
@@ -151,15 +152,18 @@ class TransactionVerbs(ABC):
         if not callable(fn):
             raise given.wrong("what is run in a transaction", fn, "Give a function: `lake.run(lambda tx: ...)`.")
         conflict: RetryableConflict | None = None
-        for _ in patience(_RUNNING, attempts, timeout).tries(self._runtime):
-            transaction = self.transaction(**options)
-            try:
-                with transaction:
-                    result = fn(transaction)
-            except RetryableConflict as error:
-                conflict = error
-            else:
-                return result, transaction.version or 0
+        clock, took = self._runtime.clock, inf
+        for number in patience(_RUNNING, attempts, timeout).tries(self._runtime):
+            began = clock.monotonic()
+            with self._committer.attempt(number, took):
+                transaction = self.transaction(**options)
+                try:
+                    with transaction:
+                        result = fn(transaction)
+                except RetryableConflict as error:
+                    conflict, took = error, clock.monotonic() - began
+                else:
+                    return result, transaction.version or 0
         raise conflict or InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.")
 
     def status(self, transaction_id: str) -> Status:

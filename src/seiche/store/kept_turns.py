@@ -27,6 +27,9 @@ _END = _MOMENT
 _IDLE = 1.0
 # For how long a turn is kept at most: with a dozen others that do the same, everybody gets in several times a second.
 _LONGEST: Final = 0.025
+# Who has lost so often, in less than so many seconds each time, has others on this machine wait until he is done.
+_POLITE: Final = 3
+_SHORT: Final = 0.4
 
 
 class KeptTurns:
@@ -87,12 +90,16 @@ class KeptTurns:
                 return
         turn.__exit__(None, None, None)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """A turn for the length of the block, for one who has lost too often: what this thread commits in it is let in.
+    def attempt(self, number: int, took: float) -> AbstractContextManager[object]:
+        """Around an attempt at something that others may be quicker than; the one before took so many seconds.
 
-        Those who wait go on without when nothing moves for a while, so the block must be short to be of any use.
+        Whoever has lost too often has a turn for the whole of it, in which what this thread commits is let in. Not
+        those who are slow: the ones who wait go on without when nothing moves for a while.
         """
+        return self._held() if number > _POLITE and took < _SHORT else nullcontext()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
         with self.one():
             self._holders.add(get_ident())
             try:

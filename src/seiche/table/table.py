@@ -1,7 +1,6 @@
 """The class a user of one table holds."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from math import inf
@@ -46,9 +45,6 @@ __all__ = ["Table", "Version"]
 # How often and how long a verb prepares its change anew. Beside four processes that append, one upsert in ten lost ten
 # times in a row.
 _PREPARING = Patience(attempts=100, timeout=30.0)
-# Who has lost so often, in less than so many seconds each time, has others on this machine wait until he is done.
-_POLITE = 3
-_SHORT = 0.4
 # How often and how long a commit is carried over what others commit.
 _COMMITTING = Patience()
 _COMMIT_MESSAGE = "__lance_commit_message"
@@ -299,7 +295,7 @@ class Table(TableVerbs, CareVerbs):
         for attempt in given.patience(_PREPARING, attempts, timeout).tries(self._runtime):
             self._check_writable()
             began = clock.monotonic()
-            with self._versions.turns.held() if attempt > _POLITE and took < _SHORT else nullcontext():
+            with self._versions.turns.attempt(attempt, took):
                 snapshot = Snapshot(self.store, self.manifest, self._runtime)
                 change = prepare(snapshot)
                 if change is None:

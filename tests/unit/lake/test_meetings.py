@@ -1,6 +1,7 @@
 """Two transactions that meet: what the later one must notice, and what both must keep."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from seiche.lake.publish import Publisher
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.swap import stage
 from seiche.store.base import Data, Store
+from seiche.store.kept_turns import KeptTurns
 from seiche.store.local import LocalStore
 from seiche.store.prefix import below
 from seiche.table.change import Change
@@ -80,6 +82,31 @@ def test_what_an_attempt_has_written_the_next_one_does_not_write_again(
     monkeypatch.setattr(commit, "stage", noted)
     tx.commit()
     assert len(written) == 1, "the manifest"
+
+
+def test_who_has_lost_three_times_has_others_wait(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    turns = lake._committer.turns
+
+    @contextmanager
+    def noted() -> Iterator[None]:
+        held.append(tried)
+        with KeptTurns._held(turns):
+            yield
+
+    tried = 0
+
+    def work(tx: Transaction) -> None:
+        nonlocal tried
+        tried += 1
+        tx.append("shop.a", rows(tried))
+        if tried < 5:
+            raise RetryableConflict("somebody else was first")
+
+    monkeypatch.setattr(turns, "_held", noted)
+    lake.run(work)
+    assert held == [3, 4], "the fourth attempt, and the fifth"
+    assert lake.table("shop.a").to_arrow()["id"].to_pylist() == [5]
 
 
 def test_a_member_of_a_group_answers_for_what_it_read_to_those_before_it(lake: Lake) -> None:
