@@ -128,6 +128,20 @@ def test_locks_of_stale_owners_are_taken_over(store: TransactionStore, account: 
     assert store.intents(account, [old.id, new.id]) == {new.id: [intent(new)]}
 
 
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_who_loses_one_lock_loses_all_he_wants(store: TransactionStore, account: str, attempts: int) -> None:
+    """What is left of it would be committed by a server whose clock is behind, and that is a part of it."""
+    old, new = store.insert(record(account)), store.insert(record(account, expires=NOW * 10))
+    store.prepare(old, [intent(old, "/t/1"), intent(old, "/t/2"), intent(old, "/t/3", exclusive=False)], NOW)
+    if attempts:
+        store.start(account, [], [old.id], NOW)
+    assert isinstance(store.prepare(new, [intent(new, "/t/2")], old.expires + 1), Record)
+    assert store.intents(account, [old.id, new.id]) == {new.id: [intent(new, "/t/2")]}
+    found = store.get(account, old.id)
+    assert found is not None
+    assert found.state is (State.PREPARED if attempts else State.ABORTED), "after the first commit only a root decides"
+
+
 @pytest.mark.parametrize("state", [State.PREPARED, State.APPLY_FAILED_RETRYABLE])
 def test_locks_of_living_owners_are_not(store: TransactionStore, account: str, state: State) -> None:
     old, new = store.insert(record(account)), store.insert(record(account))

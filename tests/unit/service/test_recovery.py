@@ -258,3 +258,20 @@ def test_alone_a_conflict_needs_no_root(service: Service, lake: Lake) -> None:
     before = lake.version
     assert service.commit(tx).state is State.APPLY_FAILED_CONFLICT
     assert (lake.version, lake.status(tx).outcome) == (before, "undecided")
+
+
+def test_who_lost_one_lock_to_a_server_whose_clock_is_ahead_is_not_applied_in_part(lake: Lake, tmp_path: Path) -> None:
+    runtime, clock = shifted()
+    first, ahead = make_service(lake, tmp_path), make_service(reopened(lake), tmp_path, runtime=runtime)
+    tx = first.begin().id
+    first.prepare(tx, [defining(lake, "shop.orders", "orders2"), defining(lake, "shop.stock", "stock2")])
+    clock.later = timedelta(hours=1)
+    other = ahead.begin().id
+    ahead.prepare(other, [defining(lake, "shop.stock", "stock3")])
+    with pytest.raises(InvalidInput):
+        first.commit(tx)
+    assert ahead.commit(other).state is State.APPLIED
+    assert sorted(name[-1] for name in lake.tables("shop")) == ["carts", "orders", "stock3"]
+    assert (first.get(tx).state, first.get(tx).reason) == (State.ABORTED, "expired")
+    first.close()
+    ahead.close()

@@ -116,8 +116,19 @@ def _written(session: Session, intent: IntentRecord, now: int) -> Held | None:
         holding = lookup(session, intent.account, owner[0][0])
         if holding and not holding[0].final and not holding[0].expired(now):
             return Held(intent.target, owner[0][0], owner[0][1])
-        session.run(
-            "DELETE FROM seiche_intents WHERE account = ? AND target = ? AND tx = ?",
-            (intent.account, intent.target, owner[0][0]),
-        )
+        _take_over(session, intent, owner[0][0], now, decided=bool(holding) and holding[0].final)
     return Held(intent.target, "", now)
+
+
+def _take_over(session: Session, intent: IntentRecord, owner: str, now: int, *, decided: bool) -> None:
+    """Take a target from a transaction that is decided, or whose time is up.
+
+    From the latter all of them: a server whose clock is behind may commit it still, and must not find a part of it.
+    """
+    release(session, intent.account, [owner], intent.target if decided else None)
+    if not decided:
+        session.run(
+            "UPDATE seiche_transactions SET state = ?, updated = ?, reason = ?"
+            " WHERE account = ? AND id = ? AND attempts = 0 AND state = ?",
+            (int(State.ABORTED), now, "expired", intent.account, owner, int(State.PREPARED)),
+        )
