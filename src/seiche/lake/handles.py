@@ -40,6 +40,8 @@ __all__ = ["LakeTable", "TransactionTable"]
 _ATTEMPTS = 100
 # Prepared without looking at the table's rows. Everything else reads them, if only to find the ones to change.
 _BLIND = (Append, Overwrite)
+# Look for rows by a condition or by keys: that there were none is something that was read as well.
+_SEARCHING = ("delete", "merge", "update")
 
 
 class TransactionTable(TableVerbs):
@@ -115,6 +117,8 @@ class TransactionTable(TableVerbs):
         if verb == "append":  # does not depend on the table's rows, so several threads may write theirs side by side
             return self._statement(verb, prepare)
         with self._transaction.alone(self.id):
+            if verb in _SEARCHING:
+                self._transaction.note_read(self.id)
             return self._statement(verb, prepare)
 
     def _statement(self, verb: str, prepare: Prepare) -> Result:

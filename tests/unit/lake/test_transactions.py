@@ -26,6 +26,7 @@ from seiche import (
     Unavailable,
 )
 from seiche.lake import commit, streams
+from seiche.lake.transaction import Transaction
 from seiche.lake.tree.names import root_name
 from seiche.store import open_store
 from seiche.store.base import Data
@@ -186,6 +187,36 @@ def test_write_skew_is_possible_under_snapshot_and_not_under_serializable(lake: 
     with pytest.raises(RetryableConflict, match="read by this transaction"):
         write_skew(lake, "serializable")
     assert ids(lake, "shop.b") == [1]
+
+
+def _delete_nothing(tx: Transaction, table: str) -> bool:
+    return tx.delete(table, "id = 1").changed
+
+
+def _update_nothing(tx: Transaction, table: str) -> bool:
+    return tx.update(table, {"n": "1"}, where="id = 1").changed
+
+
+def _merge_nothing(tx: Transaction, table: str) -> bool:
+    return tx.merge(table, rows(1), on="id").when_matched_update_all().execute().changed
+
+
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+@pytest.mark.parametrize("look", [_delete_nothing, _update_nothing, _merge_nothing])
+def test_that_no_row_matched_is_something_that_was_read(
+    lake: Lake, look: Callable[[Transaction, str], bool], format: str
+) -> None:
+    """Each leaves a mark in one table because it found none in the other: after one of them, none is missing."""
+    for table in ("shop.left", "shop.right"):
+        lake.create_table(table, SCHEMA, format=format)
+    one, other = lake.transaction("serializable"), lake.transaction("serializable")
+    assert not look(one, "shop.left")
+    assert not look(other, "shop.right")
+    one.append("shop.right", rows(1))
+    other.append("shop.left", rows(1))
+    one.commit()
+    with pytest.raises(RetryableConflict, match="read by this transaction"):
+        other.commit()
 
 
 def test_compaction_does_not_fail_a_serializable_reader(lake: Lake) -> None:

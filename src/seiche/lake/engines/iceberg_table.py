@@ -61,7 +61,9 @@ class EngineTable(Table):
 
 
 class EngineTransaction(PyIcebergTransaction):
-    """As PyIceberg's, except that an upsert is known to depend on the rows that it found, even if it only adds some."""
+    """As PyIceberg's, except that an upsert is known to depend on the rows that it found, even if it only adds some,
+    and a delete to have looked for rows, even if it found none.
+    """
 
     _table: EngineTable
 
@@ -73,6 +75,10 @@ class EngineTransaction(PyIcebergTransaction):
         self._exclusive = True
         self._table.on_read()
         return super().upsert(*args, **options)
+
+    def delete(self, *args: Any, **options: Any) -> Any:
+        self._table.on_read()
+        return super().delete(*args, **options)
 
     def commit_transaction(self) -> Table:
         self._table.exclusive = self._exclusive
