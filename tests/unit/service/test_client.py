@@ -203,6 +203,47 @@ def test_a_refusal_says_nothing_about_a_request_before_it_that_was_not_answered(
         assert lake.status(transaction.id).outcome == "undecided"
 
 
+@pytest.mark.parametrize("then", [Unavailable("the database is away"), InvalidInput("no", reason="table.not-found")])
+def test_a_refusal_says_nothing_about_an_attempt_before_it_that_was_left_open(
+    client: RemoteLake, monkeypatch: pytest.MonkeyPatch, then: Exception
+) -> None:
+    """The server could not find out whether its root stands, and is asked again."""
+    answers: list[Any] = [pb.ExecuteTransactionResponse(), then]
+    answers[0].transaction.state = pb.TS_APPLY_FAILED_RETRYABLE
+
+    def answer(_: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(client.channel, "execute", answer)
+    transaction = client.transaction()
+    transaction.append("shop.orders", data(1))
+    with pytest.raises(CommitUnknown) as caught:
+        transaction.commit()
+    assert caught.value.details["transaction_id"] == transaction.id
+    assert answers == []
+
+
+def test_if_nobody_can_be_asked_it_is_not_known(client: RemoteLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither server nor storage answer: that says nothing about what they did before."""
+
+    def lost(_: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        def away() -> None:
+            raise Unavailable("storage is away")
+
+        monkeypatch.setattr(type(client.states), "latest", lambda _: away())
+        raise CommitUnknown("the answer was lost")
+
+    transaction = client.transaction()
+    transaction.append("shop.orders", data(1))
+    monkeypatch.setattr(client.channel, "execute", lost)
+    with pytest.raises(CommitUnknown) as caught:
+        transaction.commit()
+    assert caught.value.details["transaction_id"] == transaction.id
+
+
 def test_run_tries_again(client: RemoteLake, lake: Lake) -> None:
     client.table("shop.orders").append(data(1))
     calls = []

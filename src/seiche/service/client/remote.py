@@ -1,7 +1,7 @@
 """A lake whose data is written here, and whose commits are decided by a server."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -68,18 +68,19 @@ class RemoteCommitter(Committer):
         # Nobody but us knows that the files that we wrote are not on disk yet, or not even there.
         self.write(intent.unwritten)
         self.states.store.flush(intent.unflushed)
-        for _ in _AGAIN.tries(self.runtime):
+        for attempt in _AGAIN.tries(self.runtime):
             try:
                 response = self.channel.execute(request)
             except CommitUnknown as error:
                 return self._looked_up(intent, error)
             except SeicheError as error:
+                if attempt > 1:
+                    # What the server left open the first time may have happened.
+                    return self._looked_up(intent, CommitUnknown(f"undecided at first, and then: {error.message}"))
                 return Answer(error=self._gone(intent) if error.details.get("reason") == "table.not-found" else error)
             if response.transaction.state != pb.TS_APPLY_FAILED_RETRYABLE:
                 return self._with_tables(intent, _answer(intent, response))
-        return self._looked_up(
-            intent, CommitUnknown("the server could not decide the transaction", transaction_id=intent.id)
-        )
+        return self._looked_up(intent, CommitUnknown("the server could not decide the transaction"))
 
     def _gone(self, intent: Intent) -> SeicheError:
         """The conflict behind a table that the server does not find: when the transaction began it was there."""
@@ -93,10 +94,11 @@ class RemoteCommitter(Committer):
         return RetryableConflict("a table was not there when the server looked for it", transaction_id=intent.id)
 
     def _looked_up(self, intent: Intent, unknown: CommitUnknown) -> Answer:
-        """What became of it, as far as the tree tells. That it is not there says nothing."""
-        found = self.states.latest().outcome(intent.id)
-        if found is not None and found.outcome == "committed":
-            return self._with_tables(intent, Answer(found.version))
+        """What became of it, as far as the tree tells. That it is not there says nothing, nor that nobody answers."""
+        with suppress(Unavailable):
+            found = self.states.latest().outcome(intent.id)
+            if found is not None and found.outcome == "committed":
+                return self._with_tables(intent, Answer(found.version))
         raise CommitUnknown(
             unknown.message,
             remedy=f"Ask with lake.status({intent.id!r}) before doing it again; lake.settle decides it.",
