@@ -191,7 +191,11 @@ def test_a_conflict_is_noted_only_while_one_commit_was_begun(store: TransactionS
         store.prepare(made, [intent(made, exclusive=False)], NOW)
         store.start(account, [], [made.id], NOW)
     store.start(account, [], [shared.id], NOW)
-    assert [store.refuse(account, one.id, NOW) for one in (alone, shared, open_)] == [True, False, False]
+    why = {"": ApplyError("SOME", "why", NOW)}
+    assert [store.refuse(account, one.id, why, NOW) for one in (alone, shared, open_)] == [True, False, False]
+    found = store.known(account, [alone.id, shared.id])
+    assert [found[one.id].error_code for one in (alone, shared)] == ["SOME", ""], "why, in the same moment"
+    assert [one.error for one in store.intents(account, [alone.id])[alone.id]] == [why[""]]
     started = store.start(account, [], [alone.id, shared.id], NOW)
     assert (started[alone.id].state, started[alone.id].attempts) == (State.APPLY_FAILED_CONFLICT, 1)
     assert (started[shared.id].state, started[shared.id].attempts) == (State.PREPARED, 3)

@@ -11,6 +11,7 @@ from seiche.lake.commit import Answer
 from seiche.lake.intent import Intent
 from seiche.lake.lake import Lake
 from seiche.lake.state import State as LakeState
+from seiche.lake.transacting import Status
 from seiche.lake.tree.root import millis
 from seiche.lake.written import written_since
 from seiche.service.blobs import Blobs
@@ -18,7 +19,7 @@ from seiche.service.changes import Wanted, table_of
 from seiche.service.merging import Lineage, merged
 from seiche.service.noting import Begun, Notes
 from seiche.service.operations import decode
-from seiche.service.outcomes import Touched, verdict
+from seiche.service.outcomes import Touched, Verdict, verdict
 from seiche.service.planning import Plan, intent_of, table_in
 from seiche.service.refusals import refused
 from seiche.service.state.records import IntentRecord, Record
@@ -245,20 +246,32 @@ class Decider:
                 record.became(State.APPLIED, now, lake_version=answer.version or 0),
                 self._touched(plan, answer, touched),
             )
-        state = self.lake.states.known
-        given = verdict(answer.error, plan.wanted, state, now)
-        status = self.lake.status(record.id)
-        if status.outcome == "aborted":
-            return Decided(record.became(State.ABORTED, now))
-        conflict = given.state is State.APPLY_FAILED_CONFLICT
-        if status.outcome == "undecided" and conflict and not self._notes.refuse(plan.id, begun):
-            # Another server may be about to apply it, having seen less or more: only a root makes this answer true.
-            status = self.lake.settle(record.id)
-        if status.outcome == "committed":
-            return Decided(record.became(State.APPLIED, now, lake_version=status.version or 0))
+        given = verdict(answer.error, plan.wanted, self.lake.states.known, now)
+        try:
+            status = self._settled(plan.id, given, begun)
+        except SeicheError as error:
+            # Nothing can be said about it now. That is nobody else's business in the group.
+            if given.state is not State.APPLY_FAILED_RETRYABLE:
+                given = verdict(Unavailable(error.message), plan.wanted, self.lake.states.known, now)
+        else:
+            if status.outcome == "committed":
+                return Decided(record.became(State.APPLIED, now, lake_version=status.version or 0))
+            if status.outcome == "aborted":
+                return Decided(record.became(State.ABORTED, now))
         first = next(iter(given.errors.values()))
         failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
         return Decided(failed, errors=given.errors)
+
+    def _settled(self, tx: str, given: Verdict, begun: Begun) -> Status:
+        """What others made of a transaction that failed here; if that is nothing, what is given may be answered."""
+        status = self.lake.status(tx)
+        if status.outcome != "undecided" or given.state is not State.APPLY_FAILED_CONFLICT:
+            return status
+        if not self._notes.refuse(tx, given.errors, begun):
+            # Another server may be about to apply it, having seen less or more: only a root makes this answer true.
+            settled = self.lake.settle(tx)
+            return settled if settled.outcome == "committed" else status
+        return status
 
     def _touched(self, plan: Plan, answer: Answer, seen: Seen) -> tuple[Touched, ...]:
         """The tables of a transaction as its root left them; `seen` are those of the others in the group."""

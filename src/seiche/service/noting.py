@@ -9,7 +9,7 @@ sends them again is told what became of them, and a negative answer about them i
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from seiche.core.runtime import Runtime
@@ -19,7 +19,7 @@ from seiche.service.blobs import Blobs
 from seiche.service.changes import Wanted, work_key
 from seiche.service.planning import Plan
 from seiche.service.refusals import key_mismatch, not_found, not_prepared, refused
-from seiche.service.state.records import IntentRecord, Record
+from seiche.service.state.records import ApplyError, IntentRecord, Record
 from seiche.service.state.transactions import Ending, TransactionStore
 from seiche.service.states import State
 from seiche.service.tickets import Decided, Ticket
@@ -72,14 +72,14 @@ class Notes:
                 begun.records[ticket.id] = record
         return begun
 
-    def refuse(self, tx: str, begun: Begun) -> bool:
-        """Whether it is written down that a transaction will not happen. If another server may be at it, only a root
-        can say so.
+    def refuse(self, tx: str, errors: Mapping[str, ApplyError], begun: Begun) -> bool:
+        """Whether it is written down that a transaction will not happen, and why. If another server may be at it, only
+        a root can say so.
         """
         if tx in begun.unwritten:
             return False
         try:
-            return self._store.refuse(self._account, tx, self._now())
+            return self._store.refuse(self._account, tx, errors, self._now())
         except SeicheError as error:
             log.warning("a conflict is not noted: %s", error.message, extra={"transaction": tx})
             return False

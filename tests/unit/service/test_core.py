@@ -169,6 +169,30 @@ def test_that_an_append_in_one_call_will_not_happen_is_a_root(service: Service, 
     assert service.execute([given], key="k").record.state is State.APPLY_FAILED_CONFLICT
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CommitUnknown("perhaps"), "COMMIT_UNKNOWN"),
+        (Unavailable("away"), "UNAVAILABLE"),
+        (RetryableConflict("changed"), "UNAVAILABLE"),
+    ],
+)
+@pytest.mark.parametrize("asked", ["status", "settle"])
+def test_what_cannot_be_found_out_now_is_open(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch, error: SeicheError, code: str, asked: str
+) -> None:
+    """The root was put, perhaps, and then storage is away: that nothing was decided would be a lie."""
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "decide_group", raising(error))
+        patch.setattr(lake, asked, raising(Unavailable("storage is away")))
+        record = service.execute([appending(lake, "shop.orders")]).record
+    if asked == "settle" and not isinstance(error, RetryableConflict):
+        assert record.error_message == error.message
+    assert (record.state, record.error_code) == (State.APPLY_FAILED_RETRYABLE, code)
+    assert service.commit(record.id).state is State.APPLIED, "anybody may find it out later"
+    assert numbers_in(lake) == [0]
+
+
 def raising(error: Exception) -> Any:
     def act(*_: object, **__: object) -> None:
         raise error

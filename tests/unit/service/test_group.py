@@ -177,6 +177,24 @@ def test_one_that_conflicts_fails_alone(service: Service, lake: Lake, monkeypatc
     assert numbers_in(lake, "shop.orders") == []
 
 
+def test_one_of_which_it_cannot_be_found_out_what_became_is_open_alone(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = service.begin().id
+    service.prepare(prepared, [defining(lake, "shop.stock", "renamed")])
+    loser = appending(lake, "shop.orders", numbers=[99])
+    acts = [executing(service, overwriting(lake, "shop.orders"))]
+    acts += [lambda: Decided(service.commit(prepared)), executing(service, loser)]
+
+    def away(_: str) -> Any:
+        raise Unavailable("storage is away")
+
+    monkeypatch.setattr(lake, "settle", away)
+    _, *done = together(service, lake, monkeypatch, acts)
+    assert [one.record.state for one in done] == [State.APPLIED, State.APPLY_FAILED_RETRYABLE]
+    assert service.intents(prepared) == []
+
+
 def test_members_are_checked_against_those_before_them(
     service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

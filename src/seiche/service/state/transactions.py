@@ -3,14 +3,14 @@
 # ruff: noqa: S608 - statements are put together from names, numbers and question marks only
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from seiche.service.state import intents as wants
 from seiche.service.state.database import Database, Session
 from seiche.service.state.intents import Ending, Held, Taken
-from seiche.service.state.records import IntentRecord, Record
+from seiche.service.state.records import ApplyError, IntentRecord, Record
 from seiche.service.state.rows import (
     COLUMNS,
     INSERT,
@@ -125,18 +125,22 @@ class TransactionStore:
 
         return self.database.transact(act)
 
-    def refuse(self, account: str, tx: str, now: int) -> bool:
+    def refuse(self, account: str, tx: str, errors: Mapping[str, ApplyError], now: int) -> bool:
         """Become APPLY_FAILED_CONFLICT, if only one commit of it was ever begun; whether it did. Then none is begun any
-        more.
+        more, and why is known to whoever asks.
         """
-        refused = self.database.transact(
-            lambda session: session.run(
+
+        def act(session: Session) -> bool:
+            refused = session.run(
                 "UPDATE seiche_transactions SET state = ?, updated = ? WHERE account = ? AND id = ?"
                 f" AND attempts = 1 AND state IN ({numbers(_COMMITTING)}) RETURNING id",
                 (int(State.APPLY_FAILED_CONFLICT), now, account, tx),
             )
-        )
-        return bool(refused)
+            if refused:
+                wants.annotate(session, account, Ending(tx, State.APPLY_FAILED_CONFLICT, errors=errors))
+            return bool(refused)
+
+        return self.database.transact(act)
 
     def start(
         self, account: str, executing: Sequence[Record], committing: Sequence[str], now: int
