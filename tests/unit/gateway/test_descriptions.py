@@ -118,6 +118,23 @@ def test_a_version_of_a_view_has_the_schema_that_came_with_it_or_an_earlier_one(
     assert with_updates(view, [], [], 5) == view
 
 
+def test_who_lost_the_answer_about_a_view_is_shown_what_it_is(servers: Direct) -> None:
+    """With a key everything happens once; the answer to a repetition must not show a version that there is not."""
+    body = {"name": "v", "schema": struct("a"), "view-version": version(1, 0, "select 1"), "properties": {}}
+    updates = [
+        {"action": "add-view-version", "view-version": version(2, 0, "select 2")},
+        {"action": "set-current-view-version", "view-version-id": -1},
+    ]
+    asked = {VIEWS: body, f"{VIEWS}/v": {"requirements": [], "updates": updates}}
+    for number, (path, given) in enumerate(asked.items(), start=1):
+        first, again = (
+            servers.ask("POST", path, given, headers={"Idempotency-Key": f"0199-{number}"}) for _ in range(2)
+        )
+        assert (first.status, again.status) == (200, 200), again.body
+        assert first.json["metadata"]["current-version-id"] == number
+        assert again.json == first.json == servers.ask("GET", f"{VIEWS}/v").json
+
+
 def test_a_version_of_a_view_has_one_text_for_each_dialect(servers: Direct) -> None:
     """Which of two texts an engine would take is not said anywhere."""
     both = [

@@ -100,8 +100,13 @@ def test_a_table_that_the_caller_has_is_not_sent_again(lake: Lake) -> None:
     again = servers.ask("GET", path, headers={"If-None-Match": everything.headers["etag"]})
     assert (again.status, again.body) == (304, b"")
     assert servers.ask("GET", path, headers={"If-None-Match": heads.headers["etag"]}).status == 200
+    assert servers.ask("GET", path, headers={"If-None-Match": "*"}).status == 304, "whatever it is, by HTTP"
+    assert servers.ask("GET", f"{path}x", headers={"If-None-Match": "*"}).status == 404
     lake.table("a.t").append(pa.table({"id": [3]}))
     assert servers.ask("GET", path, headers={"If-None-Match": everything.headers["etag"]}).status == 200
+    update = {"action": "set-properties", "updates": {"a": "1"}}
+    committed = servers.ask("POST", path, {"requirements": [], "updates": [update]})
+    assert servers.ask("GET", path, headers={"If-None-Match": committed.headers["etag"]}).status == 304
     assert servers.ask("GET", f"{path}?snapshots=some").error == (400, "ValidationException")
     assert servers.ask("POST", f"{path}/metrics", {"report-type": "scan-report"}).status == 204
 

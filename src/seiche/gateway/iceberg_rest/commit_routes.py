@@ -8,7 +8,7 @@ from seiche.errors import CommitUnknown, InvalidInput, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Joint, Route
 from seiche.gateway.iceberg_rest.catalog import IDEMPOTENCY, Catalog
 from seiche.gateway.iceberg_rest.commits import Committed, Request
-from seiche.gateway.iceberg_rest.loading import Loading
+from seiche.gateway.iceberg_rest.loading import Loading, etag
 from seiche.gateway.iceberg_rest.names import table_in
 from seiche.gateway.iceberg_rest.requests import one_change, several_changes
 from seiche.gateway.iceberg_rest.routing import route
@@ -90,7 +90,7 @@ class _Committing:
                 f"{text(name)} was changed, and cannot be shown: {error.message}", transaction_id=committed.transaction
             ) from error
         self._catalog.aftercare.note_table(table)
-        return replace(answer, headers={DECIDED_BY: committed.transaction})
+        return replace(answer, headers={DECIDED_BY: committed.transaction, "ETag": etag(table.metadata_location)})
 
     def commit_all(self, call: Call) -> Answer:
         """Inside a transaction that the call names, this commits it, with these changes and all before."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seiche.lake.state import State
     from seiche.lake.transaction import Transaction
 
-__all__ = ["Loading", "Snapshots", "make_directories", "metadata_json"]
+__all__ = ["Loading", "Snapshots", "etag", "make_directories", "metadata_json"]
 
 Snapshots = Literal["all", "refs"]
 _DELEGATION: Final = "x-iceberg-access-delegation"
@@ -161,10 +161,11 @@ def check_iceberg(row: TableRow, name: Name) -> None:
         )
 
 
-def etag(metadata_location: str, snapshots: Snapshots) -> str:
+def etag(metadata_location: str, snapshots: Snapshots = "all") -> str:
     return f'"{hashlib.sha256(f"{snapshots} {metadata_location}".encode()).hexdigest()[:32]}"'
 
 
 def _has(call: Call, tag: str) -> bool:
-    given = call.headers.get("if-none-match", "")
-    return tag in {one.strip().removeprefix("W/") for one in given.split(",")}
+    """Whether a caller who only reads says that he has it; by HTTP, `*` says so of whatever there is."""
+    given = {one.strip().removeprefix("W/") for one in call.headers.get("if-none-match", "").split(",")}
+    return call.route.startswith("GET ") and not given.isdisjoint((tag, "*"))

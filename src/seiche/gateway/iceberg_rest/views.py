@@ -84,12 +84,10 @@ class _Views:
             metadata = new_view(view_id, place, asked.view_schema, asked.view_version, asked.properties)
             return self._put(transaction, name, _new_row(view_id, metadata, transaction))
 
-        return self._catalog.change(call, create)[0]
+        return self._shown_again(call, name) or self._catalog.change(call, create)[0]
 
     def load(self, call: Call) -> Answer:
-        name = table_in(call.path, "view")
-        with self._catalog.reading(call) as transaction:
-            return self._shown(_require(transaction, name), transaction)
+        return self._loaded(call, table_in(call.path, "view"))
 
     def exists(self, call: Call) -> Answer:
         with self._catalog.reading(call) as transaction:
@@ -109,7 +107,7 @@ class _Views:
             metadata = with_updates(_metadata(row, transaction), requirements, updates, now)
             return self._put(transaction, name, _with(row, metadata))
 
-        return self._catalog.change(call, replace)[0]
+        return self._shown_again(call, name) or self._catalog.change(call, replace)[0]
 
     def drop(self, call: Call) -> Answer:
         name = table_in(call.path, "view")
@@ -133,10 +131,7 @@ class _Views:
             view_id = str(transaction.runtime.uuid())
             return self._put(transaction, name, _new_row(view_id, metadata, transaction))
 
-        if self._catalog.done_before(call) is not None:
-            with self._catalog.reading(call) as transaction:
-                return self._shown(_require(transaction, name), transaction)
-        return self._catalog.change(call, register)[0]
+        return self._shown_again(call, name) or self._catalog.change(call, register)[0]
 
     def rename(self, call: Call) -> Answer:
         body = call.document()
@@ -151,6 +146,14 @@ class _Views:
         if self._catalog.done_before(call) is None:
             self._catalog.change(call, rename)
         return Answer(204)
+
+    def _shown_again(self, call: Call, name: Name) -> Answer | None:
+        """The view as it is, to whoever asks again for what was done, having lost the answer; `None` to others."""
+        return None if self._catalog.done_before(call) is None else self._loaded(call, name)
+
+    def _loaded(self, call: Call, name: Name) -> Answer:
+        with self._catalog.reading(call) as transaction:
+            return self._shown(_require(transaction, name), transaction)
 
     def _put(self, transaction: "Transaction", name: Name, row: ViewRow) -> Answer:
         transaction.write_row(table_key(name), rows.encode(row))
