@@ -18,6 +18,7 @@ from pyiceberg.catalog.rest import RestCatalog
 import seiche
 from seiche import Lake
 from seiche.store import open_store
+from tests.certificates import certificate
 from tests.gateway_server import Gateways, ask, gateways
 from tests.servers import S3Server
 
@@ -177,24 +178,35 @@ def lance_append(_: str, url: str) -> None:
     lance.dataset(namespace_client=namespace, table_id=["a", "l"]).insert(rows(2))
 
 
-def test_serve_opens_all_three(tmp_path: Path, lake: Lake) -> None:
+@pytest.mark.parametrize("secure", [False, True])
+def test_serve_opens_all_three(tmp_path: Path, lake: Lake, monkeypatch: pytest.MonkeyPatch, secure: bool) -> None:
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-    command = [sys.executable, "-m", "seiche.cli", "serve", str(tmp_path / "lake"), "--no-auth", "--port", "0"]
     script = "import sys; from seiche.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", script, *command[3:], "--iceberg-port", "0", "--lance-port", "0"]
+    command = [sys.executable, "-c", script, "serve", str(tmp_path / "lake"), "--no-auth", "--port", "0"]
+    command += ["--iceberg-port", "0", "--lance-port", "0"]
+    known: dict[str, Any] = {}
+    trusted: dict[str, str] = {}
+    if secure:
+        cert, key = map(str, certificate(tmp_path))
+        command += ["--tls-cert", cert, "--tls-key", key]
+        known, trusted = {"ssl": {"cabundle": cert}}, {"tls.ssl_ca_cert": cert}
+        for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # would count more than what the client is told
+            monkeypatch.delenv(name, raising=False)
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
     try:
         assert server.stdout is not None
         found = {}
         for _ in range(3):
             words = server.stdout.readline().split()
-            found[words[-1].strip("()") if len(words) > 3 else "grpc"] = words[2]
-        assert found["grpc"].startswith("grpc://")
-        client = RestCatalog("c", uri=found["iceberg"], warehouse="lake")
+            found[words[-1].strip("()") if len(words) > 3 else "grpc"] = words[2].replace("127.0.0.1", "localhost")
+        with seiche.connect(found["grpc"], ca=tmp_path / "cert.pem" if secure else None) as remote:
+            assert remote.version == lake.version
+        client = RestCatalog("c", uri=found["iceberg"], warehouse="lake", **known)
         client.load_table("a.i").append(rows(5))
-        namespace: Any = RestNamespace(uri=found["lance"])  # type: ignore[no-untyped-call]
+        namespace: Any = RestNamespace(uri=found["lance"], **trusted)  # type: ignore[no-untyped-call]
         assert lance.dataset(namespace_client=namespace, table_id=["a", "l"]).count_rows() == 1
-        assert ask(f"{found['lance']}/openapi.json").status == 200
+        if not secure:
+            assert ask(f"{found['lance']}/openapi.json").status == 200
         assert ids(lake)[1] == [1, 5]
     finally:
         server.send_signal(signal.SIGTERM)

@@ -174,7 +174,8 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 
 async def _until_stopped(server: "Server", catalogs: Mapping[str, str]) -> None:
     await server.start()
-    print_line(f"listening at grpc://{server.ports.host}:{server.port}")
+    scheme = "grpc" if server.ports.certificate is None else "grpcs"
+    print_line(f"listening at {scheme}://{server.ports.host}:{server.port}")
     for name, address in catalogs.items():
         print_line(f"listening at {address} ({name})")
     sys.stdout.flush()
