@@ -78,9 +78,13 @@ class Attempt:
     def _sources(self) -> "dict[str, DataFrame]":
         definition = self.plan.definition
         needed = {name for key in self._wanted() for name in self.plan.reads[key]}
-        offsets = Offsets(self.tx, definition.name)
+        # Checks look at what is new also if the steps do not run that it is for.
+        left = {
+            name for step in definition.steps if step not in self.plan.steps for name in self.plan.reads[step.table]
+        }
+        noted, looking = (Offsets(self.tx, definition.name, self.anew, only) for only in (False, True))
         return {
-            source.name: read_source(source, self.tx, offsets, definition.folder, anew=self.anew)
+            source.name: read_source(source, self.tx, looking if source.name in left else noted, definition.folder)
             for source in definition.sources
             if source.name in needed
         }

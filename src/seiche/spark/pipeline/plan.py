@@ -50,6 +50,7 @@ def plan(definition: Definition, select: Sequence[str] = ()) -> Plan:
         named = tables_read(check.sql, check.place, what=f"check {check.name!r}")
         reads[f"check {check.name}"] = _known(named, definition, check.place)
     wanted = _selected(select, graph) if select else set(graph)
+    _check_shared(definition, reads, wanted)
     by_table = {step.table: step for step in definition.steps}
     stages = tuple(tuple(by_table[name] for name in stage if name in wanted) for stage in order)
     return Plan(definition, tuple(stage for stage in stages if stage), reads)
@@ -112,6 +113,21 @@ def _selected(select: Sequence[str], graph: Mapping[str, Iterable[str]]) -> set[
         if said.startswith("+"):
             found |= _reach(name, graph)
     return found
+
+
+def _check_shared(definition: Definition, reads: Mapping[str, frozenset[str]], wanted: set[str]) -> None:
+    """What is new in a source is new once, to all steps that read it: one that is left out would never see it."""
+    for source in definition.sources:
+        readers = [step.table for step in definition.steps if source.new and source.name in reads[step.table]]
+        left = [table for table in readers if table not in wanted]
+        if left and len(left) < len(readers):
+            taken = next(table for table in readers if table in wanted)
+            raise InvalidInput(
+                f"--select: {left[0]} is left out and reads what is new in {source.name}, as {taken} does: it would"
+                " never see what this run reads",
+                remedy=f"Select {left[0]} too, or neither.",
+                source=source.name,
+            )
 
 
 def _reach(name: str, edges: Mapping[str, Iterable[str]]) -> set[str]:

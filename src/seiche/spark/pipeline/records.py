@@ -131,14 +131,19 @@ class Offsets:
     """How far a pipeline has read its sources, as one transaction sees it.
 
     Each pipeline has a table of its own for that: pipelines run serializable, and one that reads its offsets must not
-    fail because another one wrote its own.
+    fail because another one wrote its own. With `anew` nothing counts as read before; who is `looking` only
+    notes nothing.
     """
 
     tx: "Transaction"
     pipeline: str
+    anew: bool = False
+    looking: bool = False
 
     def seen(self, source: str) -> dict[str, str]:
         """What was read of the source so far: files, or the table with its version."""
+        if self.anew:
+            return {}
         try:
             table = self.tx.table(self._table_name)
         except NotFound:
@@ -148,6 +153,10 @@ class Offsets:
 
     def note(self, source: str, items: Mapping[str, str]) -> None:
         """These were read now."""
+        if self.looking:
+            return
+        if self.anew:
+            self._forget(source)
         if not items:
             return
         _ensure(self.tx, self._table_name, _offsets_schema())
@@ -156,8 +165,7 @@ class Offsets:
         merge = self.tx.table(self._table_name).merge(_table(rows, _offsets_schema()), on=["source", "item"])
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
-    def forget(self, source: str) -> None:
-        """Begin anew: everything in the source is new again."""
+    def _forget(self, source: str) -> None:
         with suppress(NotFound):
             self.tx.table(self._table_name).delete(f"source = {_text(source)}")
 

@@ -10,7 +10,7 @@ from seiche.spark.pipeline.frames import short
 from seiche.spark.pipeline.records import Offsets
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from seiche.spark.transaction import SparkTransaction
 
@@ -24,14 +24,9 @@ def path_of(source: Source, folder: str) -> str:
     return str(Path(folder) / source.path)
 
 
-def read_source(source: Source, tx: "SparkTransaction", offsets: Offsets, folder: str, *, anew: bool) -> "DataFrame":
-    """The rows of a source. What is new in it is noted in the transaction, so that it counts only if that commits.
-
-    `anew` reads everything again, as if nothing had been read before.
-    """
+def read_source(source: Source, tx: "SparkTransaction", offsets: Offsets, folder: str) -> "DataFrame":
+    """The rows of a source. What is new in it is noted in the transaction, so that it counts only if that commits."""
     try:
-        if anew and source.new:
-            offsets.forget(source.name)
         if source.make is not None:
             return source.make(tx.session)
         if source.table:
@@ -47,7 +42,7 @@ def read_source(source: Source, tx: "SparkTransaction", offsets: Offsets, folder
         ) from error
 
 
-def _reader(source: Source, session: "SparkSession", path: "str | list[str]") -> "DataFrame":
+def _reader(source: Source, session: "SparkSession", path: str) -> "DataFrame":
     reader = session.read.format(source.format).options(**source.options)
     if source.schema:
         reader = reader.schema(source.schema)
@@ -57,13 +52,34 @@ def _reader(source: Source, session: "SparkSession", path: "str | list[str]") ->
 def _new_files(source: Source, session: "SparkSession", offsets: Offsets, path: str) -> "DataFrame":
     """Only files that no published run has read. A file is known by its name: what was read is not read again."""
     everything = _reader(source, session, path)
+    place = _file_path(source, everything)
+    files = everything.inputFiles()
     seen = offsets.seen(source.name)
-    new = sorted(file for file in everything.inputFiles() if file not in seen)
+    new = sorted(file for file in files if file not in seen)
     offsets.note(source.name, dict.fromkeys(new, ""))
+    if len(new) == len(files):
+        return everything
     if not new:
         return session.createDataFrame([], everything.schema)
-    reader = session.read.format(source.format).options(**source.options).schema(everything.schema)
-    return reader.load(new)
+    # Chosen from all: by themselves, files know nothing of their folders, and Spark takes their names for patterns.
+    # It writes the names of local files with three slashes here, and there with one.
+    return everything.filter(place.isin([*new, *(file.replace(":///", ":/", 1) for file in new)]))
+
+
+def _file_path(source: Source, everything: "DataFrame") -> "Column":
+    """The column that says which file a row is from; of a source without files, nothing is known to be new."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        found = everything.metadataColumn("_metadata").getField("file_path")
+        everything.select(found)
+    except AnalysisException as error:
+        raise InvalidInput(
+            f"{source.place}: source {source.name}: what is new is known by the files, and {source.format} has no files"
+            " of its own",
+            remedy="Leave out `new`, and choose what is new in the query.",
+        ) from error
+    return found
 
 
 def _new_rows(source: Source, tx: "SparkTransaction", offsets: Offsets) -> "DataFrame":
