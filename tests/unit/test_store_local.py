@@ -806,3 +806,10 @@ def test_a_pipe_under_a_name_is_no_file_and_stops_nobody(tmp_path: Path) -> None
             read()
     assert not store.exists("pipe")
     assert [info.path for info in store.list()] == ["file"]
+
+
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_file_that_stands_where_a_folder_must_be_is_named(tmp_path: Path, below: str) -> None:
+    (tmp_path / "stock.csv").write_text("sku,left")
+    with pytest.raises(InvalidInput, match=r"Not a directory: .*/stock\.csv\n"):
+        LocalStore(tmp_path / "stock.csv" / below).put_if_absent("a", b"x")

@@ -383,6 +383,37 @@ def test_a_forked_child_is_told_instead_of_left_hanging(moto: S3Server) -> None:
     assert ran.stdout.splitlines() == ["None", "b'x'", *["Start workers"] * 3], ran.stderr
 
 
+@pytest.mark.parametrize("call", [lambda store: store.get("a"), lambda store: store.put_if_absent("a", b"x")])
+def test_plain_http_that_is_not_allowed_is_a_mistake_to_correct(
+    server: Server, call: Callable[[Store], object]
+) -> None:
+    given = {name: value for name, value in options(server).items() if name != "allow_http"}
+    with pytest.raises(InvalidInput, match="was not sent") as caught:
+        call(open_store("s3://bucket/below", **given))
+    assert "AWS_ALLOW_HTTP" in caught.value.remedy
+    assert not server.requests
+
+
+@pytest.mark.parametrize("call", [lambda store: store.get("a"), lambda store: store.put_if_absent("a", b"x")])
+def test_a_bucket_of_another_region_is_a_mistake_to_correct(
+    server: Server, store: Store, call: Callable[[Store], object]
+) -> None:
+    server.answers = [301]
+    with pytest.raises(InvalidInput) as caught:
+        call(store)
+    assert "region" in caught.value.remedy
+
+
+@pytest.mark.parametrize("where", ["option", "environment"])
+def test_an_endpoint_without_a_scheme_is_refused(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {"aws_endpoint": "minio:9000"} if where == "option" else {}
+    if not given:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "minio:9000")
+    with pytest.raises(InvalidInput, match="minio:9000") as caught:
+        open_store("s3://bucket", **given)
+    assert "http://" in caught.value.remedy
+
+
 def test_unknown_options_are_refused_by_name() -> None:
     for uri in ("s3://bucket", "gs://bucket", "az://container"):
         with pytest.raises(InvalidInput, match="no_such_option"):

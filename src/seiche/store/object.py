@@ -1,5 +1,6 @@
 """Objects in a bucket: S3 and what speaks its language, Google Cloud Storage, Azure Blob Storage."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -33,6 +34,9 @@ _DEFAULTS: Mapping[str, Mapping[str, str]] = {"s3": {"aws_disable_bulk_delete": 
 
 # Among the options that native libraries take: where the manifest store is, which is none of the storage's business.
 _OF_OTHERS = frozenset({"dynamodb_endpoint"})
+
+# The names of the option that says where the server is, and of the variables that stand for it.
+_ENDPOINT = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url")
 
 _AGAIN = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
 # A conditional request that obstore sends twice because the first answer was lost finds its own file and reports it as
@@ -69,6 +73,8 @@ class ObjectStore(Store):
         self._options = {name.lower(): _text(value) for name, value in options.items()}
         own = {name: value for name, value in self._options.items() if name not in _OF_OTHERS}
         config = {**_DEFAULTS.get(scheme, {}), **own}
+        if scheme == "s3":
+            _check_endpoint(self._uri, own)
         try:
             self._client = _CLIENTS[scheme](bucket, config=config, retry_config=_AGAIN)
             self._client_once = _CLIENTS[scheme](bucket, config=config, retry_config=_ONCE)
@@ -246,6 +252,18 @@ class ObjectStore(Store):
                     direct = parent(info.path) == prefix
                     if valid(info.path) and (info.path > start_after if direct else recursive):
                         yield info
+
+
+def _check_endpoint(uri: str, options: Mapping[str, str]) -> None:
+    # Without a scheme it would be taken, and native code would panic at the first request.
+    variables = {name: os.environ[name.upper()] for name in _ENDPOINT[:2] if name.upper() in os.environ}
+    for name, endpoint in {**variables, **options}.items():
+        if name in _ENDPOINT and not endpoint.startswith(("http://", "https://")):
+            raise InvalidInput(
+                f"{uri}: {name} {endpoint!r} is not an address",
+                remedy="Write it with http:// or https:// before the host.",
+                uri=uri,
+            )
 
 
 def _text(value: object) -> str:

@@ -24,6 +24,9 @@ _DEBUG = "\nDebug source:\n"
 # Whole lines of the debug text. Strings from the server stand there quoted and escaped, on a line of their own.
 _STATUS = re.compile(r"^ +status: (\d{3}),$", re.MULTILINE)
 _NOT_CONNECTED = re.compile(r"^ +HttpError \{\n +kind: Connect,$", re.MULTILINE)
+# Answers to what was never done: plain HTTP is not allowed, so nothing was sent; the bucket is elsewhere.
+_NOT_SENT = re.compile(r"^ +source: reqwest::Error \{\n +kind: Builder,$", re.MULTILINE)
+_ELSEWHERE = re.compile(r"^ +inner: BareRedirect,$", re.MULTILINE)
 # Client errors (4xx) after which the same request may succeed: time-outs, conflicts, too many requests.
 _UNDECIDED = frozenset({408, 409, 412, 429})
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
@@ -57,6 +60,19 @@ def translate(error: Exception, path: str, bucket: str, purpose: Purpose) -> Sei
             remedy="Check the access key, its rights on the bucket, the region and the clock of this machine.",
             path=path,
             bucket=bucket,
+        )
+    debug = str(error).rpartition(_DEBUG)[2]
+    if _NOT_SENT.search(debug):
+        return InvalidInput(
+            f"{path}: the request to {bucket} was not sent: {reason}",
+            remedy="Check the endpoint; if it begins with http://, set the option allow_http (AWS_ALLOW_HTTP) to true.",
+            path=path,
+        )
+    if _ELSEWHERE.search(debug):
+        return InvalidInput(
+            f"{path}: {bucket} is not where it was asked for: {reason}",
+            remedy="Set the region of the bucket (AWS_REGION), or check the endpoint.",
+            path=path,
         )
     if isinstance(error, exceptions.NotSupportedError) or status == 501:
         return InvalidInput(

@@ -86,6 +86,8 @@ def lost(error: OSError, path: str) -> Corrupt:
 
 
 def _folder(error: OSError) -> str:
-    """Where it happened: `path` is known to us, the folder to the user."""
+    """Where it happened: `path` is known to us, the folder to the user, or the file that stands where one must be."""
     name: object = error.filename
-    return f": {os.path.dirname(name)}" if isinstance(name, str) and os.path.isabs(name) else ""
+    if not isinstance(name, str) or not os.path.isabs(name):
+        return ""
+    return f": {name if error.errno == errno.ENOTDIR and os.path.isfile(name) else os.path.dirname(name)}"
