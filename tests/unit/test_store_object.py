@@ -97,6 +97,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("ETag", '"etag"')
         self.send_header("Last-Modified", "Sun, 15 Nov 2026 10:00:00 GMT")
         self.send_header("Content-Length", str(size or len(body)))
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {(end := len(self.server.objects[self.path]))}-{end - 1}/{end}")
         self.end_headers()
         self.wfile.write(body)
 
@@ -259,6 +261,16 @@ def test_reads_that_are_not_answered_are_unavailable(
         server.answers = [answer]
         with pytest.raises(Unavailable):
             READS[read](store)
+
+
+@pytest.mark.parametrize("answer", [206, 416])
+def test_behind_the_end_is_nothing_whether_the_server_refuses_or_sends_an_empty_part(
+    server: Server, store: Store, answer: int
+) -> None:
+    server.objects["/bucket/prefix/f"] = b"12345678"
+    server.answers = [answer]
+    assert store.get_range("f", 8, 4) == b""
+    assert server.requests == ["GET", "HEAD"]
 
 
 @pytest.mark.parametrize("status", [304, 400, 401, 403, 404, 408, 409, 412, 416, 429, 500, 501, 503])

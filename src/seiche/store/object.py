@@ -16,7 +16,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, InvalidInput, SeicheError, Unavailable
 from seiche.store.base import Chunks, Data, ObjectInfo, Store
 from seiche.store.files import joined
-from seiche.store.object_errors import FAILURES, Purpose, no_bucket, status_of, translate
+from seiche.store.object_errors import FAILURES, Purpose, behind_the_end, no_bucket, status_of, translate
 from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, join, parent, valid
 from seiche.store.read_ahead import read_ahead
 
@@ -120,9 +120,9 @@ class ObjectStore(Store):
                 return bytes(suffix.bytes())[:length]
             return bytes(self._client.get_range(self._key(path), start=start, length=length))
         except FAILURES as error:
-            # A range that begins behind the end is refused (status 416), even in an empty object. Suffixes are refused
-            # in more ways: Azure has none, and some servers send the whole of an empty object. The size settles it.
-            if status_of(error) != 416 and (start >= 0 or isinstance(error, FileNotFoundError)):
+            # A range that begins behind the end is refused, even in an empty object. Suffixes are refused in more ways:
+            # Azure has none, and some servers send the whole of an empty object. The size settles it.
+            if not behind_the_end(error) and (start >= 0 or isinstance(error, FileNotFoundError)):
                 raise translate(error, path, self._uri, "read") from error
             return self._range_of_known_size(path, start, length)
 

@@ -12,7 +12,7 @@ from obstore import exceptions
 
 from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, SeicheError, Unavailable
 
-__all__ = ["FAILURES", "Purpose", "never_sent", "no_bucket", "status_of", "translate"]
+__all__ = ["FAILURES", "Purpose", "behind_the_end", "never_sent", "no_bucket", "status_of", "translate"]
 
 # What a request was for: of a lost read nothing is left, a lost write may have taken effect.
 Purpose: TypeAlias = Literal["read", "list", "write"]
@@ -29,6 +29,7 @@ _NOT_SENT = re.compile(r"^ +source: reqwest::Error \{\n +kind: Builder,$", re.MU
 _ELSEWHERE = re.compile(r"^ +inner: BareRedirect,$", re.MULTILINE)
 # Client errors (4xx) after which the same request may succeed: time-outs, conflicts, too many requests.
 _UNDECIDED = frozenset({408, 409, 412, 429})
+_BEHIND_THE_END = re.compile(r"Wanted range starting at \d+, but object was only")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 
 
@@ -36,6 +37,13 @@ def status_of(error: Exception) -> int | None:
     """The HTTP status that the server answered with, if it did and that can be read."""
     found = _STATUS.search(str(error).rpartition(_DEBUG)[2])
     return int(found[1]) if found else None
+
+
+def behind_the_end(error: Exception) -> bool:
+    """Whether a range was refused because it begins behind the end of the object: by the server (status 416), or by
+    obstore, where the server sent an empty part instead, as Azurite does.
+    """
+    return status_of(error) == 416 or _BEHIND_THE_END.search(str(error)) is not None
 
 
 def never_sent(error: Exception) -> bool:
