@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from seiche.errors import InvalidInput
-from seiche.service.state.database import Database
+from seiche.service.state.database import Database, Session
 from seiche.service.state.keys import LEASE_MILLIS, TTL_MILLIS, Claim, KeyStore, Verdict
 from seiche.service.state.opening import open_database
 from seiche.service.state.records import ApplyError, IntentRecord, Record
@@ -412,3 +412,31 @@ def test_connections_that_are_lost(postgres: str, account: str, cuts: int) -> No
         assert store.intents(account, [made.id]) == {}
         assert proxy.cut >= 3
         database.close()
+
+
+def test_a_server_that_is_stopped_holds_nobody_up_for_long(
+    postgres: str, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped, or cut off, in the middle of a SQL transaction. When it goes on it does that again."""
+    monkeypatch.setattr("seiche.service.state.postgres._IDLE_SECONDS", 0.5)
+    stopped, other = open_database(postgres), TransactionStore(open_database(postgres))
+    made = other.insert(record(account, state=State.PREPARED))
+    locked, resumed, tries = threading.Event(), threading.Event(), []
+
+    def act(session: Session) -> None:
+        tries.append(session.run("UPDATE seiche_transactions SET reason = ? WHERE id = ?", ("late", made.id)))
+        locked.set()
+        assert resumed.wait(30)
+        session.run("UPDATE seiche_transactions SET attempts = attempts + 1 WHERE id = ?", (made.id,))
+
+    thread = threading.Thread(target=stopped.transact, args=(act,))
+    thread.start()
+    assert locked.wait(30)
+    assert other.start(account, [], [made.id], NOW)[made.id].attempts == 1, "waits, and then goes on"
+    resumed.set()
+    thread.join()
+    found = other.get(account, made.id)
+    assert found is not None
+    assert (found.reason, found.attempts, len(tries)) == ("late", 2, 2)
+    stopped.close()
+    other.database.close()

@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 _PATIENCE: Final = Patience(attempts=20, timeout=30.0, first_delay=0.02, longest_delay=1.0)
 _CONNECT_SECONDS: Final = 10
+# So long the database waits for the next statement of a server that was stopped or cut off in the middle of a SQL
+# transaction. Others wait for what it has locked; when it goes on it does it again.
+_IDLE_SECONDS: Final = 10.0
 # Whoever makes the tables; two that make the same one at the same time get in each other's way.
 _MAKING: Final = 0x5E1C4E
 _DENIED: Final = ("28", "42501")
@@ -97,6 +100,7 @@ class PostgresDatabase(Database):
         if held is not None and not held.closed:
             return held
         made = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+        made.execute(f"SET idle_in_transaction_session_timeout = {int(_IDLE_SECONDS * 1000)}")
         with made.transaction():
             made.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
             for statement in SCHEMA:
@@ -116,10 +120,12 @@ class PostgresDatabase(Database):
 
 
 def _passing(error: "psycopg.Error") -> bool:
-    """Whether it may work the next time: no connection, no resources, or others were in the way."""
+    """Whether it may work the next time: no connection, one that took too long or leads to a database that only reads
+    just now, no resources, or others were in the way.
+    """
     import psycopg
 
     state = error.sqlstate or ""
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) or state.startswith(
-        ("08", "40", "53", "55", "57", "58")
+        ("08", "25", "40", "53", "55", "57", "58")
     )
