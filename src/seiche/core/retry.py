@@ -1,11 +1,14 @@
 """Trying again, with limits and with jitter, so that many writers make progress together."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from seiche.core.runtime import Runtime
 
 __all__ = ["Patience"]
+
+# So many times as long as an attempt takes is waited at most, where that is longer than the delay.
+_ATTEMPTS_LONG = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +20,12 @@ class Patience:
     first_delay: float = 0.002
     longest_delay: float = 0.5
 
-    def tries(self, runtime: Runtime) -> Iterator[int]:
+    def tries(self, runtime: Runtime, took: Callable[[], float] = float) -> Iterator[int]:
         """Yield 1, 2, 3 ...; before each but the first, sleep a random part of a doubling delay.
 
         Ends after `attempts` tries or when `timeout` seconds have passed; the first try is always given. Full jitter,
-        not equal steps: writers that lost together must not come back together.
+        not equal steps: writers that lost together must not come back together. They would if an attempt takes much
+        longer than the delay, so what `took` says that the last one did is the least to begin with.
         """
         deadline = runtime.clock.monotonic() + self.timeout
         delay = self.first_delay
@@ -29,6 +33,7 @@ class Patience:
             if attempt > 1:
                 if runtime.clock.monotonic() >= deadline:
                     return
-                runtime.clock.sleep(runtime.random.random() * delay)
+                long = took() * min(2 ** (attempt - 2), _ATTEMPTS_LONG)
+                runtime.clock.sleep(runtime.random.random() * max(delay, long))
                 delay = min(delay * 2, self.longest_delay)
             yield attempt

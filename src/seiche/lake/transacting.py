@@ -153,7 +153,7 @@ class TransactionVerbs(ABC):
             raise given.wrong("what is run in a transaction", fn, "Give a function: `lake.run(lambda tx: ...)`.")
         conflict: RetryableConflict | None = None
         clock, took = self._runtime.clock, inf
-        for number in patience(_RUNNING, attempts, timeout).tries(self._runtime):
+        for number in patience(_RUNNING, attempts, timeout).tries(self._runtime, lambda: took):
             began = clock.monotonic()
             with self._committer.attempt(number, took):
                 transaction = self.transaction(**options)
@@ -164,6 +164,9 @@ class TransactionVerbs(ABC):
                     conflict, took = error, clock.monotonic() - began
                 else:
                     return result, transaction.version or 0
+        if conflict is not None and number > 1:
+            conflict.message += f" It was tried {number} times, and others were faster each time."
+            conflict.remedy += " `attempts=` allows more tries."
         raise conflict or InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.")
 
     def status(self, transaction_id: str) -> Status:

@@ -169,6 +169,19 @@ def test_run_repeats_what_can_be_repeated(lake: Lake) -> None:
     assert lake.table("shop.a").to_arrow()["n"].to_pylist() == [51]
 
 
+def test_run_says_how_often_it_was_outrun(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, n=5))
+
+    def slow(tx: seiche.lake.transaction.Transaction) -> None:
+        tx.table("shop.a").update({"n": "n + 1"}, where="id = 1")
+        lake.table("shop.a").update({"n": "n * 10"}, where="id = 1")
+
+    with pytest.raises(RetryableConflict, match="tried 3 times") as raised:
+        lake.run(slow, attempts=3)
+    assert "attempts=" in raised.value.remedy
+    assert lake.table("shop.a").to_arrow()["n"].to_pylist() == [5000]
+
+
 def write_skew(lake: Lake, isolation: str) -> None:
     """Each reads both tables and empties one, as long as the other has rows."""
     lake.table("shop.a").append(rows(1))
