@@ -10,11 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, Unavailable
 from seiche.service.state.database import Database, Session
 from seiche.service.state.keys import LEASE_MILLIS, TTL_MILLIS, Claim, KeyStore, Verdict
 from seiche.service.state.opening import open_database
 from seiche.service.state.records import ApplyError, IntentRecord, Record
+from seiche.service.state.sqlite import SqliteDatabase
 from seiche.service.state.transactions import Ending, Held, TransactionStore
 from seiche.service.states import State
 from tests.cutting_proxy import cutting_proxy
@@ -440,3 +441,21 @@ def test_a_server_that_is_stopped_holds_nobody_up_for_long(
     assert (found.reason, found.attempts, len(tries)) == ("late", 2, 2)
     stopped.close()
     other.database.close()
+
+
+def test_a_disk_that_is_full_is_called_that(tmp_path: Path, account: str) -> None:
+    database = SqliteDatabase(str(tmp_path / "state.db"))
+    store = TransactionStore(database)
+    kept = store.insert(record(account))
+
+    def limit(pages: int) -> None:
+        database.read(lambda session: session.run(f"PRAGMA max_page_count = {pages}"))
+
+    limit(1)
+    with pytest.raises(Unavailable, match="disk is full"):
+        store.insert(record(account, properties={"large": "x" * 100_000}))
+    assert store.get(account, kept.id) == kept
+    limit(10_000)
+    again = record(account, properties={"large": "x" * 100_000})
+    assert store.insert(again) == again, "as soon as there is room"
+    database.close()

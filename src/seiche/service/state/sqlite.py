@@ -65,7 +65,9 @@ class SqliteDatabase(Database):
                 try:
                     done = act(_SqliteSession(connection))
                 except BaseException:
-                    connection.execute("ROLLBACK")
+                    # If the disk is full it has done so itself.
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
                     raise
                 connection.execute("COMMIT")
             except sqlite3.Error as error:
