@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from lance import LanceDataset
 
-from seiche.table.data.native import open_staged
+from seiche.table.data.native import looks_at_published, open_staged
 from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.data.scanning import ADDRESS, WIDE_BATCH_ROWS, batches, scanner
 from seiche.table.data.write import fields_of
@@ -60,7 +60,10 @@ def estimate(snapshot: Snapshot, columns: Sequence[str], where: str | None) -> E
     picked = _picked(fragments)
     if not picked:
         return Estimate(0, 0, 0, 0)
-    sample = open_staged(snapshot.store, Manifest(snapshot.manifest.copy_header(), Fragments(picked)))
+    header = snapshot.manifest.copy_header()
+    if looks_at_published(snapshot.manifest):
+        header.version = snapshot.published_version or header.version
+    sample = open_staged(snapshot.store, Manifest(header, Fragments(picked)))
     indexed = where is not None and _is_indexed(snapshot.manifest, where)
     looked_at = list(fragments) if indexed else picked
     matched = _matches(snapshot.dataset if indexed else sample, looked_at, where)

@@ -12,12 +12,16 @@ from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
 from seiche.table.data.native_errors import Panic, from_storage, is_gone, native_message, trouble, without_panics
 from seiche.table.data.sql import REFUSALS, Shape, closed, complaint, is_refused
-from seiche.table.format.flags import SEICHE_FENCE
+from seiche.table.format.flags import MIXED_DATA_VERSIONS, SEICHE_FENCE
 from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Manifest as Header
 
 __all__ = ["in_memory", "looks_at_published", "open_staged", "open_version", "scan"]
+
+# Of files in these formats native code reads dictionaries only as such. Asked for their plain values it gives others,
+# or ends the process.
+_ALWAYS_CODED = frozenset({"", "0.1", "2.0"})
 
 
 def open_version(store: Store, version: int) -> lance.LanceDataset:
@@ -41,14 +45,16 @@ def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = Non
     Indices are read from the published version that the number in the manifest names, so the dataset pretends to be
     `base`, whose indices it then uses, with the fragments of `manifest`. It has none without a base, nor if the indices
     have changed since: those of `base` would answer for columns that have other values now. Without a base, columns of
-    a dictionary type come as plain values: native code looks for dictionaries in the file of the version, too.
+    a dictionary type come as plain values: native code looks for dictionaries in the file of the version, too. Where
+    files are so old that they have no plain values, there must be a version of the number in the manifest.
     """
     header = manifest.copy_header()
     header.ClearField("index_section")
     # The fence is for those who would commit; this dataset only writes files, for a commit of ours.
     header.writer_feature_flags &= ~SEICHE_FENCE
     if base is None:
-        _without_dictionaries(header)
+        if not _is_always_coded(header):
+            _without_dictionaries(header)
     else:
         header.version = base.version
         if base.header.HasField("index_section") and manifest.indices == base.indices:
@@ -57,7 +63,7 @@ def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = Non
     try:
         with without_panics():
             return lance.LanceDataset(store.native_uri(), serialized_manifest=message, storage_options=_options(store))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise trouble(f"version {manifest.version} of {store.uri} could not be opened", error) from error
 
 
@@ -105,6 +111,11 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
             columns=columns,
             filter=filter,
         ) from error
+
+
+def _is_always_coded(header: Header) -> bool:
+    mixed = header.reader_feature_flags & MIXED_DATA_VERSIONS
+    return bool(mixed) or header.data_format.version in _ALWAYS_CODED
 
 
 def _without_dictionaries(header: Header) -> None:

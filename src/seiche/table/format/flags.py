@@ -6,9 +6,18 @@ is: nothing is damaged (`Corrupt`), and trying later does not help (`Unavailable
 """
 
 from seiche.errors import Corrupt, InvalidInput
+from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest_pb2 import Manifest
 
-__all__ = ["BASE_PATHS", "SEICHE_FENCE", "STABLE_ROW_IDS", "recompute", "require_readable", "require_writable"]
+__all__ = [
+    "BASE_PATHS",
+    "MIXED_DATA_VERSIONS",
+    "SEICHE_FENCE",
+    "STABLE_ROW_IDS",
+    "recompute",
+    "require_readable",
+    "require_writable",
+]
 
 DELETION_FILES = 1 << 0
 STABLE_ROW_IDS = 1 << 1
@@ -27,6 +36,9 @@ NON_REUSABLE_FIELD_IDS = 1 << 15
 # Ours: the table belongs to a lake, and only commits that go through the lake are allowed. No other writer knows it,
 # which is the point: they refuse to write, and still read.
 SEICHE_FENCE = 1 << 62
+
+# The first data format, by the names that it has. Its dictionaries stand in the file of each version.
+_FIRST_FORMAT = frozenset({"", "0.1"})
 
 # Not seen in the content, so kept as they are. Bits in `_PAIRED` mean something only if they are in both words.
 _CARRIED = COVERING_INDICES | MIXED_DATA_VERSIONS | TAGGED_FRAGMENT_REUSE | MANAGED_BLOBS
@@ -66,6 +78,8 @@ def require_writable(header: Manifest, *, managed: bool = False) -> None:
     unknown = flags & ~(_UNDERSTOOD | SEICHE_FENCE)
     if unknown:
         raise _too_new("write", header, unknown)
+    if header.data_format.version in _FIRST_FORMAT:
+        _check_dictionaries(header)
 
 
 def recompute(header: Manifest, *, has_deletions: bool, fenced: bool = False) -> None:
@@ -92,6 +106,19 @@ def _check_pairs(header: Manifest) -> None:
             remedy="The manifest was written wrongly. Open an older version, or ask its writer to repair it.",
             version=header.version,
             flags=_bits(lone),
+        )
+
+
+def _check_dictionaries(header: Manifest) -> None:
+    """Refuse columns with dictionaries: a manifest of ours does not hold any, and nobody could read the version."""
+    coded = [field.name for field in header.fields if is_dictionary(field.logical_type)]
+    if coded:
+        raise InvalidInput(
+            f"version {header.version} cannot be written by this version of Seiche: its data format is the first one"
+            f" (0.1), and {', '.join(coded)} coded with a dictionary",
+            remedy="Copy the rows into a table of a newer format: `lance.write_dataset(lance.dataset(old), new)`.",
+            version=header.version,
+            columns=coded,
         )
 
 

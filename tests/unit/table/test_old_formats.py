@@ -1,0 +1,109 @@
+"""Tables in older data formats, as pylance makes them: each has a way of its own to code values with dictionaries."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from seiche import InvalidInput
+from seiche.table.data.native import open_staged
+from seiche.table.table import Table
+from tests.verb_table import files
+
+CODED = pa.dictionary(pa.int16(), pa.string())
+SCHEMA = pa.schema([("id", pa.int64()), ("kind", CODED)])
+KINDS: list[str | None] = ["x", "y", None, "z", "w"] * 4
+# The first format has no nulls.
+FIRST_KINDS: list[str | None] = ["x", "y", "v", "z", "w"] * 4
+
+
+def rows(start: int, kinds: list[str | None]) -> pa.Table:
+    return pa.table({"id": range(start, start + len(kinds)), "kind": pa.array(kinds, CODED)}, schema=SCHEMA)
+
+
+def given(format_version: str) -> list[str | None]:
+    return FIRST_KINDS if format_version == "legacy" else KINDS
+
+
+def made(path: Path, format_version: Any) -> Table:
+    lance.write_dataset(rows(0, given(format_version)), path, data_storage_version=format_version, max_rows_per_file=10)
+    return Table.open(path)
+
+
+def kinds(table: Table) -> dict[int, str | None]:
+    dataset: Any = lance.dataset(str(table.store.native_uri()))
+    dataset.validate()
+    read = dataset.to_table()
+    return dict(zip(read["id"].to_pylist(), read["kind"].to_pylist(), strict=True))
+
+
+def upserted(table: Table) -> None:
+    table.merge(rows(3, ["new", "x"]), on="id").when_matched_update_all().execute()
+
+
+VERBS: dict[str, tuple[Callable[[Table], object], dict[int, str | None]]] = {
+    "append": (lambda t: t.append(rows(20, ["z", None, "new"])), {20: "z", 21: None, 22: "new"}),
+    "update of rows": (lambda t: t.update({"kind": "'new'"}, where="id = 3", mode="rows"), {3: "new"}),
+    "update of a column": (lambda t: t.update({"kind": "'new'"}, where="id = 3", mode="columns"), {3: "new"}),
+    "update, either way": (
+        lambda t: t.update({"kind": "'new'"}, where="kind = 'z'"),
+        dict.fromkeys([3, 8, 13, 18], "new"),
+    ),
+    "merge": (upserted, {3: "new", 4: "x"}),
+    "compact": (lambda t: t.compact(), {}),
+    "reorder": (lambda t: t.reorder([("id", "descending")]), {}),
+    "reorder by it": (lambda t: t.reorder("kind", across=False), {}),
+    "add_columns": (lambda t: t.add_columns({"twice": "id * 2"}), {}),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("format_version", ["2.0", "2.1", "2.2"])
+def test_values_that_are_coded_with_a_dictionary_stay_what_they_are(
+    tmp_path: Path, format_version: str, verb: str
+) -> None:
+    call, changed = VERBS[verb]
+    table = made(tmp_path / "t", format_version)
+    call(table)
+    assert kinds(table) == dict(enumerate(KINDS)) | changed
+
+
+@pytest.mark.parametrize("format_version", ["legacy", "2.0", "2.1", "2.2"])
+def test_some_fragments_are_read_as_all_are(tmp_path: Path, format_version: str) -> None:
+    table = made(tmp_path / "t", format_version)
+    assert open_staged(table.store, table.manifest).to_table()["kind"].to_pylist() == given(format_version)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.append(rows(20, ["z"])),
+        lambda t: t.delete("id = 3"),
+        lambda t: t.update({"id": "id + 1"}, where="id = 3"),
+        lambda t: t.update_config({"a": "b"}),
+        lambda t: t.commit(t.transactions()[0][1].operation),
+    ],
+    ids=["append", "delete", "update", "update_config", "commit"],
+)
+def test_dictionaries_in_the_first_format_are_read_and_not_written(
+    tmp_path: Path, call: Callable[[Table], object]
+) -> None:
+    table = made(tmp_path / "t", "legacy")
+    with pytest.raises(InvalidInput, match=r"first one \(0\.1\), and kind coded"):
+        call(table)
+    assert table.version == 1
+    assert kinds(table) == dict(enumerate(FIRST_KINDS))
+    assert table.to_arrow(filter="kind = 'z'")["id"].to_pylist() == [3, 8, 13, 18]
+
+
+def test_dictionaries_in_the_first_format_are_not_cloned(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", "legacy")
+    for shallow in (False, True):
+        with pytest.raises(InvalidInput, match="kind"):
+            table.clone(str(tmp_path / "clone"), shallow=shallow)
+    assert not any(one.startswith("_versions") for one in files(tmp_path / "clone"))
+    lance.write_dataset(lance.dataset(tmp_path / "t"), tmp_path / "new")
+    assert kinds(Table.open(tmp_path / "new")) == dict(enumerate(FIRST_KINDS))
