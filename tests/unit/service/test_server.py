@@ -3,6 +3,7 @@
 import datetime
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from google.protobuf.message import Message
 
 from seiche import InvalidInput, Lake, NotFound, PermissionDenied, Unavailable
+from seiche.core.retry import Patience
 from seiche.service import common_pb2, statuses
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import READ, WRITE, Authenticator, Nobody, OpenIdConnect, Principal, Tokens
+from seiche.service.client.channel import Channel
 from seiche.service.handlers import NAMES
 from seiche.service.host import Host, read_config
 from seiche.service.running import Running, running
@@ -305,6 +308,38 @@ def test_over_tls(lake: Lake, tmp_path: Path) -> None:
         assert numbers_in(lake) == [5]
         assert client.channel._opened_line() is not None, "over the open call"
         client.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "ca", "error", "said"),
+    [
+        ("grpcs://localhost", None, PermissionDenied, "cannot be trusted: .*self.signed"),
+        ("grpcs://127.0.0.1", "cert.pem", PermissionDenied, "cannot be trusted: .*127.0.0.1"),
+        ("grpc://localhost", None, InvalidInput, "speaks TLS"),
+        ("grpcs://localhost", "missing.pem", NotFound, "missing.pem cannot be read"),
+        ("grpcs://localhost", "key.pem", InvalidInput, "key.pem has no certificate"),
+    ],
+)
+def test_a_client_is_told_what_is_wrong_with_tls(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, ca: str | None, error: type, said: str
+) -> None:
+    """Not that nobody is there."""
+    from seiche.service.client import connect, remote
+
+    monkeypatch.setattr(remote, "Channel", partial(Channel, patience=Patience(attempts=1)))
+    with (
+        running(hosted({"default": lake}, tmp_path), secured(tmp_path)) as server,
+        pytest.raises(error, match=said),
+    ):
+        connect(f"{address}:{server.port}", ca=None if ca is None else tmp_path / ca)
+
+
+def test_a_client_is_told_that_a_server_does_not_speak_tls(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    from seiche.service.client import connect, remote
+
+    monkeypatch.setattr(remote, "Channel", partial(Channel, patience=Patience(attempts=1)))
+    with pytest.raises(InvalidInput, match="does not speak TLS"):
+        connect(f"grpcs://127.0.0.1:{server.port}")
 
 
 def test_who_shows_no_certificate_is_not_let_in(lake: Lake, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from seiche import errors
 from seiche.core import given
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import CommitUnknown, InvalidInput, PermissionDenied, SeicheError, Unavailable
+from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, SeicheError, Unavailable
 
 try:
     import grpc
@@ -102,6 +102,8 @@ class Address:
                 "the token has a line break, another control character or one beyond ASCII, which cannot be sent",
                 remedy="If it was read from a file, take the end of the line off: `.strip()`.",
             )
+        if ca is not None:
+            _check_authority(ca)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         return cls(f"{host}:{parts.port}", parts.scheme == "grpcs", token, None if ca is None else Path(ca))
 
@@ -110,6 +112,17 @@ class Address:
             return grpc.insecure_channel(self.host, options=_OPTIONS)
         roots = None if self.ca is None else self.ca.read_bytes()
         return grpc.secure_channel(self.host, grpc.ssl_channel_credentials(roots), options=_OPTIONS)
+
+
+def _check_authority(ca: str | Path) -> None:
+    try:
+        ssl.create_default_context(cafile=ca)
+    except ssl.SSLError as error:
+        raise InvalidInput(
+            f"{ca} has no certificate", remedy="Give a PEM file with that of the server's authority."
+        ) from error
+    except OSError as error:
+        raise NotFound(f"{ca} cannot be read: {error.strerror}", remedy="Give the path of a PEM file.") from error
 
 
 class Channel:

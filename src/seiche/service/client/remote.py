@@ -27,6 +27,7 @@ from seiche.lake.states import States
 from seiche.lake.tree.root import millis
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client.channel import Address, Channel
+from seiche.service.client.trust import obstacle
 from seiche.table.operations import Append
 from seiche.table.transaction import Transaction as TableTransaction
 
@@ -217,11 +218,13 @@ def connect(
     lake.run(lambda tx: tx.append("shop.orders", [{"id": 1, "total": 9.5}]))
     ```
     """
-    channel = Channel(Address.parse(address, token=token, ca=ca), runtime=runtime)
+    at = Address.parse(address, token=token, ca=ca)
+    channel = Channel(at, runtime=runtime)
     try:
         found = channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse)
     except CommitUnknown as error:
-        raise Unavailable(error.message, remedy="Check that the server runs, and its address.") from error
+        nobody = Unavailable(error.message, remedy="Check that the server runs, and its address.")
+        raise obstacle(at) or nobody from error
     states = open_lake(uri or found.uri, runtime=runtime, **options).states
     if states.known.definition.id != found.lake_id:
         raise NotFound(

@@ -9,7 +9,7 @@ from struct import Struct
 from threading import Lock
 from typing import Final
 
-__all__ = ["TlsWire", "Wire", "connected"]
+__all__ = ["TlsWire", "Wire", "connected", "parted"]
 
 _CONNECT_SECONDS: Final = 5.0
 # Who takes nothing for so long is not written to any more. Otherwise whoever writes could wait for ever.
@@ -22,9 +22,8 @@ _RECEIVE: Final = 1 << 15
 
 def connected(address: str, *, tls: bool = False, ca: Path | None = None) -> "Wire":
     """A connection to `host:port`. Raises `OSError` if nobody is there, `SSLError` if he cannot be trusted."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    connection = socket.create_connection((host, int(port)), _CONNECT_SECONDS)
+    host, port = parted(address)
+    connection = socket.create_connection((host, port), _CONNECT_SECONDS)
     try:
         if connection.getsockname() == connection.getpeername():
             # Where nobody listens, a connection on one machine may get the port that it goes to for its own: it would
@@ -39,6 +38,12 @@ def connected(address: str, *, tls: bool = False, ca: Path | None = None) -> "Wi
     except BaseException:
         connection.close()
         raise
+
+
+def parted(address: str) -> tuple[str, int]:
+    """Host and port in `host:port`."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 class Wire:
