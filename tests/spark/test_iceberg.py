@@ -124,6 +124,27 @@ def test_merge_with_all_clauses(spark: "SparkSession", lake: Any, filled: str) -
     assert rows_of(lake, filled) == [*kept, *changed, *added]
 
 
+@pytest.mark.parametrize("name", ["a.b", "a`b", "`", "*", "ünï", "{x}"])
+def test_columns_of_any_name(spark: "SparkSession", lake: Any, name: str) -> None:
+    """Names that Spark reads as something else unless they are quoted, as columns, as keys and in SQL."""
+    lake.create_table("shop.odd", pa.schema([("id", pa.int64()), (name, pa.string())]), format="iceberg")
+    said = "`" + name.replace("`", "``") + "`"
+    sql = lake.spark(spark).sql
+    sql("INSERT INTO shop.odd VALUES (1, 'x'), (2, NULL), (3, 'z')")
+    sql(f"UPDATE shop.odd SET {said} = concat({said}, '!') WHERE {said} IS NOT NULL")
+    sql(f"DELETE FROM shop.odd WHERE {said} = 'z!'")
+    sql(
+        f"MERGE INTO shop.odd t USING (SELECT 1L AS id, 'm' AS {said} UNION ALL SELECT 9L, 'n') s ON t.id = s.id"
+        f" WHEN MATCHED THEN UPDATE SET {said} = concat(t.{said}, s.{said})"
+        f" WHEN NOT MATCHED THEN INSERT (id, {said}) VALUES (s.id, s.{said})"
+        f" WHEN NOT MATCHED BY SOURCE AND t.{said} IS NULL THEN UPDATE SET {said} = 'was null'"
+    )
+    with lake.transaction(spark=spark) as tx:
+        data = spark.sql(f"SELECT 'n' AS {said}, 10L AS id UNION ALL SELECT 'new', 11L")
+        tx.merge("shop.odd", data, on=name).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert rows_of(lake, "shop.odd") == [(1, "x!m"), (2, "was null"), (10, "n"), (11, "new")]
+
+
 def test_two_rows_for_one_row_and_two_merges_at_once_are_refused(spark: "SparkSession", lake: Any, facts: str) -> None:
     twice = spark.sql("SELECT 1L AS id, 'a' AS s UNION ALL SELECT 1L, 'b'")
 

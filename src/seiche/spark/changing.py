@@ -11,7 +11,7 @@ from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
 from seiche.spark.applying import edit_part
-from seiche.spark.edits import ACTION, VALUE, Action, Edited, Editing, by_kind
+from seiche.spark.edits import ACTION, Action, Edited, Editing, by_kind, value_of
 from seiche.spark.explaining import explained
 from seiche.spark.jobs import Readable, collected, frame_of
 from seiche.spark.scanning import GROUP, scans, size_of
@@ -123,6 +123,8 @@ def mentioned(expressions: Iterable[Expression], names: Sequence[str]) -> list[s
     text = "\n".join(one if isinstance(one, str) else str(one) for one in expressions)
     if _LEFT_OUT.search(text) or _STAR.search(text):
         return list(names)
+    # In SQL a backtick in a name stands twice.
+    text = text.replace("``", "`")
     return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
 
 
@@ -197,7 +199,9 @@ class Updating:
         check_columns({name: one if isinstance(one, str) else "column" for name, one in self._set.items()}, schema)
         said = [*self._set.values(), *([] if self._where is None else [self._where])]
         rows = ground.rows(self._session, mentioned(said, schema.names), self._parts)
-        values = [as_column(one).cast(shown_type(schema, name)).alias(VALUE + name) for name, one in self._set.items()]
+        values = [
+            as_column(one).cast(shown_type(schema, name)).alias(value_of(name)) for name, one in self._set.items()
+        ]
         with explained(lambda: self._chosen(empty(self._session, schema)).select(*values)):
             edits = self._chosen(rows.frame).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *values)
         names = tuple(self._set)

@@ -14,11 +14,15 @@ from seiche.spark.address import Address
 from seiche.spark.writing import Target
 from seiche.table.data.portion import Portion
 
-__all__ = ["ACTION", "VALUE", "Action", "Edited", "Editing", "Edits", "by_kind"]
+__all__ = ["ACTION", "Action", "Edited", "Editing", "Edits", "by_kind", "value_of"]
 
-# The column that says which of the actions a row is for, and what the names of columns with new values begin with.
+# The column that says which of the actions a row is for.
 ACTION = "_seiche_action"
-VALUE = "_seiche_value_"
+
+
+def value_of(column: str) -> str:
+    """The name under which a column's new values come. Spark itself stumbles over dots and backticks on the way."""
+    return "_seiche_value_" + column.replace("%", "%25").replace(".", "%2E").replace("`", "%60")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from seiche.spark.changing import (
     mentioned,
     shown_type,
 )
-from seiche.spark.edits import ACTION, VALUE, Action
+from seiche.spark.edits import ACTION, Action, value_of
 from seiche.spark.explaining import explained
+from seiche.spark.names import quoted
 from seiche.spark.scanning import GROUP
 from seiche.spark.types import conform_shown
 from seiche.spark.upserting import Unsuited, suits, upsert
@@ -34,7 +35,7 @@ from seiche.table.data.clauses import Clause
 from seiche.table.data.matching import key_values
 from seiche.table.data.merge_check import check_order
 from seiche.table.data.merge_source import check_key
-from seiche.table.data.scanning import ADDRESS, quoted
+from seiche.table.data.scanning import ADDRESS
 from seiche.table.data.write import Limits
 from seiche.table.snapshot import Snapshot
 
@@ -98,7 +99,7 @@ class FrameMerging:
         taken = {number: self._columns(clause, given, schema) for number, clause in enumerate(self._clauses)}
         rows = ground.rows(self._frame.sparkSession, self._needed(schema.names), self._parts)
         columns = sorted({name for names in taken.values() for name in names or ()})
-        values = [self._value(name, taken, schema).alias(VALUE + name) for name in columns]
+        values = [self._value(name, taken, schema).alias(value_of(name)) for name in columns]
         tasks, inserting = len(rows.tasks), self._inserting_tasks()
         with explained(lambda: self._said_of(schema)):
             edits = self._joined(rows).withColumn(ACTION, self._action()).where(fn.col(ACTION).isNotNull())
@@ -109,7 +110,7 @@ class FrameMerging:
                 *values,
             )
         placed = chosen.repartitionById(max(1, tasks + inserting), fn.col(GROUP)).sortWithinPartitions(
-            ADDRESS, *(VALUE + name for name in self._on if name in columns and inserting)
+            ADDRESS, *(value_of(name) for name in self._on if name in columns and inserting)
         )
         actions = tuple(
             Action(taken[number], insert=clause.action == "insert") for number, clause in enumerate(self._clauses)
@@ -239,7 +240,7 @@ class FrameMerging:
             return fn.col(f"source.{quoted(name)}")
         if clause.side == "matched":
             return as_column(clause.assignments[name])
-        return fn.col(f"`{_SET}{number}_{name}`")
+        return fn.col(quoted(f"{_SET}{number}_{name}"))
 
     def _group(self, tasks: int, inserting: int) -> "Column":
         """The task that an edit is for: that of the fragment, or for a new row one behind those, by its key."""

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from seiche.errors import InvalidInput
-from seiche.spark.edits import ACTION, VALUE, Edits
+from seiche.spark.edits import ACTION, Edits, value_of
 from seiche.spark.jobs import Batches
 from seiche.spark.types import conform_shown
 from seiche.table.data.conform import check_nulls
@@ -69,7 +69,7 @@ class Part:
 
     def _values(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
         """The new values of some columns, under the table's types."""
-        given = pa.RecordBatch.from_arrays([batch.column(VALUE + name) for name in columns], names=list(columns))
+        given = pa.RecordBatch.from_arrays([batch.column(value_of(name)) for name in columns], names=list(columns))
         return conform_shown(given.schema, self._editing.target.schema, whole_rows=False).batch(given)
 
     def _note_keys(self, rows: pa.RecordBatch) -> None:

@@ -11,9 +11,10 @@ from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
 from seiche.spark.address import Address
 from seiche.spark.jobs import frame_of
+from seiche.spark.names import quoted
 from seiche.spark.types import as_shown, shown_schema, spark_schema
 from seiche.table.data.portion import Portion
-from seiche.table.data.scanning import ADDRESS, batches, quoted, scanner
+from seiche.table.data.scanning import ADDRESS, batches, scanner
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
 

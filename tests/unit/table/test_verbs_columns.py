@@ -248,6 +248,15 @@ def test_names_that_lance_keeps_for_itself_are_no_columns(tmp_path: Path, name: 
     assert nested.to_arrow(filter="true").to_pylist() == [{"in": {name: 1}}]
 
 
+@pytest.mark.parametrize(("name", "said"), [("", "has no name"), ("*", "means all columns")])
+def test_names_by_which_native_code_finds_no_column_are_refused(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        Table.create(tmp_path / "table", pa.schema([("id", pa.int64()), (name, pa.int64())]))
+    table = Table.create(tmp_path / "table", pa.schema([("id", pa.int64())]))
+    with pytest.raises(InvalidInput, match="cannot be the name of a column"):
+        table.rename_columns({"id": name})
+
+
 def test_a_column_is_dropped_once(table: Table) -> None:
     assert table.drop_columns(["name", "name"]).notes["dropped"] == "name"
 

@@ -13,6 +13,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from seiche.spark.names import quoted
 from seiche.spark.sql.allowed import check_nodes
 from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.travel import Travel, travels
@@ -117,11 +118,6 @@ def parse_expression(text: str, start: int, end: int) -> Expression:
 def masked(text: str, start: int, end: int) -> str:
     """The text with blanks for everything that is outside: places stay as they are."""
     return _blank(text[:start]) + text[start:end] + _blank(text[end:])
-
-
-def quoted(name: str) -> str:
-    """A name as Spark reads it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _parsed(

@@ -45,6 +45,9 @@ def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2
             raise InvalidInput(
                 f"column {column.name!r} has a dot in its name", remedy="Rename it, or make it a field of a struct."
             )
+        if column.name in ("", "*"):
+            said = "has no name" if not column.name else "is called '*', which means all columns"
+            raise InvalidInput(f"a column {said}", remedy="Give it another name.")
         if column.name in SYSTEM_COLUMNS:
             raise InvalidInput(
                 f"column {column.name!r} has a name that Lance gives to what it knows of each row", remedy="Rename it."

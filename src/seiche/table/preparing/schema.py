@@ -95,10 +95,12 @@ def renamed(fields: Sequence[Field], names: Mapping[int, str]) -> tuple[Field, .
 def check_name(name: str) -> str:
     """`InvalidInput` for what cannot be the name of a column."""
     given: object = name
-    if not isinstance(given, str) or not given.strip() or "." in given or "`" in given or given in SYSTEM_COLUMNS:
+    known = {*SYSTEM_COLUMNS, "*"}
+    if not isinstance(given, str) or not given.strip() or "." in given or "`" in given or given in known:
         raise InvalidInput(
             f"{name!r} cannot be the name of a column",
-            remedy="Use a name without dots and backticks, not an empty one, and none that Lance uses, such as _rowid.",
+            remedy="Use a name without dots and backticks, not an empty one, and none that means something to Lance,"
+            " such as _rowid or *.",
             column=name,
         )
     return name
