@@ -15,9 +15,11 @@ import seiche
 from seiche import InvalidInput, Lake, NotFound, RetryableConflict
 from seiche.lake.engines.lance_dataset import REFUSED, STATEMENTS
 from seiche.lake.engines.views import FAR
+from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.transaction import Transaction
 from seiche.lake.versions import LakeVersions
 from seiche.store import open_store
+from seiche.table.format.index_details import FRAGMENT_REUSE
 from seiche.table.table import Table
 from seiche.table.versions import hint
 from seiche.table.versions.naming import parse
@@ -62,6 +64,8 @@ def check(lake: Lake, table: str = "shop.a") -> None:
         numbers = plain.to_table(columns=["_row_created_at_version", "_row_last_updated_at_version"])
         assert all(0 < number <= version for column in numbers.columns for number in column.to_pylist())
     for index in plain.describe_indices():
+        if index.name == FRAGMENT_REUSE:
+            continue
         (column,) = index.field_names
         # Every fifth of the values, and others at the next version: in the end each has been asked for.
         for row in plain.to_table(columns=[column])[column].to_pylist()[version % 5 : 50 : 5]:
@@ -453,6 +457,42 @@ def test_compaction_through_a_handle_is_the_lakes_own(lake: Lake) -> None:
     check(lake)
     with pytest.raises(InvalidInput, match="max_source_rows"):
         dataset.optimize.compact_files(max_source_rows=7)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a transaction"])
+def test_pylance_writes_on_behind_a_compaction_that_left_the_indices_for_later(lake: Lake, inside: bool) -> None:
+    """pylance names the fragments where the rows of an index are now, our own build those that it was built over."""
+    lake.table("shop.a").create_index("id", "BTREE")
+    if inside:
+        with lake.transaction() as tx:
+            _write_behind_a_compaction(tx.table("shop.a"))
+    else:
+        _write_behind_a_compaction(lake.table("shop.a"))
+    check(lake)
+    wanted = sorted({*range(2, 40), 50, 51})
+    assert sorted(lake.table("shop.a").to_arrow()["id"].to_pylist()) == wanted
+    for number in range(52):
+        found = lake.table("shop.a").to_arrow(filter=f"id = {number}")["id"].to_pylist()
+        assert found == ([number] if number in wanted else [])
+
+
+def _write_behind_a_compaction(table: LakeTable | TransactionTable) -> None:
+    table.compact(index="reuse")
+    table.to_lance().insert(rows(50))
+    table.to_lance().delete("id = 1")
+    table.to_lance().merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows(3, 51))
+    table.compact(index="reuse")
+    table.to_lance().delete("id = 0")
+
+
+def test_pylance_writes_on_behind_indices_that_were_brought_up_to_date_in_the_transaction(lake: Lake) -> None:
+    lake.table("shop.a").create_index("id", "BITMAP")
+    with lake.transaction() as tx:
+        tx.table("shop.a").compact(index="drop")
+        tx.table("shop.a").optimize_indices()
+        tx.table("shop.a").to_lance().insert(rows(40))
+    check(lake)
+    assert lake.table("shop.a").to_arrow(filter="id >= 39")["id"].to_pylist() == [39, 40]
 
 
 def test_restoring_is_a_commit_of_the_lake_and_of_a_transaction(lake: Lake) -> None:

@@ -37,7 +37,8 @@ def capture(table: StagedTable, native: NativeManifest) -> None:
     check_bases(work.running, native.manifest, table.transaction.state)
     table.apply(_change(operation, table, work))
     try:
-        check_same(table.work.running, numbers.settled_manifest(native.manifest))
+        made, found = (numbers.settled_manifest(one) for one in (table.work.running, native.manifest))
+        check_same(made, found, table.store, table.runtime)
     except BaseException:
         table.put_back(before)
         raise
@@ -62,7 +63,7 @@ class _Numbers:
         return Transaction.from_proto(made).operation
 
     def settled_manifest(self, manifest: Manifest) -> Manifest:
-        """A version that pylance built, as if it had been made from the transaction's base."""
+        """A version, as if it had been made from the transaction's base."""
         fragments = manifest.fragments
         if manifest.has_stable_row_ids:
             fragments = Fragments(self._settle_rows(_copy(one)) for one in fragments)

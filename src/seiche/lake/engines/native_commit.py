@@ -19,6 +19,7 @@ from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions, staged_path
 from seiche.lake.work import CONTENT
 from seiche.store.paths import join
+from seiche.store.prefix import below
 from seiche.table.build import empty
 from seiche.table.format.manifest import Manifest
 
@@ -94,7 +95,7 @@ class NativeVersion:
         if edit.row.table_version == self.native.version - 1:
             previous = versions.read(edit.row.table_version).manifest
             self.native.check_follows(
-                previous, transaction.runtime, load=lambda version: versions.read(version).manifest
+                previous, versions.store, transaction.runtime, load=lambda version: versions.read(version).manifest
             )
             self._take_files(transaction, previous)
         return NativeEdit(row=edit.row, key=edit.key, found=edit.found, found_key=edit.found_key, native=self.native)
@@ -102,7 +103,7 @@ class NativeVersion:
     def _created(self, transaction: "Transaction") -> NativeEdit:
         transaction.check_free(self.name)
         previous = before_first(self.native)
-        self.native.check_follows(previous, transaction.runtime)
+        self.native.check_follows(previous, below(transaction.state.store, self.row.location), transaction.runtime)
         self._take_files(transaction, previous)
         key = table_key(self.name)
         transaction.names[key] = self.row.id

@@ -9,13 +9,15 @@ from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.engines.differences import difference
 from seiche.lake.state import State
 from seiche.store.base import Store
+from seiche.table.bases import base_stores
 from seiche.table.build import build
 from seiche.table.format import deletions, file
-from seiche.table.format.index_details import FRAGMENT_REUSE, find
+from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseIndexFiles, find
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
 from seiche.table.operations import Operation, Rewrite
+from seiche.table.operations.coverage import covered, followed, is_system, with_coverage
 from seiche.table.transaction import Transaction
 
 __all__ = ["NativeManifest", "check_bases", "check_no_cleanup", "new_files", "read_native"]
@@ -40,9 +42,10 @@ class NativeManifest:
         return Transaction.from_proto(self.message)
 
     def check_follows(
-        self, previous: Manifest, runtime: Runtime, load: Callable[[int], Manifest] | None = None
+        self, previous: Manifest, store: Store, runtime: Runtime, load: Callable[[int], Manifest] | None = None
     ) -> None:
-        """Refuse it unless it is exactly what its transaction makes of `previous`; `load` gives earlier versions.
+        """Refuse it unless it is exactly what its transaction makes of `previous`; `load` gives earlier versions, and
+        `store` is the table's.
 
         It would become the base of every later version, while later commits are checked against its transaction alone:
         if one said something else than the other, rows would be lost without anybody noticing.
@@ -51,7 +54,7 @@ class NativeManifest:
         transaction = replace(transaction, operation=with_reuse_index(transaction.operation, self.manifest))
         schema = None if load is None else lambda: load(transaction.read_version).header.fields
         made = build(previous, transaction, runtime=runtime, load=load, read_schema=schema, managed=True)
-        check_same(made, self.manifest)
+        check_same(made, self.manifest, store, runtime)
         check_no_cleanup(previous, self.manifest)
 
 
@@ -88,14 +91,29 @@ def with_reuse_index(operation: Operation, made: Manifest) -> Operation:
     return replace(operation, frag_reuse_index=find(made.indices, FRAGMENT_REUSE))
 
 
-def check_same(made: Manifest, native: Manifest) -> None:
-    """`Corrupt` if the two are not the same version, whoever built them."""
-    found = difference(made, native)
+def check_same(made: Manifest, native: Manifest, store: Store, runtime: Runtime) -> None:
+    """`Corrupt` if the two are not the same version of the table in `store`, whoever built them."""
+    found = difference(_led_on(made, store, runtime), _led_on(native, store, runtime))
     if found is not None:
         raise Corrupt(
             f"pylance built version {native.version} otherwise than its transaction says: {found}",
             remedy="Nothing was committed. Use the verbs of the lake's own table, and report this.",
         )
+
+
+def _led_on(manifest: Manifest, store: Store, runtime: Runtime) -> Manifest:
+    """The version with indices that name the fragments where their rows are now.
+
+    Behind a compaction that left them for later, pylance writes them so. They may as well go on naming the fragments
+    that they were built over: whoever reads them is led on by the fragment-reuse index.
+    """
+    reuse = find(manifest.indices, FRAGMENT_REUSE)
+    if reuse is None:
+        return manifest
+    moves = ReuseIndexFiles(store, runtime, bases=base_stores(manifest, store, runtime)).read(reuse)
+    known = ((index, None if is_system(index) else covered(index)) for index in manifest.indices)
+    indices = [index if now is None else with_coverage(index, followed(now, moves)) for index, now in known]
+    return Manifest(manifest.header, manifest.fragments, indices)
 
 
 def check_no_cleanup(*versions: Manifest) -> None:
