@@ -330,6 +330,89 @@ def test_a_key_makes_a_repetition_one_whatever_happened_since(servers: Gateways,
     assert post(servers, route, unknown, headers=headers).error == (400, "ValidationException")
 
 
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "0199-8"}])
+@pytest.mark.parametrize("since", ["renamed", "replaced", "dropped"])
+@pytest.mark.parametrize("route", ROUTES)
+def test_who_lost_the_answer_hears_of_success_whatever_the_table_is_called_now(
+    servers: Gateways, route: str, since: str, key: dict[str, str]
+) -> None:
+    """Who heard that there is no such table would delete files that count, now or in versions of the past."""
+    lake, body = servers.lake, appended(servers, "t")
+    first = post(servers, route, body, headers=key)
+    if since == "dropped":
+        lake.drop_table("db.t")
+    else:
+        lake.rename_table("db.t", "db.away")
+    if since == "replaced":
+        lake.create_table("db.t", ROWS.schema, format="iceberg")
+    before = lake.version
+    again = post(servers, route, body, headers=key)
+    assert (again.status, lake.version) == (first.status, before), again.body
+    if route == "one":
+        assert again.json == first.json, "of the table that was changed"
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_request_without_snapshots_to_a_table_that_is_gone_is_refused(servers: Gateways, route: str) -> None:
+    body = change("t", [setting("a", "1")])
+    assert post(servers, route, body).status < 300
+    servers.lake.rename_table("db.t", "db.away")
+    assert post(servers, route, body).status < 300, "as it is there"
+    servers.lake.drop_table("db.away")
+    assert post(servers, route, body).error == (404, "NoSuchTableException")
+
+
+def test_a_request_to_several_tables_is_not_repeated_because_one_of_them_was_changed_since(servers: Gateways) -> None:
+    """Its snapshot cannot be added again: the client would hear of a conflict, and delete files that count."""
+    body = {"table-changes": [appended(servers, "t"), change("u", [setting("a", "1")])]}
+    assert servers.ask("POST", "/v1/lake/transactions/commit", body).status == 204
+    assert post(servers, "one", change("u", [setting("a", "2")])).status == 200
+    before = servers.lake.version
+    assert servers.ask("POST", "/v1/lake/transactions/commit", body).status == 204
+    assert (servers.lake.version, properties(servers.lake, "db.u")["a"]) == (before, "2")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_who_lost_the_answer_hears_of_success_also_when_the_lake_has_forgotten_the_request(
+    servers: Gateways, route: str
+) -> None:
+    lake, body = servers.lake, appended(servers, "t")
+    assert post(servers, route, body).status < 300
+    for _ in range(2):
+        lake.table("db.u").append(ROWS)
+        lake.expire(older_than=0, keep=1)
+    before = lake.version
+    assert post(servers, route, body).status < 300
+    assert (lake.version, lake.table("db.t").to_arrow().num_rows) == (before, 3)
+    other = appended(servers, "t")
+    for update in other["updates"]:
+        if update["action"] == "add-snapshot":
+            update["snapshot"]["snapshot-id"] = body["updates"][0]["snapshot"]["snapshot-id"]
+    assert post(servers, route, other).status in (400, 409), "another one under the same number"
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_table_that_is_renamed_before_the_root_is_not_changed_under_its_new_name(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch, route: str, swapped: bool
+) -> None:
+    lake, plain = servers.lake, Grouping.commit
+    uuid = str(lake.table("db.t").metadata.table_uuid)  # type: ignore[attr-defined]
+    body = change("t", [setting("a", "1")], [{"type": "assert-table-uuid", "uuid": uuid}])
+
+    def late(self: Grouping, transactions: Any) -> Any:
+        monkeypatch.setattr(Grouping, "commit", plain)
+        lake.rename_table("db.t", "db.away")
+        if swapped:
+            lake.create_table("db.t", ROWS.schema, format="iceberg")
+        return plain(self, transactions)
+
+    monkeypatch.setattr(Grouping, "commit", late)
+    refused = (409, "CommitFailedException") if swapped else (404, "NoSuchTableException")
+    assert post(servers, route, body).error == refused
+    assert "a" not in properties(lake, "db.away")
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_the_transaction_service_knows_what_became_of_a_commit(servers: Gateways, tmp_path: Path, route: str) -> None:
     """The answer names the transaction; the lake and the service say the same of it, and a repetition names it too."""

@@ -3,11 +3,11 @@
 A request is known by its key: the header `Idempotency-Key`, or a hash of what it asks for. The key determines the id of
 the transaction, and the lake applies an id once. So a client that lost the answer and asks again gets the first answer.
 A hash is a weaker sign: the same request can also be meant again, later. It counts as a repetition only while what it
-wrote is still there.
+wrote is still there, whatever the tables are called by then.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
 
@@ -16,13 +16,12 @@ from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, ConflictError, InvalidInput, NotFound, RetryableConflict, SeicheError
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.iceberg_rest.problems import Refusal
+from seiche.gateway.iceberg_rest.repetitions import is_there, showing, was_there_before
 from seiche.gateway.iceberg_rest.requests import TableChange, request_hash
 from seiche.gateway.settling import commit_all_surely, commit_surely
-from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.updates import unmet
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import text
-from seiche.lake.objects.rows import TableRow
 from seiche.lake.reads import Aspect
 from seiche.lake.state import State
 from seiche.lake.tree.latest import read_root
@@ -127,16 +126,19 @@ class Commits:
         for name in attempts(base):
             transaction = self._lake.transaction_on(state, name, {HASH: wanted})
             decided = state.outcome(transaction.id)
+            if decided is None and was_there_before(request.changes, state):
+                return Committed(state, transaction.id)
             if decided is None:
                 self.plan(transaction, request.changes)
+                self._stay(transaction, request.changes)
                 return transaction
             if decided.outcome == "aborted":
                 continue
             if request.key is not None:
                 check_same_request(self._lake, transaction.id, decided.version, wanted)
-                return Committed(state, transaction.id)
-            if self._still_there(request.changes, decided.version, state):
-                return Committed(state, transaction.id)
+            then = self._version(decided.version)
+            if request.key is not None or (then is not None and is_there(request.changes, then, state)):
+                return Committed(showing(request.changes, then, state), transaction.id)
         raise too_many()
 
     def _plan_one(self, transaction: "Transaction", change: TableChange) -> None:
@@ -162,13 +164,19 @@ class Commits:
         if why:
             raise RetryableConflict(f"Requirement failed: {text(change.name)}: {why}", table=text(change.name))
 
-    def _still_there(self, changes: Sequence[TableChange], version: int, now: State) -> bool:
-        """Whether every table still has what the request wrote to it in `version`."""
+    @staticmethod
+    def _stay(transaction: "Transaction", changes: Sequence[TableChange]) -> None:
+        """See to it that the names mean the same tables at the commit. A transaction would follow one that is renamed,
+        and who lost the answer would hear that there is no such table.
+        """
+        for change in changes:
+            transaction.reads.key(transaction.state, table_key(change.name), Aspect.IDENTITY, structural=True)
+
+    def _version(self, version: int) -> State | None:
         try:
-            then = self._lake.states.at(version)
-            return all(_carries(one, then, now) for one in changes)
+            return self._lake.states.at(version)
         except SeicheError:
-            return False  # that version has expired: it was long ago
+            return None  # it has expired: that was long ago
 
 
 def attempts(base: str) -> Iterator[str]:
@@ -203,32 +211,3 @@ def check_format(transaction: "Transaction", change: TableChange) -> None:
         )
     if row is None and not any(isinstance(one, AssertCreate) for one in change.requirements):
         raise NotFound(f"there is no table {text(change.name)}", table=text(change.name))
-
-
-def _carries(change: TableChange, then: State, now: State) -> bool:
-    before, row = then.relation(change.name), now.relation(change.name)
-    if not isinstance(before, TableRow) or not isinstance(row, TableRow) or row.id != before.id:
-        return False
-    if row.iceberg == before.iceberg:
-        return True
-    added, metadata = change.snapshots, load(now, row)
-    if added:
-        return added <= {one.snapshot_id for one in metadata.snapshots}
-    # The server itself may have expired snapshots or made statistics since: neither is what a client writes.
-    return _written(load(then, before)) == _written(metadata)
-
-
-def _written(metadata: Metadata) -> tuple[Any, ...]:
-    """Everything in metadata that a request without snapshots can have been about."""
-    return (
-        metadata.format_version,
-        metadata.current_schema_id,
-        metadata.schemas,
-        metadata.default_spec_id,
-        metadata.partition_specs,
-        metadata.default_sort_order_id,
-        metadata.sort_orders,
-        metadata.properties,
-        metadata.refs,
-        metadata.statistics,
-    )

@@ -1,0 +1,92 @@
+"""What a request that was applied has left in its tables: whether it can be meant again, and what shows it.
+
+Tables are found by their ids: they may have other names by now.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyiceberg.table.update import AddSnapshotUpdate
+
+from seiche.gateway.iceberg_rest.requests import TableChange
+from seiche.lake.iceberg.metadata import Metadata, load
+from seiche.lake.objects.names import Name
+from seiche.lake.objects.rows import TableRow, ViewRow
+from seiche.lake.state import State
+
+__all__ = ["is_there", "showing", "was_there_before"]
+
+
+def is_there(changes: Sequence[TableChange], then: State, now: State) -> bool:
+    """Whether what a request wrote in the version `then` is still there, so that it cannot be meant again.
+
+    One that brings snapshots is not applied again as long as one of them is there, or its table is not: it could only
+    fail, and the client would delete files that count, now or in versions of the past.
+    """
+    bringing = [one for one in changes if one.snapshots]
+    if bringing:
+        return any(_has_snapshots(one, then, now) for one in bringing)
+    return all(_carries(one, then, now) for one in changes)
+
+
+def was_there_before(changes: Sequence[TableChange], now: State) -> bool:
+    """The same of a request that the lake does not remember any more: by the very snapshots that it brings."""
+    return any(_has_the_very_snapshots(one, now) for one in changes if one.snapshots)
+
+
+def _has_snapshots(change: TableChange, then: State, now: State) -> bool:
+    before = then.relation(change.name)
+    row = None if before is None else _same_table(now, before)
+    return row is None or not change.snapshots.isdisjoint(one.snapshot_id for one in load(now, row).snapshots)
+
+
+def _has_the_very_snapshots(change: TableChange, now: State) -> bool:
+    row = now.relation(change.name)
+    if not isinstance(row, TableRow) or row.format != "iceberg" or row.type != "managed":
+        return False
+    there = (one for one in load(now, row).snapshots if one.snapshot_id in change.snapshots)
+    lists = {one.snapshot_id: one.manifest_list for one in there}
+    brought = [one.snapshot for one in change.updates if isinstance(one, AddSnapshotUpdate)]
+    return any(lists.get(one.snapshot_id) == one.manifest_list for one in brought)
+
+
+def _carries(change: TableChange, then: State, now: State) -> bool:
+    before = then.relation(change.name)
+    row = None if before is None else _same_table(now, before)
+    if not isinstance(before, TableRow) or row is None:
+        return False
+    # The server itself may have expired snapshots or made statistics since: neither is what a client writes.
+    return row.iceberg == before.iceberg or _written(load(then, before)) == _written(load(now, row))
+
+
+def _same_table(state: State, row: TableRow | ViewRow) -> TableRow | None:
+    """A table as a version has it, whatever it is called there."""
+    key = state.key_of(row.id)
+    found = None if key is None else state.behind(key)
+    return found if isinstance(found, TableRow) else None
+
+
+def showing(changes: Sequence[TableChange], then: State | None, now: State) -> State:
+    """The newest version; or, if a name means another table by now, or none, the one that applied the request."""
+
+    def same(name: Name) -> bool:
+        before, after = (None if at is None else at.relation(name) for at in (then, now))
+        return before is None or (after is not None and after.id == before.id)
+
+    return now if then is None or all(same(one.name) for one in changes) else then
+
+
+def _written(metadata: Metadata) -> tuple[Any, ...]:
+    """Everything in metadata that a request without snapshots can have been about."""
+    return (
+        metadata.format_version,
+        metadata.current_schema_id,
+        metadata.schemas,
+        metadata.default_spec_id,
+        metadata.partition_specs,
+        metadata.default_sort_order_id,
+        metadata.sort_orders,
+        metadata.properties,
+        metadata.refs,
+        metadata.statistics,
+    )
