@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 
-from seiche import InvalidInput, Lake
+from seiche import InvalidInput, Lake, RetryableConflict, SeicheError
 from tests.spark.sql.conftest import Sql
 
 if TYPE_CHECKING:
@@ -52,6 +52,37 @@ def test_it_is_said_in_words_of_the_user(shop: Lake, sql: Sql, capfd: pytest.Cap
         assert not OURS.search(str(caught.value).replace(said, "")), statement
     assert "exception" not in capfd.readouterr().err, "Spark does not print it as well"
     assert shop.version == 3
+
+
+# What to do about a mistake, as somebody who writes SQL can do it.
+REMEDIES = {
+    "CREATE TABLE nope.t (id INT)": "CREATE NAMESPACE makes one.",
+    "DROP TABLE shop.nope": "SHOW TABLES IN namespace lists what there is",
+    "SELECT id FROM shop.orders VERSION AS OF 'nope'": "SHOW TAGS lists those that exist.",
+    "SELECT id FROM shop.orders VERSION AS OF 99": "Take one that SHOW VERSIONS lists.",
+    "CALL seiche.rollback(2, expected_version => 1)": "`seiche diff LAKE 1 3`",
+    "CALL seiche.expire(older_than => 'xx')": 'Write it as "7d"',
+    "CALL seiche.export('e', 'copy', mode => 'partial')": "tables => array(",
+    "CALL seiche.compact('shop.orders', 0)": "target_rows_per_fragment => 100000",
+}
+
+
+def test_what_to_do_is_said_in_sql(shop: Lake, sql: Sql) -> None:
+    for statement, said in REMEDIES.items():
+        with pytest.raises(SeicheError) as caught:
+            sql(statement)
+        assert said in caught.value.remedy, statement
+        assert not re.search(r"lake\.\w+\(|\w=", caught.value.remedy), statement
+    assert shop.version == 3
+
+
+def test_a_conflict_says_what_to_do_in_sql(shop: Lake, sql: Sql) -> None:
+    sql("BEGIN")
+    sql("DELETE FROM shop.orders WHERE id = 1")
+    shop.drop_table("shop.orders")
+    with pytest.raises(RetryableConflict) as caught:
+        sql("COMMIT")
+    assert "lake.run" not in caught.value.remedy
 
 
 def test_statements_of_a_transaction_too(on_spark: "SparkLake") -> None:

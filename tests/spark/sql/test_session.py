@@ -1,6 +1,7 @@
 """A session: every kind of statement, transactions, time travel, and what is read for a query."""
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,54 @@ class TestStatements:
             (1, 0, 0, 1)
         ]
         assert rows(shop) == [(2, "b", 20, 1.5), FIRST[2]]
+
+    def test_columns_of_an_iceberg_table(self, shop: Lake, sql: Sql) -> None:
+        sql("CREATE TABLE shop.i (id INT NOT NULL, v STRING, f FLOAT) USING iceberg")
+        sql("INSERT INTO shop.i VALUES (1, 'a', 1.5)")
+        sql("ALTER TABLE shop.i ADD COLUMNS (w ARRAY<INT> COMMENT 'whole', x STRUCT<y: DECIMAL(9, 2)>)")
+        sql("ALTER TABLE shop.i RENAME COLUMN V TO name")
+        sql("ALTER TABLE shop.i ALTER COLUMN id TYPE BIGINT")
+        sql("ALTER TABLE shop.i ALTER COLUMN id DROP NOT NULL")
+        sql("ALTER TABLE shop.i DROP COLUMN IF EXISTS f, nope")
+        sql("INSERT INTO shop.i VALUES (NULL, 'b', array(1), named_struct('y', 2.5BD))")
+        assert [one[:2] for one in sql("DESCRIBE shop.i")] == [
+            ("id", "bigint"),
+            ("name", "string"),
+            ("w", "array<int>"),
+            ("x", "struct<y:decimal(9,2)>"),
+        ]
+        assert rows(shop, "shop.i") == [(1, "a", None, None), (None, "b", [1], {"y": Decimal("2.50")})]
+
+    def test_columns_of_an_iceberg_table_in_a_transaction(self, shop: Lake, sql: Sql) -> None:
+        sql("CREATE TABLE shop.i (id INT) USING iceberg")
+        for end, left in (("ROLLBACK", ["id"]), ("COMMIT", ["id", "n"])):
+            sql("BEGIN")
+            sql("ALTER TABLE shop.i ADD COLUMN n INT")
+            sql("INSERT INTO shop.i VALUES (1, 2)")
+            assert sql("SELECT n FROM shop.i") == [(2,)]
+            sql(end)
+            assert shop.table("shop.i").schema.names == left
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ("ADD COLUMN ID INT", "there is a column 'ID' already"),
+            ("ADD COLUMN v VARIANT", "VARIANT"),
+            ("ADD COLUMN d INTERVAL DAY TO SECOND", "duration"),
+            ("ALTER COLUMN v TYPE INT", "string -> int"),
+            ("ALTER COLUMN v SET NOT NULL", "optional -> required"),
+            ("RENAME COLUMN v TO Id", "there is a column 'Id' already"),
+            ("DROP COLUMN id, v", "a table cannot be without columns"),
+        ],
+    )
+    def test_what_columns_of_an_iceberg_table_cannot_become(self, shop: Lake, sql: Sql, change: str, said: str) -> None:
+        sql("CREATE TABLE shop.i (id INT, v STRING) USING iceberg")
+        before = shop.version
+        with pytest.raises(InvalidInput) as caught:
+            sql(f"ALTER TABLE shop.i {change}")
+        assert said in str(caught.value)
+        assert caught.value.remedy
+        assert shop.version == before
 
     def test_definitions_of_tables(self, shop: Lake, sql: Sql) -> None:
         sql("CREATE TABLE shop.t (id BIGINT NOT NULL, v STRING COMMENT 'text') TBLPROPERTIES ('owner' = 'me')")

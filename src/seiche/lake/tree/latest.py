@@ -57,7 +57,7 @@ def read_root(store: Store, version: int) -> Root:
                 version=version,
             ) from error
         raise NotFound(
-            f"version {version} of the lake does not exist", remedy="Open an earlier version.", version=version
+            f"version {version} of the lake does not exist", remedy="Take one that `lake.log()` lists.", version=version
         ) from error
 
 

@@ -17,6 +17,8 @@ from seiche.spark.transaction import SparkTransaction
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from seiche.lake.handles import TransactionTable
+
 __all__ = ["DEFINITIONS", "define"]
 
 
@@ -123,8 +125,8 @@ def _drop_view(statement: made.DropView, reader: Reader) -> None:
 
 def _alter_table(statement: made.AlterTable, reader: Reader) -> None:
     name = qualified(statement.name, reader.namespace)
-    target = table(reader.tx, name)
-    schema = target.schema
+    found = table(reader.tx, name)
+    schema, target = found.schema, _columns_of(found)
     match statement.change:
         case made.AddColumns(columns):
             import pyarrow as pa
@@ -146,6 +148,15 @@ def _alter_table(statement: made.AlterTable, reader: Reader) -> None:
             reader.tx.rename_table(name, to if len(to) > 1 else (*name[:-1], *to))
         case made.SetProperties(properties):
             reader.tx.set_properties(name, properties)
+
+
+def _columns_of(found: "TransactionTable") -> Any:
+    """What has the verbs that change columns."""
+    if found.format != "iceberg":
+        return found
+    from seiche.spark.sql.iceberg_columns import IcebergColumns
+
+    return IcebergColumns(found)
 
 
 def _create_namespace(statement: made.CreateNamespace, reader: Reader) -> None:

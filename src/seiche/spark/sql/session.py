@@ -15,6 +15,7 @@ from seiche.spark.sql.listing import Listing, describe, listing_frame, show
 from seiche.spark.sql.procedures import arguments_of, clean_up, compacted, procedure_of, table_named
 from seiche.spark.sql.reading import Reader
 from seiche.spark.sql.relations import kept_on_error, qualified, table
+from seiche.spark.sql.remedies import in_words_of_sql
 from seiche.spark.sql.statements import Statement
 from seiche.spark.transaction import SparkTransaction
 
@@ -52,10 +53,11 @@ class SqlSession:
 
         `InvalidInput` names what is not understood, and where it stands; then nothing was done.
         """
-        parsed = parse(statement)
-        if isinstance(parsed, made.Select):
-            return self._select(parsed)
-        return self._frame(self._run(parsed))
+        with in_words_of_sql():
+            parsed = parse(statement)
+            if isinstance(parsed, made.Select):
+                return self._select(parsed)
+            return self._frame(self._run(parsed))
 
     def _run(self, statement: Statement) -> Listing:
         kind = type(statement)
