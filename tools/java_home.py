@@ -70,15 +70,21 @@ def write_wrapper(home: Path, java: Path) -> Path:
 def from_machine() -> Path | None:
     """The home of a Java that this machine already has, if it is new enough."""
     named = os.environ.get("JAVA_HOME")
+    if named and _is_usable(Path(named)):
+        return Path(named)
     on_path = shutil.which("java")
-    candidates = [Path(named, "bin", "java")] if named else []
-    candidates += [Path(on_path)] if on_path else []
-    for java in candidates:
-        found = ask(java)
-        if found and found.version >= OLDEST:
-            return found.home
-        say(f"{java} is not Java {OLDEST} or newer" if found else f"{java} does not start as Spark would start it")
-    return None
+    found = ask(Path(on_path)) if on_path else None
+    # A wrapper says the home of the Java in it, which may not start without the wrapper.
+    return found.home if found and _is_usable(found.home) else None
+
+
+def _is_usable(home: Path) -> bool:
+    java = home / "bin" / "java"
+    found = ask(java)
+    if found and found.version >= OLDEST:
+        return True
+    say(f"{java} is not Java {OLDEST} or newer" if found else f"{java} does not start as Spark would start it")
+    return False
 
 
 def from_pypi(root: Path) -> Path:

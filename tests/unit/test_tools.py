@@ -112,6 +112,17 @@ def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.Mon
     assert java_home.from_machine() == tmp_path / "on-path"
 
 
+def test_a_wrapped_java_that_is_named_stays_wrapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says that its home is where the real one is, which Spark cannot start: that is why it was wrapped."""
+    java = fake_java(tmp_path / "real", "25", refuses=java_home.UNKNOWN_FLAG)
+    wrapped = java_home.write_wrapper(tmp_path / "wrapped", java)
+    monkeypatch.setenv("JAVA_HOME", str(wrapped))
+    monkeypatch.setenv("PATH", f"{wrapped / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    assert java_home.from_machine() == wrapped
+    monkeypatch.delenv("JAVA_HOME")
+    assert java_home.from_machine() is None
+
+
 def test_an_old_java_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "old", "11")
     fake_java(tmp_path / "ancient", "1.8")
