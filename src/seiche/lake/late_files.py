@@ -81,10 +81,9 @@ class LateStore(PrefixStore):
         super().__init__(inner, prefix)
         self._files = files
 
-    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
-        late = not durable and path.startswith(_DATA) and self._files.hold(self._start + path, data)
-        if not late:
-            super().put_if_absent(path, data, durable=durable)
+    def put_own(self, path: str, data: Data) -> None:
+        if not (path.startswith(_DATA) and self._files.hold(self._start + path, data)):
+            super().put_own(path, data)
 
     def flush(self, paths: Iterable[str]) -> int:
         self._files.note(self._start + path for path in paths)

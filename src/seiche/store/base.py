@@ -110,8 +110,8 @@ class Store(ABC):
         self.put_if_absent(path, data)
 
     def put_own(self, path: str, data: Data) -> None:
-        """Create a file that may be lost without harm, under a name that nobody but the caller knows before this
-        returns: one that holds an id made for it.
+        """Create a file that need not last yet, under a name that nobody but the caller knows before this returns: one
+        that holds an id made for it.
 
         Nobody can be looking, so a store may show the file before all of it is there. If the writer dies meanwhile,
         part of it stays, under a name that nobody will ever ask for.
@@ -272,8 +272,9 @@ class Store(ABC):
         return self.in_parallel(self.get, paths)
 
     def put_many(self, files: Mapping[str, Data], *, durable: bool = True) -> None:
-        """Write all files, new names only (`put_if_absent`), in parallel."""
-        self.in_parallel(lambda path: self.put_if_absent(path, files[path], durable=durable), files)
+        """Write all files, new names only, in parallel: as `put_if_absent`, or as `put_own` if not `durable`."""
+        put = self.put_if_absent if durable else self.put_own
+        self.in_parallel(lambda path: put(path, files[path]), files)
 
 
 @cache

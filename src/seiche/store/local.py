@@ -157,14 +157,18 @@ class LocalStore(Store):
         self._write(path, True, self._staging.create, fill, data, False)
 
     def put_own(self, path: str, data: Data) -> None:
-        self._write(path, False, self._staging.create_in_sight, write_all, data)
+        if is_large(data):
+            self.put_if_absent(path, data, durable=False)
+        else:
+            self._write(path, False, self._staging.create_in_sight, write_all, data)
 
     def put_many(self, files: Mapping[str, Data], *, durable: bool = True) -> None:
         if self._fsync and durable:
             super().put_many(files)
             return
+        put = self.put_if_absent if durable else self.put_own
         for path, data in files.items():  # nothing is waited for: threads would only get into each other's way
-            self.put_if_absent(path, data, durable=False)
+            put(path, data)
 
     def copy(self, source: str, target: str) -> None:
         with self._opened(source) as (old, _):

@@ -337,6 +337,72 @@ def test_a_concurrent_rename_survives(lake: Lake) -> None:
         lake.table("shop.a")
 
 
+def test_properties_that_others_set_meanwhile_survive(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.table("shop.a").append(rows(1))
+    tx.set_properties("shop.a", {"mine": "1"})
+    with lake.transaction() as other:
+        other.set_properties("shop.a", {"owner": "me"})
+    tx.commit()
+    assert lake.table("shop.a").row.properties == {"mine": "1", "owner": "me"}
+
+
+def _skewed(tx: Transaction, read: str, write: str) -> None:
+    assert tx.table(read).to_arrow().num_rows == 0
+    tx.append(write, rows(1))
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (lambda tx: _skewed(tx, "shop.a", "shop.b"), lambda tx: _skewed(tx, "shop.b", "shop.a")),
+        (lambda tx: tx.drop_namespace("empty"), lambda tx: tx.create_table("empty.t", SCHEMA)),
+        (lambda tx: tx.create_table("empty.t", SCHEMA), lambda tx: tx.drop_namespace("empty")),
+        (lambda tx: tx.create_table("shop.c", SCHEMA), lambda tx: (tx.tables("shop"), tx.append("shop.a", rows(1)))),
+    ],
+    ids=["write skew", "into a dropped namespace", "dropping what is not empty any more", "a table more than was seen"],
+)
+def test_what_a_member_of_a_group_has_read_is_checked_against_those_before_it(
+    lake: Lake, first: Callable[[Transaction], object], second: Callable[[Transaction], object]
+) -> None:
+    """They began at the newest version, and nobody else has committed: only the group itself is in the way."""
+    lake.create_namespace("empty")
+    members = []
+    for do in (first, second):
+        tx = lake.transaction("serializable")
+        do(tx)
+        members.append(tx.intent())
+    answers = lake.decide_group([member for member in members if member is not None])
+    assert answers[0].error is None
+    assert isinstance(answers[1].error, RetryableConflict)
+    assert lake.fsck().ok
+
+
+def test_a_table_that_was_dropped_before_it_was_published_comes_back_without_a_gap(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last version and its end were decided by one root, and whoever put that died right behind it."""
+    lake.table("shop.a").append(rows(1))
+    before = lake.version
+    members = []
+    for do in (
+        lambda tx: tx.table("shop.a").update_config({"set": "yes"}),
+        lambda tx: tx.drop_table("shop.a"),
+    ):
+        tx = lake.transaction()
+        do(tx)
+        members.append(tx.intent())
+    with monkeypatch.context() as patch:
+        patch.setattr(commit.Committer, "_follow_up", lambda self, group: None)
+        assert [answer.error for answer in lake.decide_group([one for one in members if one is not None])] == [None] * 2
+    again = seiche.open(lake.store)
+    again.rollback(before)
+    assert ids(again, "shop.a") == [1]
+    again.table("shop.a").append(rows(2))
+    assert [one["version"] for one in lance.dataset(again.table("shop.a").uri).versions()] == [1, 2, 3, 4, 5]
+    assert again.fsck().ok
+
+
 def test_a_dropped_and_made_again_table_is_another_table(lake: Lake) -> None:
     tx = lake.transaction()
     tx.table("shop.a").append(rows(1))
@@ -385,6 +451,26 @@ def test_a_long_transaction_sees_one_version_to_its_end(lake: Lake) -> None:
     assert lake.version >= tx.base + 50
     assert tx.table("shop.a").to_arrow() == first
     assert tx.tables("shop") == [("shop", "a"), ("shop", "b")]
+
+
+def test_a_repetition_under_a_key_sees_what_the_first_one_saw(lake: Lake) -> None:
+    """So it makes and drops tables as the first one did, and has the same result."""
+    lake.create_table("shop.old", SCHEMA)
+
+    def work(tx: Transaction) -> list[str]:
+        tx.create_table("shop.new", SCHEMA)
+        tx.append("shop.new", rows(1))
+        tx.drop_table("shop.old")
+        return sorted(name[-1] for name in tx.tables("shop"))
+
+    first = lake.run(work, key="once")
+    lake.drop_table("shop.new")
+    version = lake.version
+    assert lake.run(work, key="once") == first
+    assert lake.version == version, "and it was not done again"
+    with lake.transaction(key="once") as tx:
+        work(tx)
+    assert tx.replayed
 
 
 def test_the_same_key_applies_once(lake: Lake) -> None:
@@ -514,10 +600,14 @@ def test_data_files_last_before_the_root_that_names_them(
     for name in "abc":
         lake.create_table(f"shop.{name}", SCHEMA)
     events: list[tuple[str, str]] = []
-    put, flush = LocalStore.put_if_absent, LocalStore.flush
+    put, put_own, flush = LocalStore.put_if_absent, LocalStore.put_own, LocalStore.flush
 
     def noted_put(self: LocalStore, path: str, data: Data, *, durable: bool = True) -> None:
         put(self, path, data, durable=durable)
+        events.append(("put", path))
+
+    def noted_put_own(self: LocalStore, path: str, data: Data) -> None:
+        put_own(self, path, data)
         events.append(("put", path))
 
     def noted_flush(self: LocalStore, paths: Iterable[str]) -> int:
@@ -532,6 +622,7 @@ def test_data_files_last_before_the_root_that_names_them(
         yield True
 
     monkeypatch.setattr(LocalStore, "put_if_absent", noted_put)
+    monkeypatch.setattr(LocalStore, "put_own", noted_put_own)
     monkeypatch.setattr(LocalStore, "flush", noted_flush)
     if crowded:
         monkeypatch.setattr(LocalStore, "turn", crowded_turn)
@@ -575,19 +666,19 @@ def test_data_files_are_written_when_somebody_needs_them_and_at_the_latest_by_th
 
 
 def test_a_commit_whose_data_files_cannot_be_written_has_failed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    put = LocalStore.put_if_absent
+    put_own = LocalStore.put_own
 
-    def failing(self: LocalStore, path: str, data: Data, *, durable: bool = True) -> None:
+    def failing(self: LocalStore, path: str, data: Data) -> None:
         if "/data/" in path:
             raise Unavailable("the disk is full")
-        put(self, path, data, durable=durable)
+        put_own(self, path, data)
 
     tx = lake.transaction()
     tx.append("shop.a", rows(1))
     tx.append("shop.b", rows(1))
     before = lake.version
     with monkeypatch.context() as broken:
-        broken.setattr(LocalStore, "put_if_absent", failing)
+        broken.setattr(LocalStore, "put_own", failing)
         with pytest.raises(Unavailable, match="full"):
             tx.commit()
     assert tx.status == "failed"
@@ -595,6 +686,54 @@ def test_a_commit_whose_data_files_cannot_be_written_has_failed(lake: Lake, monk
         tx.commit()
     assert lake.version == before
     assert ids(lake, "shop.a") == ids(lake, "shop.b") == []
+
+
+@pytest.mark.parametrize("dies_at", range(1, 9))
+def test_a_writer_that_dies_amid_a_file_harms_nobody(lake: Lake, monkeypatch: pytest.MonkeyPatch, dies_at: int) -> None:
+    """Two data files, two manifests, the root, two published manifests, a hint: each may be there in part."""
+    written = 0
+
+    class Killed(BaseException):
+        """Nothing that comes after the call has happened."""
+
+    def dying(write: Callable[..., int]) -> Callable[..., int]:
+        def half(fd: int, data: bytes | list[bytes], *place: int) -> int:
+            nonlocal written
+            written += 1
+            if written < dies_at:
+                return write(fd, data, *place)
+            os.unlink = nothing  # type: ignore[assignment]
+            part = data if isinstance(data, bytes) else b"".join(data)
+            os_write(fd, part[: len(part) // 2])
+            raise Killed
+
+        return half
+
+    def nothing(*_: object) -> None:
+        raise Killed
+
+    os_write = os.write
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    tx.append("shop.b", rows(1))
+    before = lake.version
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", os.unlink)  # so that it is put back
+        for name in ("write", "writev", "pwrite"):
+            patch.setattr(os, name, dying(getattr(os, name)))
+        with pytest.raises(Killed):
+            tx.commit()
+    again = seiche.open(lake.uri)
+    committed = again.version > before
+    assert committed == (dies_at > 5)
+    assert ids(again, "shop.a") == ids(again, "shop.b") == [1] * committed
+    for name in ("shop.a", "shop.b"):
+        again.table(name).append(rows(2))
+        assert ids(again, name) == [1] * committed + [2]
+    assert again.fsck().problems == ()
+    dataset = lance.dataset(again.store.native_uri(again.table("shop.a").row.location))
+    dataset.validate()  # type: ignore[no-untyped-call]
+    assert dataset.count_rows() == 1 + committed
 
 
 @pytest.mark.parametrize("how", ["too old", "read-only"])
@@ -703,22 +842,22 @@ def test_a_statement_that_ends_after_its_transaction_is_told_so(lake: Lake) -> N
 
 
 def test_threads_of_a_transaction_write_each_of_its_files_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    put = LocalStore.put_if_absent
+    put_own = LocalStore.put_own
     written: list[str] = []
     begun, go = threading.Event(), threading.Event()
 
-    def slow_at_first(self: LocalStore, path: str, data: Data, *, durable: bool = True) -> None:
+    def slow_at_first(self: LocalStore, path: str, data: Data) -> None:
         first = not begun.is_set()
         begun.set()
         if first:
             assert go.wait(30)
-        put(self, path, data, durable=durable)
+        put_own(self, path, data)
         written.append(path)
 
     tx = lake.transaction()
     tx.append("shop.a", rows(1))
     tx.append("shop.b", rows(1))
-    monkeypatch.setattr(LocalStore, "put_if_absent", slow_at_first)
+    monkeypatch.setattr(LocalStore, "put_own", slow_at_first)
     with ThreadPoolExecutor(2) as threads:
         slow = threads.submit(tx.late.write)
         assert begun.wait(30)

@@ -18,11 +18,12 @@ def put_new(store: Store, path: str, data: Data, runtime: Runtime, *, durable: b
     even begun. The same bytes are put again, also after a refusal that may pass: whichever copy lands is this file, and
     one that lands without being needed is garbage that no manifest names.
     """
+    put = store.put_if_absent if durable else store.put_own
     doubt = False
     failure: SeicheError | None = None
     for _ in _PATIENCE.tries(runtime):
         try:
-            store.put_if_absent(path, data, durable=durable)
+            put(path, data)
         except CommitUnknown as error:
             doubt, failure = True, error
         except Unavailable as error:
