@@ -101,6 +101,14 @@ def test_wrong_usage_is_one_line_and_code_2(arguments: list[str], capsys: pytest
     assert re.fullmatch(r"seiche: usage: .+ See 'seiche.* --help'\.\n", said)
 
 
+@pytest.mark.parametrize("command", ["demo --keep", "table changes lake --to", "trash lake --restore"])
+def test_an_option_without_its_value_leads_to_the_help_of_its_command(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = " ".join(word for word in command.split()[:-1] if word != "lake")
+    assert f"See 'seiche {path} --help'." in called(capsys, *command.split())[2]
+
+
 def test_a_mistake_ends_the_process_as_it_ends_the_function() -> None:
     done = run("nonsense")
     assert (done.returncode, done.stdout) == (2, "")

@@ -113,7 +113,7 @@ def test_a_foreign_commit_is_adopted(made: Lake, run: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("history nowhere", "nowhere"),
+        ("history nowhere", "nowhere. Check the address."),
         ("history lake", "is a lake"),
         ("history lake shop.nothing", "does not exist"),
         ("adopt lake shop.nothing", "does not exist"),
@@ -125,6 +125,7 @@ def test_a_foreign_commit_is_adopted(made: Lake, run: Command) -> None:
         ("changes plain.lance --from 99", "99"),
         ("changes plain.lance --from 1 --to 99", "99"),
         ("changes plain.lance -c nothing", "nothing"),
+        ("changes plain.lance -c id -c id", "twice"),
     ],
 )
 def test_mistakes(made: Lake, run: Command, arguments: str, said: str) -> None:

@@ -103,7 +103,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except typer.TyperException as mistake:
-        print(describe_usage(mistake), file=sys.stderr)
+        print(describe_usage(mistake, _named(sys.argv[1:] if arguments is None else arguments)), file=sys.stderr)
         return ExitCode.MISTAKE
     except OSError as error:
         if error.errno not in UNPRINTABLE:
@@ -120,3 +120,14 @@ def run_command(arguments: Sequence[str] | None) -> int:
         print(describe_panic(error), file=sys.stderr)
         return ExitCode.FAILED
     return outcome if isinstance(outcome, int) else ExitCode.DONE
+
+
+def _named(words: Sequence[str]) -> str:
+    """The command that words name, as far as they name one."""
+    path, below = ["seiche"], getattr(typer.main.get_command(app), "commands", {})
+    for word in words:
+        if word not in below:
+            break
+        path.append(word)
+        below = getattr(below[word], "commands", {})
+    return " ".join(path)

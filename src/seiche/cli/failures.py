@@ -80,6 +80,7 @@ _COMMANDS: Final = {
 }
 _WORDS: Final = (
     (re.compile(r"`lake\.diff\((\w+), (\w+)\)`"), r"'seiche diff URI \1 \2'"),
+    (re.compile(r"; `Table\.create` makes a new table"), ""),
     (re.compile(r"`seiche\.create\(\.\.\.\)`, or `seiche init`"), "'seiche init'"),
     (re.compile(r"`seiche ([\w -]+)`"), r"'seiche \1'"),
     (re.compile(r"Give a timedelta, a number of seconds, or a text such as"), "Write it as"),
@@ -107,10 +108,10 @@ def in_commands(remedy: str) -> str:
     return remedy
 
 
-def describe_usage(mistake: typer.TyperException) -> str:
-    """One line about a command line that cannot be understood."""
+def describe_usage(mistake: typer.TyperException, command: str) -> str:
+    """One line about a command line that cannot be understood. `command` is what it names, if the mistake does not."""
     context = getattr(mistake, "ctx", None)
-    command = context.command_path if context else "seiche"
+    command = context.command_path if context else command
     return _line("usage", mistake.format_message(), f"See '{command} --help'.")
 
 

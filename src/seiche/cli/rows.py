@@ -58,6 +58,8 @@ def _first(table: TransactionTable, columns: list[str] | None, where: str | None
     """Rows of a Lance table are read no further than needed; PyIceberg reads whole files."""
     known = table.schema.names
     for name in columns or ():
+        if columns is not None and columns.count(name) > 1:
+            raise InvalidInput(f"column {name!r} is asked for twice", remedy="Name each column once.", column=name)
         if name not in known:
             remedy = f"It has {', '.join(known)}."
             raise InvalidInput(f"{table.name} has no column {name!r}", remedy=remedy, column=name)

@@ -74,13 +74,12 @@ def tags(state: State) -> dict[str, Tag]:
     return {tag.name: tag for tag in found}
 
 
-def check_tag_name(name: str) -> str:
+def check_tag_name(name: str, *, what: str = "tag") -> str:
     """The name unchanged if a version may be called so; one of digits only would be taken for a version's number."""
-    check_name(name, what="tag")
+    check_name(name, what=what)
     if name.isdecimal():
-        raise InvalidInput(
-            f"{name!r} cannot be a tag: it is a number", remedy="Use a name with a letter in it.", tag=name
-        )
+        remedy = "Use a name with a letter in it."
+        raise InvalidInput(f"{name!r} cannot be a {what}: it is a number", remedy=remedy, tag=name)
     return name
 
 

@@ -59,7 +59,8 @@ def export_lake(
     states = lake.states
     store = open_target(target, states.store, states.runtime, **options)
     wanted = replace(
-        _wanted(states, check_tag_name(name), store, version, mode, tables), address=check_address(address)
+        _wanted(states, check_tag_name(name, what="name of an export"), store, version, mode, tables),
+        address=check_address(address),
     )
     begun = find_export(states.latest(), name)
     if begun is not None:
