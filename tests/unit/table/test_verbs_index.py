@@ -269,6 +269,52 @@ def test_values_that_were_replaced_are_answered_for_before_and_after(
     check_answers(table, kind.name)
 
 
+@pytest.mark.parametrize("options", [{}, {"merge": 0}, {"retrain": True}], ids=["merged", "apart", "anew"])
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"])
+def test_nulls_that_were_replaced_do_not_come_back(
+    tmp_path: Path, stable: bool, kind: str, options: dict[str, Any]
+) -> None:
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    table.update({"k": "NULL"}, where="id % 7 = 2", mode="columns")
+    table.create_index("k", kind, name="ix")
+    table.update({"k": "5"}, where="k is null and id < 120", mode="columns")
+    table.append(indexed_rows(1000, 1010))
+    table.optimize_indices(**options)
+    assert unindexed_rows(table) == 0
+    dataset = native(table)
+    for condition in ("k is null", "k is not null", "k = 5"):
+        answered = dataset.to_table(columns=["id"], filter=condition)["id"].to_pylist()
+        scanned = dataset.to_table(columns=["id"], filter=condition, use_scalar_index=False)["id"].to_pylist()
+        assert sorted(answered) == sorted(scanned), condition
+    assert not table.optimize_indices(**options).changed
+
+
+@pytest.mark.parametrize("options", [{}, {"merge": 0}, {"retrain": True}], ids=["merged", "apart", "anew"])
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER", "NGRAM", "INVERTED"])
+def test_an_index_inside_of_a_struct_learns_of_rows_that_were_added_and_moved(
+    tmp_path: Path, stable: bool, kind: str, options: dict[str, Any]
+) -> None:
+    def rows(start: int, stop: int) -> pa.Table:
+        inside = [{"a": one % 20, "s": f"word{one % 17}"} for one in range(start, stop)]
+        return pa.table({"id": range(start, stop), "in": inside})
+
+    table = Table.create(tmp_path / "t", rows(0, 1).schema, stable_row_ids=stable)
+    table.append(rows(0, 60))
+    column, condition = ("in.s", "in.s = 'word3'") if kind in ("NGRAM", "INVERTED") else ("in.a", "in.a = 3")
+    table.create_index(column, kind, name="ix")
+    table.append(rows(60, 80))
+    table.optimize_indices(**options)
+    assert unindexed_rows(table) == 0
+    table.reorder([("id", "descending")])
+    table.append(rows(80, 90))
+    table.optimize_indices(**options)
+    assert unindexed_rows(table) == 0
+    assert sorted(table.to_arrow(filter=condition)["id"].to_pylist()) == [
+        one["id"] for one in rows(0, 90).to_pylist() if one["in"][column[3:]] in (3, "word3")
+    ]
+    assert not table.optimize_indices(**options).changed
+
+
 def test_new_rows_get_a_segment_of_their_own_if_asked(tmp_path: Path) -> None:
     table = indexed_table(tmp_path / "t")
     create(table, BY_NAME["BITMAP"])

@@ -14,12 +14,13 @@ from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
 from seiche.table.data.shadow import shadow
+from seiche.table.format.fields import path_of
 from seiche.table.format.index_details import SINGLETONS
 from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations import CreateIndex
-from seiche.table.operations.coverage import covered, is_system, with_coverage
+from seiche.table.operations.coverage import covered, is_system, kind_of, reads_addresses, with_coverage
 from seiche.table.operations.fields import check_same_meaning, related
 from seiche.table.operations.files import changed_fields
 from seiche.table.preparing.fields import named
@@ -28,6 +29,15 @@ from seiche.table.snapshot import Snapshot
 __all__ = ["DroppingIndex", "IndexPlan", "Indexing", "Optimizing"]
 
 _ALIASES = {"FTS": "INVERTED"}
+# Kinds that are created again where native code does not optimise them rightly, and what they are called then.
+_KINDS = {
+    "BTreeIndexDetails": "BTREE",
+    "BitmapIndexDetails": "BITMAP",
+    "LabelListIndexDetails": "LABEL_LIST",
+    "NGramIndexDetails": "NGRAM",
+    "ZoneMapIndexDetails": "ZONEMAP",
+    "BloomFilterIndexDetails": "BLOOMFILTER",
+}
 
 
 class IndexPlan:
@@ -207,24 +217,51 @@ class Optimizing:
         return Change(CreateIndex(entries, removed), files=files, bytes=sizes, notes=notes)
 
     def _optimize(self, name: str, dataset: Any, snapshot: Snapshot) -> None:
-        options = {"retrain": True} if self._retrain else {"num_indices_to_merge": self._merged(name, snapshot)}
+        reach = Reach.of(snapshot)
+        segments = [index for index, _ in reach.segments if index.name == name]
+        new = reach.unindexed(name, BitMap(snapshot.manifest.fragments.ids()))
         try:
             with without_panics():
-                dataset.optimize.optimize_indices(index_names=[name], **options)
+                if new and self._is_beyond_native(segments, new, reach, snapshot):
+                    column = path_of(snapshot.manifest.header.fields, segments[0].fields[0])
+                    dataset.create_scalar_index(column, _KINDS[kind_of(segments[0])], name=name, replace=True)
+                else:
+                    options = self._options(segments, new, snapshot)
+                    dataset.optimize.optimize_indices(index_names=[name], **options)
         except (OSError, ValueError) as error:
             uri = snapshot.store.uri
             raise trouble(f"{uri}: index {name!r} could not be optimised", error, table=uri, index=name) from error
 
-    def _merged(self, name: str, snapshot: Snapshot) -> int:
+    def _is_beyond_native(
+        self, segments: Sequence[IndexMetadata], new: BitMap, reach: Reach, snapshot: Snapshot
+    ) -> bool:
+        """Whether the index has to be created again, because native code would do something else or nothing.
+
+        It merges zone maps and Bloom filters with the nulls that they had, and when it builds from nothing it does not
+        find a field that is inside of a struct.
+        """
+        if _is_inside(segments[0], snapshot.manifest) and not reach.covered(segments[0].name):
+            return True
+        return reads_addresses(segments[0]) and (self._retrain or not _are_older(segments, new, snapshot))
+
+    def _options(self, segments: Sequence[IndexMetadata], new: BitMap, snapshot: Snapshot) -> dict[str, Any]:
         """How many segments are merged: as many as asked for, but all if one that is left could hold old values."""
-        reach = Reach.of(snapshot)
-        segments = [index for index, _ in reach.segments if index.name == name]
-        if self._merge >= len(segments):
-            return len(segments)
-        unindexed = reach.unindexed(name, BitMap(snapshot.manifest.fragments.ids()))
-        new = [one for one in snapshot.manifest.fragments if one.id in unindexed]
-        safe = all(is_older(one, new, snapshot) for one in segments)
-        return self._merge if safe else len(segments)
+        if self._retrain:
+            return {"retrain": True}
+        wanted = max(self._merge, _is_inside(segments[0], snapshot.manifest))
+        few = wanted < len(segments) and _are_older(segments, new, snapshot)
+        return {"num_indices_to_merge": wanted if few else len(segments)}
+
+
+def _are_older(segments: Sequence[IndexMetadata], new: BitMap, snapshot: Snapshot) -> bool:
+    fragments = [one for one in snapshot.manifest.fragments if one.id in new]
+    return all(is_older(one, fragments, snapshot) for one in segments)
+
+
+def _is_inside(segment: IndexMetadata, manifest: Manifest) -> bool:
+    """Whether it is on a field inside of a struct, and of a kind for which that makes a difference."""
+    inside = any(one.id == segment.fields[0] and one.parent_id >= 0 for one in manifest.header.fields)
+    return inside and kind_of(segment) in _KINDS
 
 
 def _joined(segments: Sequence[Segment], snapshot: Snapshot) -> Iterator[tuple[IndexMetadata, Sequence[Segment]]]:

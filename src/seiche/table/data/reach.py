@@ -46,6 +46,10 @@ class Reach:
         """Whether each segment covers all of the fragments or none."""
         return all(own.isdisjoint(fragments) or fragments.issubset(own) for _, own in self.segments)
 
+    def covered(self, name: str) -> bool:
+        """Whether any segment of this index covers anything."""
+        return any(own for index, own in self.segments if index.name == name)
+
     def unindexed(self, name: str, fragments: BitMap) -> BitMap:
         """Those of the fragments that no segment of this index covers."""
         left = fragments.copy()

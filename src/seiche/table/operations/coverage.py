@@ -22,6 +22,7 @@ __all__ = [
     "follow",
     "followed",
     "is_system",
+    "kind_of",
     "knows_row_ids",
     "on_fields_of",
     "reads_addresses",
@@ -175,13 +176,18 @@ def knows_row_ids(index: IndexMetadata) -> bool:
     Others speak of their place, also there: zone maps, Bloom filters, and B-trees as pylance 14 writes them. Of kinds
     that are not known here the same is assumed.
     """
-    kind = index.index_details.type_url.rpartition(".")[2]
+    kind = kind_of(index)
     return kind in _BY_ROW_ID or (kind == "BTreeIndexDetails" and not index.index_version)
 
 
 def reads_addresses(index: IndexMetadata) -> bool:
     """Whether the segment speaks of places only, so that no map of moved rows can lead it on."""
-    return index.index_details.type_url.endswith(("ZoneMapIndexDetails", "BloomFilterIndexDetails"))
+    return kind_of(index) in ("ZoneMapIndexDetails", "BloomFilterIndexDetails")
+
+
+def kind_of(index: IndexMetadata) -> str:
+    """The name of the message that describes it, such as `BTreeIndexDetails`."""
+    return index.index_details.type_url.rpartition(".")[2]
 
 
 def replaced(indices: Indices, entry: IndexMetadata) -> Indices:
