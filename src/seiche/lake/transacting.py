@@ -10,7 +10,7 @@ from uuid import UUID
 from seiche.core import given
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import InvalidInput, RetryableConflict
+from seiche.errors import InvalidInput, NotFound, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.intent import Intent
@@ -77,7 +77,8 @@ class TransactionVerbs(ABC):
         """Begin a transaction on the latest version.
 
         With a `key`, it is applied at most once: whoever commits under the same key again gets the version that the
-        first one made. With a `stream` and an `epoch`, likewise for that epoch, whichever run (`owner`) it comes from.
+        first one made, and until then sees what that one saw, as long as it is kept. With a `stream` and an `epoch`, it
+        is applied once for that epoch, whichever run (`owner`) it comes from.
         With a session of Spark, statements are executed by its workers, and `tx.read(table)` gives a data frame.
         """
         if isolation not in ("snapshot", "serializable"):
@@ -92,7 +93,8 @@ class TransactionVerbs(ABC):
         given.texts(properties, "properties", "Give texts by name.")
         claim = None if stream is None or epoch is None else StreamClaim(stream, epoch, owner)
         kind = Transaction if spark is None else engine("spark").transaction_class(spark)
-        return self._begun(self.state(), key, kind, lifetime, isolation=isolation, stream=claim, properties=properties)
+        state = self.state() if key is None else self._before(self.state(), key)
+        return self._begun(state, key, kind, lifetime, isolation=isolation, stream=claim, properties=properties)
 
     def transaction_on(self, state: State, key: str, properties: Mapping[str, str]) -> Transaction:
         """Begin a transaction on a version that was the latest a moment ago, for whoever has looked things up there.
@@ -104,18 +106,31 @@ class TransactionVerbs(ABC):
     def _begun(
         self, state: State, key: str | None, kind: type[Transaction], lifetime: float, **options: Any
     ) -> Transaction:
-        identity = (
-            self._runtime.ordered_uuid() if key is None else self._runtime.derived_uuid(UUID(state.definition.id), key)
-        )
         return kind(
             state,
             self._committer,
             self._runtime,
-            transaction_id=str(identity),
+            transaction_id=str(self._runtime.ordered_uuid()) if key is None else self._id_of(key, state),
             expires_at_millis=millis(self._runtime.clock.now()) + int(lifetime * 1000),
             read_only=self._pinned is not None,
             **options,
         )
+
+    def _id_of(self, key: str, state: State) -> str:
+        return str(self._runtime.derived_uuid(UUID(state.definition.id), key))
+
+    def _before(self, state: State, key: str) -> State:
+        """The version that work under a key was committed on, if it was, or else this one.
+
+        On a newer one a repetition that makes a table would find it there, and not get as far as its commit.
+        """
+        found = state.outcome(self._id_of(key, state))
+        if found is None or found.outcome != "committed":
+            return state
+        try:
+            return self.states.at(found.version - 1)
+        except NotFound:  # it has expired
+            return state
 
     def resume(self, transaction_id: str) -> Transaction:
         """Go on with a transaction that was saved, here or in another process, as it was when it was saved."""

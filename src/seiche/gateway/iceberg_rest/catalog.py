@@ -116,7 +116,7 @@ class Catalog:
             return self.lake.transaction(), None
         wanted = call_hash(call)
         for key in attempts(f"idempotency:{self.name}:{call.caller.account}:{given}"):
-            transaction = self.lake.transaction(key=key, properties={HASH: wanted})
+            transaction = self.lake.transaction_on(self.lake.state(), key, {HASH: wanted})
             decided = transaction.state.outcome(transaction.id)
             if decided is None:
                 return transaction, None

@@ -69,6 +69,7 @@ class RemoteCommitter(Committer):
         # Nobody but us knows that the files that we wrote are not on disk yet, or not even there.
         self.write(intent.unwritten)
         self.states.store.flush(intent.unflushed)
+        seen = self.states.known.version
         for attempt in _AGAIN.tries(self.runtime):
             try:
                 response = self.channel.execute(request)
@@ -80,7 +81,7 @@ class RemoteCommitter(Committer):
                     return self._looked_up(intent, CommitUnknown(f"undecided at first, and then: {error.message}"))
                 return Answer(error=self._gone(intent) if error.details.get("reason") == "table.not-found" else error)
             if response.transaction.state != pb.TS_APPLY_FAILED_RETRYABLE:
-                return self._with_tables(intent, _answer(intent, response))
+                return self._with_tables(intent, _answer(intent, response, seen))
         return self._looked_up(intent, CommitUnknown("the server could not decide the transaction"))
 
     def _gone(self, intent: Intent) -> SeicheError:
@@ -167,12 +168,12 @@ def _appends(intent: Intent) -> dict[str, bytes] | None:
     return found or None
 
 
-def _answer(intent: Intent, response: pb.ExecuteTransactionResponse) -> Answer:
+def _answer(intent: Intent, response: pb.ExecuteTransactionResponse, seen: int) -> Answer:
     transaction = response.transaction
     if transaction.state == pb.TS_APPLIED:
         tables = {one.table_id: one.table_version for one in response.tables}
-        # Whatever is committed now is behind the version that it began at.
-        return Answer(response.version, replayed=response.version <= intent.base, tables=tables)
+        # Whatever is committed now is behind all versions that were seen before.
+        return Answer(response.version, replayed=response.version <= seen, tables=tables)
     message = transaction.properties.get(_MESSAGE, "the transaction was aborted")
     kind = IncompatibleConflict if transaction.properties.get(_CODE) == "INCOMPATIBLE_CONFLICT" else RetryableConflict
     if transaction.properties.get(_CODE) == "TABLE_INTENT_INVALID_PAYLOAD":
