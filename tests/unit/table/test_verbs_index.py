@@ -315,6 +315,20 @@ def test_an_index_inside_of_a_struct_learns_of_rows_that_were_added_and_moved(
     assert not table.optimize_indices(**options).changed
 
 
+@pytest.mark.parametrize("merge", [0, 1, 5])
+@pytest.mark.parametrize("name", ["IVF_FLAT", "IVF_SQ", "IVF_HNSW_SQ"])
+def test_segments_that_workers_trained_apart_are_optimised(tmp_path: Path, stable: bool, name: str, merge: int) -> None:
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    kind = BY_NAME[name]
+    build = table.index_build(kind.column, name, name="ix", **kind.options)
+    build.commit([build.execute(task) for task in build.plan(3)])
+    count = sum(one < 120 for one in ids(table))
+    table.replace_column("v", indexed_rows(5000, 5000 + count)["v"], fragments=[0])
+    table.optimize_indices(merge=merge)
+    assert unindexed_rows(table) == 0
+    check_answers(table, name)
+
+
 def test_new_rows_get_a_segment_of_their_own_if_asked(tmp_path: Path) -> None:
     table = indexed_table(tmp_path / "t")
     create(table, BY_NAME["BITMAP"])

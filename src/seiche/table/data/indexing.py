@@ -226,8 +226,7 @@ class Optimizing:
                     column = path_of(snapshot.manifest.header.fields, segments[0].fields[0])
                     dataset.create_scalar_index(column, _KINDS[kind_of(segments[0])], name=name, replace=True)
                 else:
-                    options = self._options(segments, new, snapshot)
-                    dataset.optimize.optimize_indices(index_names=[name], **options)
+                    _optimize_natively(dataset, segments, self._options(segments, new, snapshot))
         except (OSError, ValueError) as error:
             uri = snapshot.store.uri
             raise trouble(f"{uri}: index {name!r} could not be optimised", error, table=uri, index=name) from error
@@ -251,6 +250,17 @@ class Optimizing:
         wanted = max(self._merge, _is_inside(segments[0], snapshot.manifest))
         few = wanted < len(segments) and _are_older(segments, new, snapshot)
         return {"num_indices_to_merge": wanted if few else len(segments)}
+
+
+def _optimize_natively(dataset: Any, segments: Sequence[IndexMetadata], options: Mapping[str, Any]) -> None:
+    names = [segments[0].name]
+    try:
+        dataset.optimize.optimize_indices(index_names=names, **options)
+    except (OSError, ValueError):
+        if kind_of(segments[0]) != "VectorIndexDetails" or options.get("num_indices_to_merge", 0) < 2:
+            raise
+        # Native code does not merge segments that several workers have trained, each for itself.
+        dataset.optimize.optimize_indices(index_names=names, retrain=True)
 
 
 def _are_older(segments: Sequence[IndexMetadata], new: BitMap, snapshot: Snapshot) -> bool:
