@@ -225,6 +225,16 @@ def test_what_is_noted_only_when_it_is_decided(store: TransactionStore, account:
     assert (found[failed.id].state, found[failed.id].lake_version) == (State.APPLIED, 11)
 
 
+def test_who_notes_what_others_have_begun_again_forgets_none_of_that(store: TransactionStore, account: str) -> None:
+    """Two servers tried the same one unseen. As long as one may be at it, a conflict is not written down."""
+    failed = record(account, state=State.APPLY_FAILED_RETRYABLE, attempts=1)
+    store.note([failed])
+    store.start(account, [], [failed.id], NOW)
+    store.note([failed])
+    assert store.known(account, [failed.id])[failed.id].attempts == 3
+    assert not store.refuse(account, failed.id, {}, NOW)
+
+
 def test_what_may_be_tried_again_is_kept_whole_or_not_at_all(store: TransactionStore, account: str) -> None:
     mine, theirs, done = (record(account, state=State.APPLY_FAILED_RETRYABLE, attempts=1) for _ in range(3))
     store.note([mine, theirs, replace(done, state=State.APPLIED)])

@@ -26,13 +26,14 @@ from seiche.service.states import FINAL, State
 
 __all__ = ["Ending", "Held", "TransactionStore"]
 
-_ENDING: Final = ("state", "updated", "lake_version", "attempts", "error_code", "error_message")
+_ENDING: Final = ("state", "updated", "lake_version", "error_code", "error_message")
 _LIVE: Final = (State.OPEN, State.PREPARED, State.APPLY_FAILED_RETRYABLE)
 _COMMITTING: Final = (State.PREPARED, State.APPLY_FAILED_RETRYABLE)
 # For transactions that were decided before they were written down.
 _UNLESS_FINAL: Final = (
     " ON CONFLICT (account, id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in _ENDING)
+    + ", attempts = seiche_transactions.attempts + excluded.attempts"
     + f" WHERE seiche_transactions.state NOT IN ({', '.join(str(int(state)) for state in sorted(FINAL))})"
 )
 
