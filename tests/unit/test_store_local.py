@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -806,6 +807,20 @@ def test_a_pipe_under_a_name_is_no_file_and_stops_nobody(tmp_path: Path) -> None
             read()
     assert not store.exists("pipe")
     assert [info.path for info in store.list()] == ["file"]
+
+
+def test_a_folder_that_may_not_be_written_to_is_named(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put_if_absent("first", b"x")
+    opened = os.open
+
+    def refused(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return opened(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(PermissionDenied, match=rf"Permission denied: {re.escape(store._root)}\n"):
+        store.put_if_absent("second", b"x")
 
 
 @pytest.mark.parametrize("below", ["", "deeper"])

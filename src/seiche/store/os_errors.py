@@ -90,4 +90,5 @@ def _folder(error: OSError) -> str:
     name: object = error.filename
     if not isinstance(name, str) or not os.path.isabs(name):
         return ""
-    return f": {name if error.errno == errno.ENOTDIR and os.path.isfile(name) else os.path.dirname(name)}"
+    itself = os.path.isdir(name) or (error.errno == errno.ENOTDIR and os.path.isfile(name))
+    return f": {name if itself else os.path.dirname(name)}"
