@@ -251,6 +251,19 @@ def test_a_serializable_reader_of_an_iceberg_table_meets_its_writer(ice: Lake) -
     assert ids(ice, "shop.i") == [1, 2, 9]
 
 
+@pytest.mark.parametrize("where", ["true", "id = 1"])
+def test_an_overwrite_that_found_nothing_to_replace_is_not_taken_for_an_append(ice: Lake, where: str) -> None:
+    """Two load a day for the first time: for PyIceberg both are appends, and the rows would be there twice."""
+    one, other = ice.transaction(), ice.transaction()
+    for tx in (one, other):
+        tx.overwrite("shop.i", rows(1), where=where)
+    one.commit()
+    with pytest.raises(RetryableConflict):
+        other.commit()
+    ice.table("shop.i").overwrite(rows(1), where=where)  # type: ignore[call-arg]
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1]
+
+
 def test_a_group_of_appends_is_one_version(ice: Lake) -> None:
     parts = [ice.transaction() for _ in range(3)]
     for number, tx in enumerate(parts):

@@ -353,7 +353,7 @@ def _skewed(tx: Transaction, read: str, write: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "first, second",
+    ("first", "second"),
     [
         (lambda tx: _skewed(tx, "shop.a", "shop.b"), lambda tx: _skewed(tx, "shop.b", "shop.a")),
         (lambda tx: tx.drop_namespace("empty"), lambda tx: tx.create_table("empty.t", SCHEMA)),
@@ -384,17 +384,13 @@ def test_a_table_that_was_dropped_before_it_was_published_comes_back_without_a_g
     """Its last version and its end were decided by one root, and whoever put that died right behind it."""
     lake.table("shop.a").append(rows(1))
     before = lake.version
-    members = []
-    for do in (
-        lambda tx: tx.table("shop.a").update_config({"set": "yes"}),
-        lambda tx: tx.drop_table("shop.a"),
-    ):
-        tx = lake.transaction()
-        do(tx)
-        members.append(tx.intent())
+    changing, dropping = lake.transaction(), lake.transaction()
+    changing.table("shop.a").update_config({"set": "yes"})
+    dropping.drop_table("shop.a")
+    members = [one for one in (changing.intent(), dropping.intent()) if one is not None]
     with monkeypatch.context() as patch:
         patch.setattr(commit.Committer, "_follow_up", lambda self, group: None)
-        assert [answer.error for answer in lake.decide_group([one for one in members if one is not None])] == [None] * 2
+        assert [answer.error for answer in lake.decide_group(members)] == [None, None]
     again = seiche.open(lake.store)
     again.rollback(before)
     assert ids(again, "shop.a") == [1]

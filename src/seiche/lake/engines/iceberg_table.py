@@ -61,8 +61,8 @@ class EngineTable(Table):
 
 
 class EngineTransaction(PyIcebergTransaction):
-    """As PyIceberg's, except that an upsert is known to depend on the rows that it found, even if it only adds some,
-    and a delete to have looked for rows, even if it found none.
+    """As PyIceberg's, except that an upsert and an overwrite are known to depend on the rows that they found, even if
+    they only add some, and a delete to have looked for rows, even if it found none.
     """
 
     _table: EngineTable
@@ -75,6 +75,14 @@ class EngineTransaction(PyIcebergTransaction):
         self._exclusive = True
         self._table.on_read()
         return super().upsert(*args, **options)
+
+    def overwrite(self, *args: Any, **options: Any) -> Any:
+        self._exclusive = True
+        return super().overwrite(*args, **options)
+
+    def dynamic_partition_overwrite(self, *args: Any, **options: Any) -> Any:
+        self._exclusive = True
+        return super().dynamic_partition_overwrite(*args, **options)
 
     def delete(self, *args: Any, **options: Any) -> Any:
         self._table.on_read()
