@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from seiche.core.runtime import Runtime
-from seiche.errors import CommitUnknown, InvalidInput, NotFound, RetryableConflict
+from seiche.errors import CommitUnknown, ConflictError, InvalidInput, NotFound, RetryableConflict, SeicheError
+from seiche.lake import saved
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
+    from seiche.lake.transacting import Status
     from seiche.lake.transaction import Transaction
 
 __all__ = ["HEADER", "Session", "Sessions", "State"]
@@ -70,9 +72,10 @@ class Sessions:
             return "Running"
         return "Succeeded" if outcome == "committed" else "Canceled"
 
-    def is_committed(self, name: str) -> bool:
-        """Whether a transaction of this name has been committed."""
-        return self._lake.status(self._id(name)).outcome == "committed"
+    def committed(self, name: str) -> "Status | None":
+        """How a transaction of this name has been committed, if it has."""
+        found = self._lake.status(self._id(name))
+        return found if found.outcome == "committed" else None
 
     def commit(self, name: str) -> None:
         """Make everything visible at once. Told again after a lost answer, it is done once.
@@ -89,8 +92,15 @@ class Sessions:
                 # One look at what storage says now; if it says nothing it stays unknown, and can be asked again.
                 if self._lake.status(session.transaction.id).outcome != "committed":
                     raise
+            except ConflictError:
+                self._give_up(session.transaction)
+                raise
             finally:
                 self._end(name)
+
+    def forget(self, name: str) -> None:
+        """What has not been saved of a transaction under way. It goes on from there."""
+        self._end(name)
 
     def cancel(self, name: str) -> None:
         """End the transaction; nothing of it happened, and nothing will."""
@@ -99,6 +109,17 @@ class Sessions:
         if self._lake.settle(self._id(name)).outcome == "committed":
             raise RetryableConflict(f"the transaction {name} was committed meanwhile.")
         self._end(name)
+
+    def _give_up(self, transaction: "Transaction") -> None:
+        """It is saved, and would be gone on with: what was said to be over must not happen later."""
+        transaction.expires_at_millis = 1
+        try:
+            saved.write(transaction, self._lake.store)
+        except SeicheError as error:
+            raise CommitUnknown(
+                f"transaction {transaction.id} met a conflict, and is not ended: {error.message}",
+                transaction_id=transaction.id,
+            ) from error
 
     def _find(self, name: str) -> Session:
         with self._lock:

@@ -7,10 +7,10 @@ from typing import Any, Final
 from seiche.errors import CommitUnknown, InvalidInput, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Joint, Route
 from seiche.gateway.iceberg_rest.catalog import IDEMPOTENCY, Catalog
-from seiche.gateway.iceberg_rest.commits import Committed, Request
+from seiche.gateway.iceberg_rest.commits import HASH, Committed, Request, check_same_request
 from seiche.gateway.iceberg_rest.loading import Loading, etag
 from seiche.gateway.iceberg_rest.names import table_in
-from seiche.gateway.iceberg_rest.requests import one_change, several_changes
+from seiche.gateway.iceberg_rest.requests import one_change, request_hash, several_changes
 from seiche.gateway.iceberg_rest.routing import route
 from seiche.gateway.sessions import HEADER
 from seiche.lake.iceberg.table import at_state
@@ -105,11 +105,20 @@ class _Committing:
 
     def _commit_session(self, name: str, body: Mapping[str, Any]) -> None:
         changes = several_changes(body) if body.get("table-changes") else []
+        wanted = request_hash(changes)
         sessions = self._catalog.sessions
-        if sessions.is_committed(name):
-            return  # asked again, after an answer that was lost
+        committed = sessions.committed(name)
+        if committed is not None:  # asked again, after an answer that was lost
+            if changes:
+                check_same_request(self._catalog.lake, committed.transaction, committed.version or 0, wanted)
+            return
         with sessions.using(name, changes=True) as session:
-            self._catalog.commits.plan(session.transaction, changes)
+            try:
+                self._catalog.commits.plan(session.transaction, changes)
+            except Exception:
+                sessions.forget(name)  # some of the changes may be in it
+                raise
+            session.transaction.properties[HASH] = wanted
             touched = [name_of(edit.key) for edit in session.transaction.edits.values() if edit.key is not None]
         sessions.commit(name)
         self._catalog.aftercare.note(self._catalog.lake.state(), touched)

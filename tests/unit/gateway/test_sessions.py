@@ -1,0 +1,99 @@
+"""Transactions that are chosen by a header: what is refused is not in them, and what is decided stays decided."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from seiche import Lake, Unavailable
+from seiche.lake import saved
+from tests.gateway_server import Direct, Said, direct, lake_with_table
+
+COMMIT = "/v1/lake/transactions/commit"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return lake_with_table(tmp_path, pa.table({"id": [1]}))
+
+
+@pytest.fixture
+def servers(lake: Lake) -> Direct:
+    return direct(lake)
+
+
+def change(table: str, updates: Sequence[Any], requirements: Sequence[Any] = ()) -> dict[str, Any]:
+    name = {"namespace": ["db"], "name": table}
+    return {"identifier": name, "requirements": list(requirements), "updates": list(updates)}
+
+
+def setting(name: str, value: str) -> dict[str, Any]:
+    return {"action": "set-properties", "updates": {name: value}}
+
+
+def commit(servers: Direct, session: str, *changes: dict[str, Any]) -> Said:
+    return servers.ask("POST", COMMIT, {"table-changes": changes}, headers={"X-Seiche-Transaction": session})
+
+
+def properties(lake: Lake) -> dict[str, str]:
+    return dict(lake.table("db.t").metadata.properties)  # type: ignore[attr-defined]
+
+
+def test_of_a_request_that_is_refused_nothing_is_in_the_transaction(servers: Direct) -> None:
+    """Its client has deleted its files: they must not be committed with what comes after."""
+    first = servers.ask(
+        "POST",
+        "/v1/lake/namespaces/db/tables/t",
+        change("t", [setting("a", "1")]),
+        headers={"X-Seiche-Transaction": "s"},
+    )
+    assert first.status == 200
+    missing = change("missing", [setting("b", "1")])
+    assert commit(servers, "s", change("t", [setting("b", "1")]), missing).error == (404, "NoSuchTableException")
+    assert commit(servers, "s").status == 204
+    assert properties(servers.lake) == {"a": "1"}
+
+
+def test_a_transaction_that_is_committed_swallows_no_other_request(servers: Direct) -> None:
+    one, other = change("t", [setting("a", "1")]), change("t", [setting("b", "1")])
+    assert commit(servers, "s", one).status == 204
+    before = servers.lake.version
+    assert commit(servers, "s", one).status == 204, "asked again"
+    assert commit(servers, "s").status == 204, "asked whether it is"
+    assert commit(servers, "s", other).error == (409, "CommitFailedException")
+    assert (servers.lake.version, properties(servers.lake)) == (before, {"a": "1"})
+    table, session = "/v1/lake/namespaces/db/tables/t", {"X-Seiche-Transaction": "by statements"}
+    assert servers.ask("POST", table, one, headers=session).status == 200
+    assert commit(servers, "by statements").status == 204
+    assert commit(servers, "by statements", other).error == (409, "CommitFailedException")
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_conflict_ends_a_transaction(servers: Direct, monkeypatch: pytest.MonkeyPatch, silent: bool) -> None:
+    """Whoever was told so does it again in another: it must not happen later, when nothing is in its way any more."""
+    lake = servers.lake
+    absent = {"type": "assert-ref-snapshot-id", "ref": "x", "snapshot-id": None}
+    table, session = "/v1/lake/namespaces/db/tables/t", {"X-Seiche-Transaction": "s"}
+    assert servers.ask("POST", table, change("t", [setting("a", "1")], [absent]), headers=session).status == 200
+    number = lake.table("db.t").metadata.current_snapshot_id  # type: ignore[attr-defined]
+    tag = {"action": "set-snapshot-ref", "ref-name": "x", "type": "tag", "snapshot-id": number}
+    assert servers.ask("POST", table, change("t", [tag])).status == 200
+    if silent:
+
+        def away(*_: Any) -> Any:
+            raise Unavailable("away")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(saved, "write", away)
+            assert commit(servers, "s").error[0] >= 500, "it has not ended"
+    before = lake.version
+    assert commit(servers, "s").error == (409, "CommitFailedException")
+    assert lake.version == before
+    gone = {"action": "remove-snapshot-ref", "ref-name": "x"}
+    assert servers.ask("POST", table, change("t", [gone])).status == 200
+    before = lake.version
+    assert commit(servers, "s").status >= 400
+    assert servers.ask("POST", table, change("t", [setting("b", "1")]), headers=session).status >= 400
+    assert (lake.version, properties(lake)) == (before, {})
