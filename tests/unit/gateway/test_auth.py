@@ -150,3 +150,35 @@ def test_the_tokens_of_the_service_are_those_of_the_gateways(lake: Lake, tmp_pat
     assert asked("GET", "/v1/lake/namespaces", "o") == 403
     assert asked("GET", "/v1/lake/namespaces", "x") == 401
     assert asked("GET", "/v1/lake/namespaces", None) == 401
+
+
+# What one who may only read can ask for: nothing of it changes the lake, or hands out a place to write a table at.
+READING = {
+    *(f"GET {path}" for path in ("/v1/config", "/openapi.json", "/v1/table")),
+    *(f"{method} /v1/lake/namespaces/a{rest}" for method in ("GET", "HEAD") for rest in ("", "/tables/a", "/views/a")),
+    *(f"GET /v1/lake/namespaces{rest}" for rest in ("", "/a/tables", "/a/views", "/a/functions", "/a/functions/a")),
+    *(f"{method} /v1/lake/namespaces/a/tables/a/plan/a" for method in ("GET", "DELETE")),
+    *(f"POST /v1/lake/namespaces/a/tables/a/{name}" for name in ("metrics", "plan", "tasks", "sign")),
+    "GET /v1/lake/namespaces/a/tables/a/credentials",
+    "POST /v1/oauth/tokens",
+    *(f"GET /v1/namespace/a/{name}" for name in ("list", "table/list")),
+    *(f"POST /v1/namespace/a/{name}" for name in ("describe", "exists")),
+    *(f"POST /v1/table/a/{name}" for name in ("describe", "exists", "tags/list", "tags/version", "branches/list")),
+    *(f"POST /v1/table/a/version/{name}" for name in ("list", "describe", "delete")),
+    "POST /v1/transaction/a/describe",
+}
+
+
+def test_one_who_may_only_read_changes_nothing(lake: Lake) -> None:
+    """Operations that are refused to everybody aside."""
+    known = ServiceTokens([{"token": "r", "account": "default", "permissions": [READ]}])
+    servers = direct(lake, ServiceAuth(known, "default"))
+    before = lake.version
+    let_in = set()
+    for lance, method, path in routes(servers):
+        said = servers.ask(method, path, None, lance=lance, headers={"authorization": "Bearer r"})
+        refused_to_all = lance and said.status == 406
+        if said.status != 403 and not (refused_to_all and f"{method} {path}" not in READING):
+            let_in.add(f"{method} {path}")
+    assert let_in == READING
+    assert lake.version == before

@@ -89,7 +89,8 @@ class Operations:
 
         def handle(call: Call) -> Answer:
             asked = request(call, one.takes, named=named)
-            if one.name == "declare_table":
+            if one.name == "declare_table":  # no commit yet, but the beginning of one
+                call.caller.check_writes()
                 check_commits_here(call)
             given = self._do(call, lambda namespace: getattr(namespace, one.name)(asked), changes=one.commits)
             return _answer(self._vended(call, given))
