@@ -37,7 +37,7 @@ if _typing.TYPE_CHECKING:
     from seiche import store
     from seiche.lake.lake import Lake, create
     from seiche.lake.lake import open_lake as open
-    from seiche.service.client import connect
+    from seiche.service.connecting import connect
     from seiche.table.table import Table
 
 __all__ = [
@@ -68,7 +68,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "Lake": "seiche.lake.lake:Lake",
     "Table": "seiche.table.table:Table",
-    "connect": "seiche.service.client:connect",
+    "connect": "seiche.service.connecting:connect",
     "create": "seiche.lake.lake:create",
     "open": "seiche.lake.lake:open_lake",
     "store": "seiche.store",

@@ -11,16 +11,20 @@ SCRIPT = """
 import contextlib, importlib.abc, io, json, sys
 
 class Missing(importlib.abc.MetaPathFinder):
-    gone = {"boto3", "botocore", "grpc", "jsonschema", "pandas", "polars", "psycopg", "pyiceberg", "pyspark", "sqlglot",
-            "uvicorn", "yaml"}
+    gone = {"boto3", "botocore", "grpc", "hpack", "hyperframe", "jsonschema", "pandas", "polars", "psycopg",
+            "pyiceberg", "pyspark", "sqlglot", "uvicorn", "yaml"}
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in self.gone:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
+import pydoc
 import pyarrow as pa
 import seiche
+from seiche import *  # every public name is there, also one that needs an extra to be called
 from seiche.cli import main
+
+described = pydoc.plain(pydoc.render_doc(seiche))
 
 SCHEMA = pa.schema([("id", pa.int64())])
 lake = seiche.create("memory://extras")
@@ -54,7 +58,8 @@ for name, ask in ASKED.items():
 with contextlib.redirect_stdout(io.StringIO()) as shown:
     code = main(("head", "memory://extras", "s.t", "--json"))
 rows = lake.table("s.t").to_arrow().to_pylist()
-print(json.dumps({"said": said, "rows": rows, "head": [code, shown.getvalue()]}))
+print(json.dumps({"said": said, "rows": rows, "head": [code, shown.getvalue()],
+                  "described": described}))
 """
 
 
@@ -69,6 +74,11 @@ def test_the_core_needs_no_extra(process: subprocess.CompletedProcess[str]) -> N
     assert found["rows"] == [{"id": 1}]
     code, shown = found["head"]
     assert (code, json.loads(shown)) == (0, found["rows"])
+
+
+def test_help_describes_every_function_whatever_is_installed(process: subprocess.CompletedProcess[str]) -> None:
+    described = json.loads(process.stdout)["described"]
+    assert all(f"{name}(" in described for name in ("create", "open", "connect"))
 
 
 def test_what_is_missing_is_asked_for_by_the_name_of_its_extra(process: subprocess.CompletedProcess[str]) -> None:

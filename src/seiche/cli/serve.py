@@ -87,7 +87,9 @@ def serve(
         from seiche.service.host import DEFAULT_ACCOUNT, Config, Host, read_config
         from seiche.service.server import Ports, Server
     except ImportError as error:
-        raise InvalidInput(f"serving needs {error.name}", remedy="Install `seiche[server]`.") from error
+        raise InvalidInput(
+            f"serving needs {error.name}", remedy='Install it with pip install "seiche[server]".'
+        ) from error
     from seiche.service.core import Settings
 
     found = Config() if config is None else read_config(config)

@@ -55,7 +55,8 @@ def apps(
         from seiche.gateway.sessions import Sessions
     except ImportError as error:
         raise InvalidInput(
-            f"the gateways need {error.name}, which is not installed", remedy="pip install 'seiche[server]'"
+            f"the gateways need {error.name}, which is not installed",
+            remedy='Install it with pip install "seiche[server]".',
         ) from error
     if auth is not None or outside is not None:
         lake.states.confine(outside or ())

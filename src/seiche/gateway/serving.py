@@ -51,7 +51,9 @@ class Running:
         try:
             import uvicorn
         except ImportError as error:
-            raise InvalidInput("serving needs uvicorn", remedy="pip install 'seiche[server]'") from error
+            raise InvalidInput(
+                "serving needs uvicorn", remedy='Install it with pip install "seiche[server]".'
+            ) from error
         config = uvicorn.Config(
             app,
             host=host,

@@ -122,7 +122,9 @@ class OpenIdConnect(Authenticator):
         try:
             import jwt
         except ImportError as error:
-            raise InvalidInput("OpenID Connect needs the package PyJWT", remedy="Install `seiche[server]`.") from error
+            raise InvalidInput(
+                "OpenID Connect needs the package PyJWT", remedy='Install it with pip install "seiche[server]".'
+            ) from error
         self._jwt = jwt
         self._options: dict[str, Any] = {"issuer": issuer, "audience": audience, "algorithms": list(algorithms)}
         self._key = fetch or jwt.PyJWKClient(jwks_uri, cache_keys=True).get_signing_key_from_jwt

@@ -95,7 +95,7 @@ def _schema(definition: TableDefinition) -> "pa.Schema":
     except ImportError as error:
         raise InvalidInput(
             "tables are made from Iceberg schemas, which needs the package pyiceberg",
-            remedy="Install `seiche[server]` or `seiche[iceberg]`.",
+            remedy='Install it with pip install "seiche[iceberg]".',
         ) from error
     try:
         return schema_to_pyarrow(Schema.model_validate_json(definition.schema_json), include_field_ids=False)

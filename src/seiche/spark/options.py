@@ -140,7 +140,7 @@ class Options:
             return lake.store.uri
 
     def _connected(self) -> Lake:
-        from seiche.service.client import connect
+        from seiche.service.connecting import connect
 
         token, ca = self.values.get("token", ""), self.values.get("ca")
         return connect(self.uri, token=token, ca=ca, uri=self.values.get("lake_uri"), **self.storage)

@@ -10,5 +10,6 @@ try:
     import pyiceberg  # noqa: F401 - only to find out whether it is there
 except ImportError as error:
     raise InvalidInput(
-        "Iceberg tables need PyIceberg, which is not installed here", remedy="Install it: pip install 'seiche[iceberg]'"
+        "Iceberg tables need PyIceberg, which is not installed here",
+        remedy='Install it with pip install "seiche[iceberg]".',
     ) from error

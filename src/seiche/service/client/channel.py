@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+import grpc
 from google.protobuf.message import Message
 
 from seiche import errors
@@ -17,12 +18,6 @@ from seiche.core import given
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, SeicheError, Unavailable
-
-try:
-    import grpc
-except ImportError as missing:
-    raise InvalidInput("a client of a server needs grpcio", remedy="Install `seiche[server]`.") from missing
-
 from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client.calls import Call, Ended, Failed, Unreached

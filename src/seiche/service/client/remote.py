@@ -1,13 +1,13 @@
 """A lake whose data is written here, and whose commits are decided by a server."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from seiche.core.retry import Patience
-from seiche.core.runtime import SYSTEM, Runtime
+from seiche.core.runtime import Runtime
 from seiche.errors import (
     CommitUnknown,
     ConflictError,
@@ -31,7 +31,7 @@ from seiche.service.client.trust import obstacle
 from seiche.table.operations import Append
 from seiche.table.transaction import Transaction as TableTransaction
 
-__all__ = ["RemoteCommitter", "RemoteLake", "connect"]
+__all__ = ["RemoteCommitter", "RemoteLake", "remote_lake"]
 
 FLUSHED: Final = "seiche.flushed"
 _CODE: Final = "seiche.transaction.apply-failure-code"
@@ -200,25 +200,10 @@ class RemoteLake(Lake):
         super().close()
 
 
-def connect(
-    address: str,
-    *,
-    token: str = "",
-    ca: str | Path | None = None,
-    uri: str | None = None,
-    runtime: Runtime = SYSTEM,
-    **options: Any,
+def remote_lake(
+    address: str, *, token: str, ca: str | Path | None, uri: str | None, runtime: Runtime, options: Mapping[str, Any]
 ) -> RemoteLake:
-    """The lake behind the server at `grpc://host:port`, with the same transactions as a lake opened by its address.
-
-    Data files are read and written here; only what is to be committed goes to the server. `uri` is where this client
-    finds the lake, if that is not where the server does; `options` are those of `seiche.open`.
-
-    ```python
-    lake = seiche.connect("grpc://localhost:7447", token="...")
-    lake.run(lambda tx: tx.append("shop.orders", [{"id": 1, "total": 9.5}]))
-    ```
-    """
+    """What `seiche.connect` gives."""
     at = Address.parse(address, token=token, ca=ca)
     channel = Channel(at, runtime=runtime)
     try:

@@ -44,7 +44,7 @@ class PostgresDatabase(Database):
             import psycopg.conninfo
         except ImportError as error:
             raise InvalidInput(
-                "PostgreSQL needs the package psycopg", remedy="Install `seiche[server]` or `seiche[postgres]`."
+                "PostgreSQL needs the package psycopg", remedy='Install it with pip install "seiche[postgres]".'
             ) from error
         try:
             self._parsed: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)

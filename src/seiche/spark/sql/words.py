@@ -80,7 +80,7 @@ def dialect() -> Any:
     try:
         from sqlglot.dialects.spark import Spark
     except ImportError as error:
-        raise InvalidInput("SQL needs sqlglot", remedy='Install it with `pip install "seiche[spark]"`.') from error
+        raise InvalidInput("SQL needs sqlglot", remedy='Install it with pip install "seiche[spark]".') from error
     return Spark()
 
 

@@ -254,7 +254,7 @@ def _client(settings: Mapping[str, str | None]) -> Any:
     except ImportError as error:
         raise InvalidInput(
             "a manifest store in DynamoDB needs the library boto3",
-            remedy="Install it with `pip install 'seiche[dynamodb]'`.",
+            remedy='Install it with pip install "seiche[dynamodb]".',
         ) from error
     # Requests that boto3 sends again meet their own record and are settled by its path, which nobody else has.
     retries = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=10, read_timeout=30)

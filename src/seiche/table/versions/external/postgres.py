@@ -128,7 +128,7 @@ def _parsed(conninfo: str) -> dict[str, Any]:
     except ImportError as error:
         raise InvalidInput(
             "a manifest store in PostgreSQL needs the library psycopg",
-            remedy="Install it with `pip install 'seiche[postgres]'`.",
+            remedy='Install it with pip install "seiche[postgres]".',
         ) from error
     try:
         return {"connect_timeout": _CONNECT_SECONDS} | conninfo_to_dict(conninfo)
