@@ -2,10 +2,11 @@
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -368,6 +369,33 @@ def test_the_work_of_one_who_died_is_taken_over(keys: KeyStore, account: str) ->
     assert keys.claim(claim(account, "b"), NOW + LEASE_MILLIS + 1) is Verdict.RUN
     keys.done(claim(account, "a"), NOW)
     assert keys.claim(claim(account, "c"), NOW + LEASE_MILLIS + 2) is Verdict.PENDING, "the first does not own it now"
+
+
+def test_of_two_who_take_over_at_once_one_works(postgres: str, account: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have seen that the lease of the first has run out. On SQLite only one at a time looks."""
+    first, second = open_database(postgres), KeyStore(open_database(postgres))
+    keys, later = KeyStore(first), NOW + LEASE_MILLIS + 1
+    keys.claim(claim(account), NOW)
+    verdicts = []
+    transact = first.transact
+
+    def slow(act: Callable[[Session], Verdict]) -> Verdict:
+        def between(session: Session) -> Verdict:
+            class Slow:
+                def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+                    if statement.startswith("UPDATE"):
+                        verdicts.append(second.claim(claim(account, "c"), later))
+                    return session.run(statement, values)
+
+            return act(Slow())
+
+        return transact(between)
+
+    monkeypatch.setattr(first, "transact", slow)
+    verdicts.append(keys.claim(claim(account, "b"), later))
+    assert verdicts == [Verdict.RUN, Verdict.PENDING]
+    first.close()
+    second._database.close()
 
 
 def test_a_released_key_waits_for_nobody(keys: KeyStore, account: str) -> None:

@@ -484,6 +484,24 @@ def test_a_table_moves_to_another_namespace(service: Service, lake: Lake) -> Non
     assert dict(lake.table("attic.orders").row.properties) == {"kept": "yes"}
 
 
+def test_an_expected_version_is_expected_also_when_the_root_is_put(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may come in between, with what an append by itself would not mind."""
+    tx = prepared(service, appending(lake, "shop.orders", numbers=[1], expected_version=1))
+    real = lake.decide_group
+
+    def late(*given: Any) -> Any:
+        lake.table("shop.orders").append({"writer": [0], "number": [2]})
+        return real(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "decide_group", late)
+        done = service.commit(tx)
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "EXPECTED_VERSION_MISMATCH")
+    assert numbers_in(lake) == [2]
+
+
 def test_an_exclusive_target_is_locked(service: Service, lake: Lake) -> None:
     """Scenario 38; appends do not wait for each other."""
     first = prepared(service, defining(lake, "shop.orders", "a"))
@@ -570,6 +588,25 @@ def test_a_key_is_not_used_up_by_a_failure_that_may_pass(
         patch.setattr(lake, "decide_group", raising(Unavailable("away")))
         assert service.commit(tx, key="c").state is State.APPLY_FAILED_RETRYABLE
     assert service.commit(tx, key="c").state is State.APPLIED
+
+
+@pytest.mark.parametrize("failing", ["decide_group", "submit"])
+def test_a_key_stays_that_of_a_request_of_which_the_end_is_open(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """What is asked for next under the same key must be the same: the first may be applied yet."""
+    first, other = (prepared(service, appending(lake, name)) for name in ("shop.orders", "shop.stock"))
+    with monkeypatch.context() as patch:
+        away = raising(Unavailable("away"))
+        patch.setattr(*((service.group, "submit", away) if failing == "submit" else (lake, "decide_group", away)))
+        try:
+            assert service.commit(first, key="k").state is State.APPLY_FAILED_RETRYABLE
+        except Unavailable:
+            assert failing == "submit"
+    with pytest.raises(IncompatibleConflict) as caught:
+        service.commit(other, key="k")
+    assert refusal(caught) == "idempotency.mismatch"
+    assert service.commit(first, key="k").state is State.APPLIED
 
 
 def test_a_refused_request_gives_its_key_back(service: Service, lake: Lake) -> None:

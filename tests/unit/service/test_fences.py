@@ -40,11 +40,12 @@ def clean_up_before_the_root(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> lis
 
 
 @pytest.mark.parametrize("calls", ["three", "one"])
+@pytest.mark.parametrize("expected", [None, 1])
 def test_files_from_before_a_clean_up_are_refused(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: str
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: str, expected: int | None
 ) -> None:
     monkeypatch.setattr(written, "_BLUR", GRACE / 2)
-    early = appending(lake, "shop.orders", numbers=[1])
+    early = appending(lake, "shop.orders", numbers=[1], expected_version=expected)
     assert clean_up(lake) == 0, "it only notes them"
     lake.table("shop.stock").append({"writer": [1], "number": [1]})
     service = make_service(lake, tmp_path)

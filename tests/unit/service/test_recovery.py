@@ -275,3 +275,35 @@ def test_who_lost_one_lock_to_a_server_whose_clock_is_ahead_is_not_applied_in_pa
     assert (first.get(tx).state, first.get(tx).reason) == (State.ABORTED, "expired")
     first.close()
     ahead.close()
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [("prepares other changes", "prepare.mismatch"), ("aborts", "transaction.not-open"), ("prepares the same", "")],
+)
+def test_who_prepares_what_another_server_prepares_or_aborts_just_then(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str, reason: str
+) -> None:
+    """Nobody is told that his changes are prepared when they are somebody else's."""
+    first, second = make_service(lake, tmp_path), make_service(reopened(lake), tmp_path)
+    tx = first.begin().id
+    mine, theirs = appending(lake, "shop.orders", numbers=[1]), appending(lake, "shop.orders", numbers=[2])
+    wanted = first._targets.wanted
+
+    def slow(*given: Any) -> Any:
+        found = wanted(*given)
+        if other == "aborts":
+            second.abort(tx)
+        else:
+            second.prepare(tx, [mine if other == "prepares the same" else theirs])
+        return found
+
+    monkeypatch.setattr(first._targets, "wanted", slow)
+    if reason:
+        with pytest.raises(InvalidInput) as caught:
+            first.prepare(tx, [mine])
+        assert caught.value.reason == reason
+    else:
+        assert first.prepare(tx, [mine]).state is State.PREPARED
+    first.close()
+    second.close()
