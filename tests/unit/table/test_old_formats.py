@@ -71,6 +71,16 @@ def test_values_that_are_coded_with_a_dictionary_stay_what_they_are(
     assert kinds(table) == dict(enumerate(KINDS)) | changed
 
 
+@pytest.mark.parametrize("format_version", ["2.0", "2.1", "2.2"])
+def test_rows_of_many_fragments_are_put_together(tmp_path: Path, format_version: Any) -> None:
+    lance.write_dataset(rows(0, KINDS), tmp_path / "t", data_storage_version=format_version, max_rows_per_file=3)
+    table = Table.open(tmp_path / "t")
+    table.reorder([("id", "descending")])
+    assert kinds(table) == dict(enumerate(KINDS))
+    table.merge(rows(3, ["new", "x"]), on="kind").when_matched_update({"id": "target.id + 100"}).execute()
+    assert kinds(table) == {one if kind != "x" else one + 100: kind for one, kind in enumerate(KINDS)}
+
+
 @pytest.mark.parametrize("format_version", ["legacy", "2.0", "2.1", "2.2"])
 def test_some_fragments_are_read_as_all_are(tmp_path: Path, format_version: str) -> None:
     table = made(tmp_path / "t", format_version)

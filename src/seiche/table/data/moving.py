@@ -98,17 +98,12 @@ def stored_form(values: pa.Array, field: pa.Field) -> pa.Array:
     """Values as they were read, in the form in which the column is written.
 
     Blobs differ: they are read as bytes, and the newer kind is written as bytes or the address of a file. So do
-    dictionaries, of which only the values are read from a version that is not published, and which in older files have
-    null among their values: Arrow does not put those together.
+    dictionaries, of which only the values are read from a version that is not published.
     """
     if values.type == field.type:
-        return coded(values.dictionary_decode(), field.type) if _has_null_value(values) else values
+        return values
     if not isinstance(field.type, pa.BaseExtensionType):
         return coded(values, field.type)
     if is_blob(field.type) and is_binary(values.type):
         return as_blobs(values, field.type)
     return pa.ExtensionArray.from_storage(field.type, values)
-
-
-def _has_null_value(values: pa.Array) -> bool:
-    return isinstance(values, pa.DictionaryArray) and values.dictionary.null_count > 0

@@ -88,7 +88,7 @@ def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch
         with without_panics():
             for batch in scan.to_batches():
                 if batch.num_rows:
-                    yield batch
+                    yield _unified(batch)
     except (ValueError, OSError) as error:
         if from_storage(error):
             raise trouble(_UNREAD, error) from error
@@ -96,6 +96,17 @@ def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch
             f"{what} cannot be evaluated: {native_message(error)}",
             remedy="Check the SQL against the values in the table.",
         ) from error
+
+
+def _unified(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with no null among the values of a dictionary, as there is in older files: Arrow joins no such ones."""
+    for at, column in enumerate(batch.columns):
+        if isinstance(column, pa.DictionaryArray) and column.dictionary.null_count:
+            made = column.dictionary_decode().dictionary_encode()
+            indices = made.indices.cast(column.type.index_type)
+            unified = pa.DictionaryArray.from_arrays(indices, made.dictionary, ordered=column.type.ordered)
+            batch = batch.set_column(at, batch.schema.field(at), unified)
+    return batch
 
 
 def find_rows(snapshot: Snapshot, where: str | None, *, what: str) -> "NDArray[np.uint64]":
