@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -39,7 +40,11 @@ def auth(clock: SimulatedClock) -> Tokens:
     return Tokens(
         account=ACCOUNT,
         fixed={"good": Caller("me", ACCOUNT), "foreign": Caller("you", "other")},
-        clients={"client": ("secret/1", Caller("client", ACCOUNT)), "stranger": ("x", Caller("stranger", "other"))},
+        clients={
+            "client": ("secret/1", Caller("client", ACCOUNT)),
+            "reader": ("r", Caller("reader", ACCOUNT, writes=False)),
+            "stranger": ("x", Caller("stranger", "other")),
+        },
         key=KEY,
         runtime=dataclasses.replace(Runtime.seeded(1), clock=clock),
     )
@@ -115,6 +120,45 @@ def test_a_client_gets_a_token_for_its_secret(servers: Direct, style: str) -> No
     assert servers.ask("GET", "/v1/lake/namespaces", headers=headers).status == 200
 
 
+def test_a_client_that_may_only_read_gets_a_token_for_reading(servers: Direct, auth: Tokens) -> None:
+    given = auth.grant("reader", "r", "").token
+    for token in (given, auth.renew(given, "").token):
+        headers = {"authorization": f"Bearer {token}"}
+        assert servers.ask("GET", "/v1/lake/namespaces", headers=headers).status == 200
+        assert servers.ask("POST", "/v1/lake/namespaces", {"namespace": ["x"]}, headers=headers).status == 403
+
+
+def test_a_token_is_exchanged_for_a_newer_one(servers: Direct, auth: Tokens, clock: SimulatedClock) -> None:
+    """As Java's client does before its token expires; and after, with its id and secret beside it."""
+
+    def exchanged(token: str, **headers: str) -> tuple[int, str]:
+        form = {
+            "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+            "subject_token": token,
+            "subject_token_type": "urn:ietf:params:oauth:token-type:access_token",
+            "scope": "catalog",
+        }
+        said = servers.ask("POST", "/v1/oauth/tokens", urlencode(form).encode(), headers=headers)
+        return said.status, said.json.get("access_token") or said.json["error"]
+
+    def admitted(token: str) -> int:
+        return servers.ask("GET", "/v1/lake/namespaces", headers={"authorization": f"Bearer {token}"}).status
+
+    first = auth.grant("client", "secret/1", "").token
+    clock.advance(3000)
+    status, second = exchanged(first, authorization=f"Bearer {first}")
+    assert status == 200
+    clock.advance(1000)
+    assert (admitted(first), admitted(second)) == (419, 200)
+    assert exchanged(first) == (401, "invalid_client")
+    assert exchanged("forged") == (401, "invalid_client")
+    assert exchanged(auth.grant("stranger", "x", "").token) == (401, "invalid_client")
+    secret = "Basic " + base64.b64encode(b"client:secret%2F1").decode()
+    status, third = exchanged(first, authorization=secret)
+    assert (status, admitted(third)) == (200, 200)
+    assert exchanged("good") == (200, "good"), "one that does not expire"
+
+
 def test_no_token_without_the_secret(servers: Direct) -> None:
     def asked(body: bytes, **headers: str) -> tuple[int, str]:
         said = servers.ask("POST", "/v1/oauth/tokens", body, headers=headers)
@@ -143,6 +187,9 @@ def test_the_tokens_of_the_service_are_those_of_the_gateways(lake: Lake, tmp_pat
         return servers.ask(method, path, None, lance=lance, headers=headers).status
 
     assert asked("GET", "/v1/lake/namespaces", "r") == 200
+    exchange = b"grant_type=urn:ietf:params:oauth:grant-type:token-exchange&subject_token="
+    assert servers.ask("POST", "/v1/oauth/tokens", exchange + b"r").json["access_token"] == "r"
+    assert servers.ask("POST", "/v1/oauth/tokens", exchange + b"o").status == 401
     assert asked("POST", "/v1/namespace/kept/describe", "r", lance=True) == 200
     assert asked("DELETE", "/v1/lake/namespaces/zz", "r") == 403
     assert asked("POST", "/v1/namespace/zz/drop", "r", lance=True) == 403

@@ -57,6 +57,10 @@ class Auth(Protocol):
         """A token for a client that proves who it is."""
         ...
 
+    def renew(self, token: str, scope: str) -> Grant:
+        """A token that is good for longer, for one that still is."""
+        ...
+
 
 class Open:
     """Everybody may do everything: for a server that only its own machine can reach."""
@@ -65,6 +69,9 @@ class Open:
         return Caller()
 
     def grant(self, client: str, secret: str, scope: str) -> Grant:
+        return Grant("open", _LIFETIME, scope)
+
+    def renew(self, token: str, scope: str) -> Grant:
         return Grant("open", _LIFETIME, scope)
 
 
@@ -97,7 +104,18 @@ class Tokens:
         expected, caller = self.clients.get(client, ("", None))
         if caller is None or not _same(expected, secret) or not self.key:
             _unknown("there is no client with this id and secret")
-        claims = {"sub": caller.subject, "acc": caller.account, "exp": self._now() + self.lifetime}
+        return self._granted(caller, scope)
+
+    def renew(self, token: str, scope: str) -> Grant:
+        """One that was given out is replaced; a fixed one stays what it is."""
+        caller = self.admit(token)
+        if any(_same(known, token) for known in self.fixed):
+            return Grant(token, self.lifetime, scope)
+        return self._granted(caller, scope)
+
+    def _granted(self, caller: Caller, scope: str) -> Grant:
+        until = self._now() + self.lifetime
+        claims = {"sub": caller.subject, "acc": caller.account, "writes": caller.writes, "exp": until}
         payload = _encode(json.dumps(claims, sort_keys=True).encode())
         return Grant(f"{payload}.{self._signature(payload)}", self.lifetime, scope)
 
@@ -110,7 +128,7 @@ class Tokens:
             raise PermissionDenied(
                 "the token has expired", remedy="Fetch a new one with your client's id and secret.", expired=True
             )
-        return Caller(claims["sub"], claims["acc"])
+        return Caller(claims["sub"], claims["acc"], claims.get("writes", True))
 
     def _signature(self, payload: str) -> str:
         return _encode(hmac.new(self.key, payload.encode(), hashlib.sha256).digest())
@@ -142,8 +160,12 @@ class ServiceAuth:
 
     def grant(self, client: str, secret: str, scope: str) -> Grant:
         """Tokens come from elsewhere. A client that has one may send it as its secret, and gets it back."""
-        self.admit(secret)
-        return Grant(secret, _LIFETIME, scope)
+        return self.renew(secret, scope)
+
+    def renew(self, token: str, scope: str) -> Grant:
+        """The same one: how long it is good is decided elsewhere."""
+        self.admit(token)
+        return Grant(token, _LIFETIME, scope)
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:

@@ -20,6 +20,8 @@ __all__ = ["config_route", "function_routes", "refused_routes", "token_route"]
 
 # How long an Idempotency-Key is remembered at least; in truth, as long as the lake keeps its history.
 _KEY_LIFETIME: Final = "PT30M"
+_CLIENT: Final = "client_credentials"
+_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _TABLE: Final = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
 _FUNCTIONS: Final = "/v1/{prefix}/namespaces/{namespace}/functions"
 _PLANNING: Final = "scans are planned by the client: this server does not do it"
@@ -53,15 +55,21 @@ def config_route(catalog: Catalog, routes: Sequence[Route]) -> Route:
 
 
 def token_route(auth: Auth) -> Route:
-    """Exchanges a client's id and secret for a token: in the form, or as HTTP Basic."""
+    """Exchanges a client's id and secret, in the form or as HTTP Basic, for a token; or a token for a newer one."""
 
     def token(call: Call) -> Answer:
         form = {name: values[-1] for name, values in parse_qs(call.body.decode("utf-8", "replace")).items()}
-        if form.get("grant_type") != "client_credentials":
-            return _oauth_problem(400, "unsupported_grant_type", "only client_credentials is known here")
+        kind = form.get("grant_type")
+        if kind not in (_CLIENT, _EXCHANGE):
+            return _oauth_problem(400, "unsupported_grant_type", f"known here: {_CLIENT}, {_EXCHANGE}")
         client, secret = _basic(call) or (form.get("client_id", ""), form.get("client_secret", ""))
+        scope = form.get("scope", "")
         try:
-            granted = auth.grant(client, secret, form.get("scope", ""))
+            # Java's client sends its secret along when its token has expired: then that is what counts.
+            by_token = kind == _EXCHANGE and not secret
+            granted = (
+                auth.renew(form.get("subject_token", ""), scope) if by_token else auth.grant(client, secret, scope)
+            )
         except PermissionDenied as error:
             return _oauth_problem(401, "invalid_client", error.message)
         return Answer(
