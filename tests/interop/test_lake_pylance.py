@@ -592,6 +592,16 @@ def test_a_dataset_of_a_lake_at_an_old_version_is_read_only(lake: Lake) -> None:
         dataset.restore()
 
 
+def test_a_table_whose_version_was_cleaned_up_cannot_be_opened_and_the_error_says_so(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.table("shop.a").to_lance().insert(rows(50))
+    lake.table("shop.a").overwrite(rows(1))
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0, window=0)
+    with pytest.raises(NotFound, match="could not be opened"):
+        tx.table("shop.a").to_lance()
+
+
 def test_a_handle_of_a_transaction_that_has_ended_commits_nothing(lake: Lake) -> None:
     tx = lake.transaction()
     inside = tx.table("shop.a").to_lance()

@@ -15,7 +15,7 @@ from seiche.lake.engines.lance_parts import LakeOptimizer, Merging, ReadOnlyBran
 from seiche.lake.engines.staged_table import StagedTable
 from seiche.lake.engines.table_namespace import TableNamespace
 from seiche.store.base import Store
-from seiche.table.data.native_errors import without_panics
+from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.versions import hint
 
 if TYPE_CHECKING:
@@ -73,16 +73,19 @@ class ManagedDataset(lance.LanceDataset):
     _namespace: TableNamespace
 
     def _open(self, namespace: TableNamespace, table_id: str, store: Store, session: Any = None) -> None:
-        with without_panics():
-            lance.LanceDataset.__init__(
-                self,
-                store.native_uri(),
-                storage_options=dict(store.native_options) or None,
-                namespace_client=namespace,
-                table_id=[table_id],
-                namespace_client_managed_versioning=True,
-                session=session,
-            )
+        try:
+            with without_panics():
+                lance.LanceDataset.__init__(
+                    self,
+                    store.native_uri(),
+                    storage_options=dict(store.native_options) or None,
+                    namespace_client=namespace,
+                    table_id=[table_id],
+                    namespace_client_managed_versioning=True,
+                    session=session,
+                )
+        except (OSError, ValueError) as error:
+            raise trouble(f"{store.uri} could not be opened by pylance", error, table=store.uri) from error
         self._namespace = namespace
 
     def _execute(self, name: str, run: Callable[[Any], Any], *, repeatable: bool = True) -> Any:
