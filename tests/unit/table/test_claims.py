@@ -1,6 +1,6 @@
 """The claim of a version whose answer is unclear: what may be concluded from it, and what lasts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -8,12 +8,13 @@ import pytest
 
 from seiche.core.runtime import Runtime
 from seiche.errors import CommitUnknown, ConflictError, PermissionDenied, SeicheError, Unavailable
-from seiche.store.base import Data
+from seiche.store.base import Data, ObjectInfo
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import Opaque, UpdateConfig, UpdateMap
 from seiche.table.table import Table
 from seiche.table.transaction import Transaction
+from seiche.table.versions.migration import migrate_to_v2
 from seiche.table.versions.naming import Naming
 from seiche.testing import Call, DictStore, VolatileStore, WrappingStore
 
@@ -87,6 +88,43 @@ def test_a_name_that_is_taken_after_an_unclear_answer_may_be_taken_by_ourselves(
     table = Table.create(store, SCHEMA, runtime=runtime)
     store.answers = [Unavailable("away"), CommitUnknown("no answer")]
     assert table.commit(SETTING, attempts=1).version == 2
+
+
+class Overtaken(DictStore):
+    """Somebody migrates the table just before a manifest comes under an old name; then an answer is lost."""
+
+    loses = ""
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        lost, now = self.loses, self.loses and path == Naming.V1.path(2)
+        if now:
+            self.loses = ""
+            migrate_to_v2(self)
+        super().put_if_absent(path, data, durable=durable)
+        if now and lost == "put":
+            raise CommitUnknown("no answer")
+        self.deaf = bool(now) and lost == "list"
+
+    deaf = False
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        if self.deaf:
+            self.deaf = False
+            raise Unavailable("away")
+        return super().list(prefix, start_after=start_after, recursive=recursive)
+
+
+@pytest.mark.parametrize("loses", ["put", "list"])
+def test_a_manifest_under_an_old_name_is_no_version_of_a_table_that_was_migrated(loses: str) -> None:
+    """Whoever looks only there whether it is his takes it for one; the next writer counts on with new names."""
+    runtime = Runtime.seeded(1)
+    store = Overtaken(runtime=runtime)
+    table = Table.create(store, SCHEMA, runtime=runtime, naming="V1")
+    store.loses = loses
+    with pytest.raises(CommitUnknown):
+        table.commit(SETTING)
+    migrate_to_v2(store)
+    assert Table.open(store, runtime=runtime).version == 2
 
 
 def test_what_a_newer_release_did_is_in_the_way_of_everything() -> None:
