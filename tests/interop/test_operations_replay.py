@@ -13,6 +13,7 @@ import lance.file
 import lance.fragment
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 from seiche.table.build import build
 from seiche.table.format.index_details import FRAGMENT_REUSE, find
@@ -20,6 +21,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.row_ids import RowIds, RowVersions
 from seiche.table.operations import OPERATIONS, Clone, Rewrite
+from seiche.table.operations.coverage import covered, with_coverage
 from seiche.table.transaction import Transaction
 from tests.plain_table import PlainTable, native
 
@@ -204,6 +206,8 @@ def test_we_build_what_pylance_built(tmp_path: Path, name: str) -> None:
             transaction = with_reuse_entry(transaction, read.manifest)
         base = table.load(version - 1)
         made = build(base, transaction, load=table.load)
+        if stable and isinstance(transaction.operation, Rewrite):
+            made = without_left_behind(made, transaction.operation)
         assert described(made) == described(read.manifest), f"version {version}, {transaction.operation.name}"
         compared += 1
     assert compared >= floor
@@ -249,6 +253,13 @@ def with_reuse_entry(transaction: Transaction, made: Manifest) -> Transaction:
     assert isinstance(transaction.operation, Rewrite)
     operation = replace(transaction.operation, frag_reuse_index=find(made.indices, FRAGMENT_REUSE))
     return replace(transaction, operation=operation)
+
+
+def without_left_behind(made: Manifest, rewrite: Rewrite) -> Manifest:
+    """Without the fragments that we go on covering for the sake of their deleted rows; see `moves_by_id`."""
+    left = BitMap(one.id for group in rewrite.groups for one in group.old_fragments if one.HasField("deletion_file"))
+    indices = [with_coverage(one, (covered(one) or BitMap()) - left) for one in made.indices]
+    return Manifest(made.copy_header(), made.fragments, indices)
 
 
 def described(manifest: Manifest) -> dict[str, object]:

@@ -96,10 +96,7 @@ def followed(ours: CreateIndex, other: Committed, *, stable_row_ids: bool) -> Cr
         ours = without(ours, (one for one in other.load().indices if one.uuid.uuid in renewed))
     if not stable_row_ids:
         return ours
-    moves = [
-        (BitMap(one.id for one in group.old_fragments), BitMap(one.id for one in group.new_fragments))
-        for group in rewrite.groups
-    ]
+    moves = coverage.moves_by_id(rewrite.groups)
     lost = [(old, BitMap()) for old, _ in moves]
     new = (
         one

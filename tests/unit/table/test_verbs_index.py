@@ -395,6 +395,26 @@ def test_rows_with_stable_ids_are_not_known_to_two_segments(tmp_path: Path, name
     check_answers(table, name)
 
 
+@pytest.mark.parametrize("verb", ["compact", "reorder"])
+def test_rows_that_are_gone_take_no_place_among_the_nearest_and_the_best(
+    tmp_path: Path, stable: bool, verb: str
+) -> None:
+    """Indices by row id still know the rows that a compaction leaves behind, and no deletion vector tells of them."""
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    table.create_index("s", "INVERTED", name="words")
+    table.create_index("v", "IVF_FLAT", name="ix", num_partitions=1)
+    table.delete("id between 5 and 9 or id between 100 and 130 or id % 3 = 1")
+    if verb == "compact":
+        table.compact()
+    else:
+        table.reorder([("id", "descending")])
+    dataset = native(table)
+    query = {"column": "v", "q": indexed_rows(7, 8)["v"][0].as_py(), "k": 12}
+    near = [dataset.to_table(columns=["id"], nearest=query | {"use_index": used})["id"] for used in (True, False)]
+    assert near[0].to_pylist() == near[1].to_pylist()
+    assert dataset.to_table(columns=["id"], full_text_query="common", limit=12).num_rows == 12
+
+
 def refused_once(other: Table) -> None:
     """Somebody else is always first, for so long that the verb begins again."""
     raise RetryableConflict("too many writers")

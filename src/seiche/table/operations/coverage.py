@@ -10,6 +10,7 @@ from pyroaring import BitMap
 
 from seiche.errors import InvalidInput
 from seiche.table.format import roaring
+from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.index_details import FRAGMENT_REUSE, SINGLETONS, ReuseContent, find, reuse_details
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations.context import Schema
@@ -24,6 +25,7 @@ __all__ = [
     "is_system",
     "kind_of",
     "knows_row_ids",
+    "moves_by_id",
     "on_fields_of",
     "reads_addresses",
     "replaced",
@@ -145,6 +147,21 @@ def extended(
         return following | BitMap(unmixed) if unchanged and sources and BitMap(sources).issubset(now) else following
 
     return _changed(indices, extend) if new else indices
+
+
+def moves_by_id(groups: Iterable[pb.Rewrite.RewriteGroup]) -> list[tuple[BitMap, BitMap]]:
+    """The fragments of each group, and those that an index by row id covers after it.
+
+    Beside the new fragments these are the old ones that had deleted rows, which nobody carried along and the index
+    still knows: as long as a fragment that is gone is covered, native code passes over such rows. Otherwise it counts
+    them among the nearest or best, drops them at the end, and gives fewer rows than were asked for.
+    """
+    moves = []
+    for group in groups:
+        old = BitMap(one.id for one in group.old_fragments)
+        left = BitMap(one.id for one in group.old_fragments if one.HasField("deletion_file"))
+        moves.append((old, BitMap(one.id for one in group.new_fragments) | left))
+    return moves
 
 
 def follow(index: IndexMetadata, groups: Iterable[tuple[BitMap, BitMap]], *, may_split: bool) -> IndexMetadata:

@@ -14,7 +14,7 @@ from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
 from seiche.table.operations.changes import check_unchanged, existing, only_once
 from seiche.table.operations.context import Build
-from seiche.table.operations.coverage import Indices, follow, is_system, knows_row_ids, replaced
+from seiche.table.operations.coverage import Indices, follow, is_system, knows_row_ids, moves_by_id, replaced
 from seiche.table.operations.files import check_files
 from seiche.table.operations.numbering import clear_rows, raise_max_fragment_id
 
@@ -98,7 +98,7 @@ class Rewrite(Values):
             elif stable and not is_system(index):
                 # Rows keep their ids, so an index by row id goes on knowing them; one by address does not.
                 lost = [(old, BitMap()) for old, _ in moves]
-                made.append(follow(index, moves if knows_row_ids(index) else lost, may_split=True))
+                made.append(follow(index, moves_by_id(self.groups) if knows_row_ids(index) else lost, may_split=True))
             else:
                 # Coverage that names only fragments which are gone covers nothing, unless the fragment-reuse index says
                 # where their rows went: so it stays as it is.
