@@ -12,7 +12,7 @@ from seiche.table import runs
 from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import Append, UpdateConfig, UpdateMap
-from seiche.table.runs import PROPERTY, attested
+from seiche.table.runs import PROPERTY, Run, attested, following
 from seiche.table.table import Table
 from seiche.testing import CountingStore
 
@@ -158,3 +158,12 @@ def test_what_cannot_be_right_is_as_if_it_was_not_said(text: str) -> None:
 def test_what_is_right_is_believed() -> None:
     assert attested(pb.Transaction(properties={PROPERTY: "2-9"}), 9) == 2
     assert attested(pb.Transaction(), 9) == 0
+
+
+def test_versions_that_nobody_looked_at_end_a_run() -> None:
+    """What lies between them may be anything; to call it an append would let it be passed over unchecked."""
+    known = Run(2, 5, 5)
+    assert following(known, 6, pb.Transaction(), Append) == Run(2, 6, 6)
+    assert following(known, 8, pb.Transaction(), Append) == Run(8, 8, 8)
+    assert following(known, 8, pb.Transaction(properties={PROPERTY: "7-8"}), Append) == Run(7, 8, 8)
+    assert following(known, 6, pb.Transaction(), UpdateConfig) is None
