@@ -102,6 +102,9 @@ def test_a_table_that_the_caller_has_is_not_sent_again(lake: Lake) -> None:
     assert servers.ask("GET", path, headers={"If-None-Match": heads.headers["etag"]}).status == 200
     assert servers.ask("GET", path, headers={"If-None-Match": "*"}).status == 304, "whatever it is, by HTTP"
     assert servers.ask("GET", f"{path}x", headers={"If-None-Match": "*"}).status == 404
+    new = {"name": "u", "schema": everything.json["metadata"]["schemas"][0]}
+    made = servers.ask("POST", path.removesuffix("/t"), new, headers={"If-None-Match": "*"})
+    assert (made.status, "metadata" in made.json) == (200, True), "who makes one has none yet"
     lake.table("a.t").append(pa.table({"id": [3]}))
     assert servers.ask("GET", path, headers={"If-None-Match": everything.headers["etag"]}).status == 200
     update = {"action": "set-properties", "updates": {"a": "1"}}

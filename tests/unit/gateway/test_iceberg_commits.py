@@ -372,6 +372,19 @@ def test_a_request_to_several_tables_is_not_repeated_because_one_of_them_was_cha
     assert (servers.lake.version, properties(servers.lake, "db.u")["a"]) == (before, "2")
 
 
+def test_a_request_to_several_tables_is_not_repeated_because_one_of_them_lost_its_snapshot(servers: Gateways) -> None:
+    changes = [appended(servers, name) for name in ("t", "u")]
+    body = {"table-changes": changes}
+    assert servers.ask("POST", "/v1/lake/transactions/commit", body).status == 204
+    servers.lake.table("db.u").append(ROWS)
+    number = changes[1]["updates"][0]["snapshot"]["snapshot-id"]
+    expired = {"action": "remove-snapshots", "snapshot-ids": [number]}
+    assert post(servers, "one", change("u", [expired])).status == 200
+    before = servers.lake.version
+    assert servers.ask("POST", "/v1/lake/transactions/commit", body).status == 204
+    assert servers.lake.version == before
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_who_lost_the_answer_hears_of_success_also_when_the_lake_has_forgotten_the_request(
     servers: Gateways, route: str
