@@ -16,7 +16,7 @@ import typer
 
 import seiche
 from seiche import cli, errors
-from seiche.cli import failures, store
+from seiche.cli import demo, failures, store
 from seiche.cli.commands import app
 from seiche.cli.failures import ExitCode, describe, exit_code
 from seiche.cli.output import print_json
@@ -324,3 +324,26 @@ def test_remedies_are_said_in_words_of_the_command_line() -> None:
     assert describe(moved).endswith("Look at 'seiche diff URI 1 9'; 'seiche fsck --deep' helps.")
     told = re.findall(r"'seiche ([\w -]+?)(?: --\w+)?'", " ".join(failures._COMMANDS.values()))
     assert {tuple(one.split()) for one in told} <= set(commands(app))
+
+
+def test_the_demo_goes_into_no_folder_that_is_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for folder in (tmp_path, tmp_path / "notes.txt"):
+        code, shown, said = called(capsys, "demo", "--keep", str(folder))
+        assert (code, shown) == (2, "")
+        assert f"{folder} is there already, and not an empty folder" in said
+    assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_what_the_demo_says_to_try_next_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    demo._what_next(Path("my demo"))
+    assert "log 'my demo/lake'" in capsys.readouterr().out
+
+
+def test_a_folder_is_no_pipeline_and_a_setting_has_a_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, said = called(capsys, "run", str(tmp_path))
+    assert code == 2
+    assert "Name the YAML file of a pipeline." in said
+    (tmp_path / "p.yaml").write_text("lake: lake\nsteps: [{table: a.b, sql: SELECT 1 AS x}]\n")
+    code, _, said = called(capsys, "run", str(tmp_path / "p.yaml"), "--dry-run", "--conf", "spark.task.cpus")
+    assert (code, "'spark.task.cpus' is not a setting" in said) == (2, True)

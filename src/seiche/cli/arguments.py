@@ -35,12 +35,12 @@ def open_at(uri: str, version: str | None, as_of: str | None) -> "seiche.Lake":
     return seiche.open(uri, version, as_of=None if as_of is None else moment(as_of))
 
 
-def properties_of(given: list[str] | None) -> dict[str, str]:
-    """What `--property` options say."""
+def properties_of(given: list[str] | None, what: str = "property") -> dict[str, str]:
+    """What options such as `--property` say."""
     found = {}
     for one in given or ():
         name, mark, value = one.partition("=")
         if not name or not mark:
-            raise InvalidInput(f"{one!r} is not a property", remedy="Write it as name=value.")
+            raise InvalidInput(f"{one!r} is not a {what}", remedy="Write it as name=value.")
         found[name] = value
     return found

@@ -1,6 +1,7 @@
 """`seiche demo`: what Seiche does, shown on a lake in a temporary folder."""
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -39,11 +40,10 @@ def demo(
     from seiche.spark.settings import require_pyspark
 
     require_pyspark()
+    if keep is not None and keep.exists() and not (keep.is_dir() and not any(keep.iterdir())):
+        raise InvalidInput(f"{keep} is there already, and not an empty folder", remedy="Name a new folder, or none.")
     with ExitStack() as stack:
-        folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seiche-demo-")))
-        if (folder / "lake").exists():
-            raise InvalidInput(f"there is something in {folder} already", remedy="Name a new folder, or none.")
-        Story(folder).tell()
+        Story(keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seiche-demo-")))).tell()
     _what_next(keep)
 
 
@@ -52,10 +52,10 @@ def _what_next(kept: Path | None) -> None:
     seiche_, folder = _command(), kept or Path("shop-demo")
     query = "SELECT city, sum(revenue) FROM shop.sales GROUP BY city"
     commands = [
-        f"demo --keep {folder}",
-        f"log {folder}/lake",
-        f'sql {folder}/lake -e "{query}"',
-        f"run {folder}/shop.yaml --dry-run",
+        f"demo --keep {shlex.quote(str(folder))}",
+        f"log {shlex.quote(f'{folder}/lake')}",
+        f'sql {shlex.quote(f"{folder}/lake")} -e "{query}"',
+        f"run {shlex.quote(f'{folder}/shop.yaml')} --dry-run",
     ]
     if kept is None:
         print_line("\nThis lake is gone again. Try next, to keep one and look around:", style="bold")

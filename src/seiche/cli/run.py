@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from seiche.cli.arguments import properties_of
 from seiche.cli.failures import ExitCode
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.quiet import quiet_start
@@ -81,6 +82,7 @@ def run(
         return ExitCode.DONE
     if pipeline is None:
         raise InvalidInput("no pipeline is named", remedy="Write seiche run PIPELINE.yaml.")
+    settings = properties_of(conf, "setting")
     definition = load(pipeline)
     if lake is not None:
         definition = replace(definition, lake=lake)
@@ -93,7 +95,7 @@ def run(
     with _shown(quiet=json) as progress:
         done = run_pipeline(
             definition,
-            lambda: _session(definition.name, master, conf, progress),
+            lambda: _session(definition.name, master, settings, progress),
             run_id=run_id,
             select=select or (),
             full_refresh=full_refresh,
@@ -104,13 +106,12 @@ def run(
     return ExitCode.DONE if done.published else ExitCode.FAILED
 
 
-def _session(name: str, master: str | None, conf: list[str] | None, progress: "Progress") -> Any:
-    from seiche.cli.arguments import properties_of
+def _session(name: str, master: str | None, settings: dict[str, str], progress: "Progress") -> Any:
     from seiche.spark.settings import session
 
     progress("Spark", "starting")
     with quiet_start():
-        made = session(f"seiche {name}", master=master, settings=properties_of(conf))
+        made = session(f"seiche {name}", master=master, settings=settings)
     made.sparkContext.setLogLevel("ERROR")
     progress("Spark", "started")
     return made

@@ -35,7 +35,8 @@ def load(path: str | Path) -> Definition:
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {file}", remedy="Name the YAML file of a pipeline.") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file} cannot be read: {error}") from error
+        said = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{file} cannot be read: {said}", remedy="Name the YAML file of a pipeline.") from error
     document = _Document(str(file), text)
     document.check()
     return _definition(document, file)
