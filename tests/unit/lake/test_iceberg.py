@@ -264,6 +264,20 @@ def test_an_overwrite_that_found_nothing_to_replace_is_not_taken_for_an_append(i
     assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1]
 
 
+def test_an_append_that_joined_manifests_is_not_moved(ice: Lake) -> None:
+    """What it brings has rows of others in it, which would be there twice."""
+    merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+    ice.run(lambda tx: tx.set_properties("shop.i", merging))
+    for number in range(3):
+        ice.table("shop.i").append(rows(number))
+    tx = ice.transaction()
+    tx.append("shop.i", rows(8))
+    ice.table("shop.i").append(rows(9))
+    with pytest.raises(RetryableConflict, match="rewritten manifests"):
+        tx.commit()
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [0, 1, 2, 9]
+
+
 def test_a_group_of_appends_is_one_version(ice: Lake) -> None:
     parts = [ice.transaction() for _ in range(3)]
     for number, tx in enumerate(parts):

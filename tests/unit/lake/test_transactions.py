@@ -378,6 +378,24 @@ def test_what_a_member_of_a_group_has_read_is_checked_against_those_before_it(
     assert lake.fsck().ok
 
 
+@pytest.mark.parametrize("indexed_first", [False, True])
+def test_an_index_does_not_speak_for_values_that_another_transaction_changed_in_place(
+    lake: Lake, indexed_first: bool
+) -> None:
+    """Both do more than that: several statements are one change, and an index follows another change."""
+    lake.table("shop.a").append(rows(1, 2, 3, n=5))
+    indexing, changing = lake.transaction(), lake.transaction()
+    indexing.append("shop.a", rows(4, n=5))
+    indexing.table("shop.a").create_index("n")
+    changing.table("shop.a").update({"n": "6"}, where="id = 2", mode="columns")
+    changing.append("shop.a", rows(7, n=5))
+    for tx in (indexing, changing) if indexed_first else (changing, indexing):
+        tx.commit()
+    found = lake.table("shop.a").to_arrow(filter="n = 5")["id"].to_pylist()
+    assert sorted(found) == [1, 3, 4, 7]
+    assert lake.table("shop.a").to_arrow(filter="n = 6")["id"].to_pylist() == [2]
+
+
 def test_a_table_that_was_dropped_before_it_was_published_comes_back_without_a_gap(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
