@@ -6,6 +6,7 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,28 @@ def test_if_nobody_can_be_asked_it_is_not_known(client: RemoteLake, monkeypatch:
     with pytest.raises(CommitUnknown) as caught:
         transaction.commit()
     assert caught.value.details["transaction_id"] == transaction.id
+
+
+def test_files_are_there_and_last_before_the_server_hears_of_them(
+    client: RemoteLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the client's word for it."""
+    transaction = client.transaction()
+    transaction.append("shop.orders", data(1))
+    intent = transaction.intent()
+    assert intent is not None
+    assert intent.unflushed
+    flushed: list[str] = []
+    execute = client.channel.execute
+
+    def heard(request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        assert client.store.get("late/file") == b"late", "as it is left to the commit where storage is far away"
+        assert set(intent.unflushed) <= set(flushed)
+        return execute(request)
+
+    monkeypatch.setattr(type(client.store), "flush", lambda _, paths: flushed.extend(paths))
+    monkeypatch.setattr(client.channel, "execute", heard)
+    client.decide(replace(intent, unwritten={"late/file": b"late"}))
 
 
 def test_run_tries_again(client: RemoteLake, lake: Lake) -> None:
