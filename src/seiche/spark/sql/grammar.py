@@ -22,7 +22,7 @@ __all__ = ["parse"]
 
 def parse(text: str) -> Statement:
     """The statement in `text`; `InvalidInput` names what is not understood, and where it is."""
-    found = words(text)
+    found = list(words(text))
     while found and found[-1].key == ";":
         found.pop()
     if not found:

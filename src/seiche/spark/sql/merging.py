@@ -191,6 +191,8 @@ def _check_types(clauses: list[Clause], schema: "pa.Schema", source: "DataFrame"
     for clause in clauses:
         if clause.condition is not None:
             sides[clause.side].where(clause.condition)
-        for name, value in (clause.assignments or {}).items():
-            found = sides[clause.side].selectExpr(f"({value}) AS value").schema["value"].dataType
-            check_storable(found, shown[name], name)
+        # All at once: Spark looks at the columns of both sides anew each time.
+        said = clause.assignments or {}
+        values = sides[clause.side].selectExpr(*(f"({value}) AS value" for value in said.values())).schema
+        for name, found in zip(said, values, strict=True):
+            check_storable(found.dataType, shown[name], name)

@@ -6,6 +6,7 @@ name is not replaced, and Spark does not know it.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -116,14 +117,16 @@ def parse_expression(text: str, start: int, end: int) -> Expression:
 
 
 def masked(text: str, start: int, end: int) -> str:
-    """The text with blanks for everything that is outside: places stay as they are."""
-    return _blank(text[:start]) + text[start:end] + _blank(text[end:])
+    """The text up to `end` with blanks for everything before `start`: places stay as they are."""
+    return _blank(text[:start]) + text[start:end]
 
 
 def _parsed(
     text: str, start: int, end: int, source: str, *, expression: bool
 ) -> tuple[Any, tuple[Word, ...], tuple[TableReference, ...]]:
-    within = tuple(word for word in words(text) if start <= word.start < end)
+    everything = words(text)
+    first, behind = (bisect_left(everything, place, key=_start_of) for place in (start, end))
+    within = everything[first:behind]
     clauses = travels(text, within)
     for clause in clauses:
         source = source[: clause.start] + _blank(source[clause.start : clause.end]) + source[clause.end :]
@@ -136,6 +139,10 @@ def _parsed(
             what = f"{text[clause.start : clause.end]} does not follow the name of a table"
             raise refusal(text, clause.start, what, "Time travel is said of each table.")
     return tree, within, tables
+
+
+def _start_of(word: Word) -> int:
+    return word.start
 
 
 def _tree(text: str, start: int, source: str) -> Any:
