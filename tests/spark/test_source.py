@@ -312,6 +312,16 @@ def test_what_was_written_for_a_table_is_not_committed_to_another_of_its_name(
     assert lake.table("shop.t").to_arrow()["id"].to_pylist() == [99]
 
 
+def test_what_was_written_for_other_columns_is_not_committed(lake: Any, options: dict[str, str]) -> None:
+    """New columns under the ids of old ones would show the values of those."""
+    writer = TableWriter(Options.of(options), StructType([StructField("id", LongType())]), overwrite=False)
+    message = writer.write(iter([BATCH]))
+    lake.table("shop.t").overwrite(pa.table({"price": pa.array([1])}), schema=pa.schema([("price", pa.int64())]))
+    with pytest.raises(InvalidInput, match="columns of the table have changed"):
+        writer.commit([message])
+    assert lake.table("shop.t").to_arrow().to_pylist() == [{"price": 1}]
+
+
 @pytest.mark.parametrize("lease", [None, "1h"])
 def test_a_lease_holds_the_version_that_is_read(lake: Any, options: dict[str, str], lease: str | None) -> None:
     """From when the read is planned, in a process that ends at once, for as long as was said."""

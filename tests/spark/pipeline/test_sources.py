@@ -94,6 +94,27 @@ def test_of_what_has_no_files_nothing_is_new(runs: Runs, tmp_path: Path) -> None
         runs(text)
 
 
+def test_two_sources_of_the_same_files_are_two(runs: Runs, tmp_path: Path) -> None:
+    """How far one was read says nothing of the other."""
+    text = """\
+lake: lake
+sources:
+  one: {format: csv, path: "in/*.csv", schema: id INT, new: true}
+  two: {format: csv, path: "in/*.csv", schema: id INT, new: true}
+steps:
+  - {table: s.one, mode: append, sql: SELECT * FROM one}
+  - {table: s.two, mode: append, sql: SELECT * FROM two}
+"""
+    (tmp_path / "in").mkdir()
+    for number in (1, 2):
+        (tmp_path / "in" / f"{number}.csv").write_text(f"{number}\n")
+        runs(text, select=["s.one"])
+        if number == 2:
+            runs(text)
+    runs(text)
+    assert values(tmp_path, "s.one", "id") == values(tmp_path, "s.two", "id") == [1, 2]
+
+
 TWO = """\
 lake: lake
 sources: {raw: {format: csv, path: "in/*.csv", schema: id INT, new: true}}
