@@ -930,6 +930,31 @@ def test_a_saved_transaction_is_continued_elsewhere(lake: Lake) -> None:
         lake.resume("00000000-0000-4000-8000-000000000000")
 
 
+def test_a_group_writes_the_nodes_that_all_its_members_need() -> None:
+    """Each member alone is more than the root has room for: every one of them sends some of the tree further down."""
+    lake = seiche.create("memory://crowded", settings={"order": 4, "root_buffer_max_size_bytes": 300})
+    members = []
+    for number in range(12):
+        tx = lake.transaction()
+        tx.create_namespace(f"n{number}", {"about": "x" * 200})
+        members.append(tx.intent())
+    answers = lake.decide_group([one for one in members if one is not None])
+    assert [one.error for one in answers] == [None] * 12
+    again = seiche.open(lake.store)
+    assert len(again.namespaces()) == 12
+    assert again.fsck().ok
+
+
+def test_a_saved_transaction_still_needs_the_namespace_that_it_makes_a_table_in(lake: Lake) -> None:
+    lake.create_namespace("empty")
+    tx = lake.transaction()
+    tx.create_table("empty.t", SCHEMA)
+    saved = tx.save()
+    lake.drop_namespace("empty")
+    with pytest.raises(RetryableConflict, match="empty"):
+        lake.resume(saved).commit()
+
+
 def test_a_saved_serializable_transaction_still_knows_what_it_read(lake: Lake) -> None:
     tx = lake.transaction("serializable")
     tx.table("shop.a").to_arrow()
