@@ -955,6 +955,16 @@ def test_a_saved_transaction_still_needs_the_namespace_that_it_makes_a_table_in(
         lake.resume(saved).commit()
 
 
+def test_a_saved_transaction_still_drops_a_namespace_only_if_it_is_empty(lake: Lake) -> None:
+    lake.create_namespace("empty")
+    tx = lake.transaction()
+    tx.drop_namespace("empty")
+    saved = tx.save()
+    lake.create_table("empty.t", SCHEMA)
+    with pytest.raises(RetryableConflict, match="empty"):
+        lake.resume(saved).commit()
+
+
 def test_a_saved_serializable_transaction_still_knows_what_it_read(lake: Lake) -> None:
     tx = lake.transaction("serializable")
     tx.table("shop.a").to_arrow()
