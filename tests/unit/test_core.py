@@ -116,11 +116,11 @@ def test_patience_gives_up_after_its_timeout_but_always_tries_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("took", "bounds"),
-    [(0, (1, 2, 4, 8, 8, 8)), (0.5, (1, 2, 4, 8, 8, 8)), (3, (3, 6, 12, 24, 24, 24))],
-    ids=["an instant", "less than the delay", "longer than the delay"],
+    ("took", "paced", "bounds"),
+    [(3, False, (1, 2, 4, 8, 8, 8)), (0.5, True, (1, 2, 4, 8, 8, 8)), (3, True, (3, 6, 12, 24, 24, 24))],
+    ids=["not paced", "less than the delay", "longer than the delay"],
 )
-def test_patience_waits_a_random_part_of_a_doubling_delay(took: float, bounds: tuple[float, ...]) -> None:
+def test_patience_waits_a_random_part_of_a_doubling_delay(took: float, paced: bool, bounds: tuple[float, ...]) -> None:
     class Recorder(SimulatedClock):
         waits: tuple[float, ...] = ()
 
@@ -130,8 +130,8 @@ def test_patience_waits_a_random_part_of_a_doubling_delay(took: float, bounds: t
     def waits(seed: int) -> tuple[float, ...]:
         clock = Recorder()
         patience = Patience(attempts=7, first_delay=1, longest_delay=8)
-        for _ in patience.tries(Runtime(clock, Runtime.seeded(seed).random), lambda: took):
-            pass
+        for _ in patience.tries(Runtime(clock, Runtime.seeded(seed).random), paced=paced):
+            clock.advance(took)
         return clock.waits
 
     many = [waits(seed) for seed in range(200)]

@@ -1,6 +1,6 @@
 """Trying again, with limits and with jitter, so that many writers make progress together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seiche.core.runtime import Runtime
@@ -20,20 +20,24 @@ class Patience:
     first_delay: float = 0.002
     longest_delay: float = 0.5
 
-    def tries(self, runtime: Runtime, took: Callable[[], float] = float) -> Iterator[int]:
+    def tries(self, runtime: Runtime, *, paced: bool = False) -> Iterator[int]:
         """Yield 1, 2, 3 ...; before each but the first, sleep a random part of a doubling delay.
 
         Ends after `attempts` tries or when `timeout` seconds have passed; the first try is always given. Full jitter,
         not equal steps: writers that lost together must not come back together. They would if an attempt takes much
-        longer than the delay, so what `took` says that the last one did is the least to begin with.
+        longer than the delay, so if `paced`, what the last one took is the least to begin with.
         """
-        deadline = runtime.clock.monotonic() + self.timeout
+        clock = runtime.clock
+        deadline = clock.monotonic() + self.timeout
         delay = self.first_delay
+        took = 0.0
         for attempt in range(1, self.attempts + 1):
             if attempt > 1:
-                if runtime.clock.monotonic() >= deadline:
+                if clock.monotonic() >= deadline:
                     return
-                long = took() * min(2 ** (attempt - 2), _ATTEMPTS_LONG)
-                runtime.clock.sleep(runtime.random.random() * max(delay, long))
+                long = took * min(2 ** (attempt - 2), _ATTEMPTS_LONG)
+                clock.sleep(runtime.random.random() * max(delay, long))
                 delay = min(delay * 2, self.longest_delay)
+            began = clock.monotonic()
             yield attempt
+            took = clock.monotonic() - began if paced else 0.0

@@ -168,7 +168,7 @@ class TransactionVerbs(ABC):
             raise given.wrong("what is run in a transaction", fn, "Give a function: `lake.run(lambda tx: ...)`.")
         conflict: RetryableConflict | None = None
         clock, took = self._runtime.clock, inf
-        for number in patience(_RUNNING, attempts, timeout).tries(self._runtime, lambda: took):
+        for number in patience(_RUNNING, attempts, timeout).tries(self._runtime, paced=True):
             began = clock.monotonic()
             with self._committer.attempt(number, took):
                 transaction = self.transaction(**options)
