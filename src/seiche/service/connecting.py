@@ -17,11 +17,16 @@ def connect(
     *,
     token: str = "",
     ca: str | Path | None = None,
+    certificate: str | Path | None = None,
+    certificate_key: str | Path | None = None,
     uri: str | None = None,
     runtime: Runtime = SYSTEM,
     **options: Any,
 ) -> "RemoteLake":
     """The lake behind the server at `grpc://host:port`, with the same transactions as a lake opened by its address.
+
+    Over TLS it is `grpcs://`, with `ca` as the certificate of the server's authority if need be, and `certificate` and
+    `certificate_key` as this client's own if the server asks for them, all as PEM files.
 
     Data files are read and written here; only what is to be committed goes to the server. `uri` is where this client
     finds the lake, if that is not where the server does; `options` are those of `seiche.open`.
@@ -32,8 +37,10 @@ def connect(
     ```
     """
     try:
+        from seiche.service.client.certificates import Certificates
         from seiche.service.client.remote import remote_lake
     except ImportError as missing:
         remedy = 'Install it with pip install "seiche[server]".'
         raise InvalidInput(f"a client of a server needs {missing.name}", remedy=remedy) from missing
-    return remote_lake(address, token=token, ca=ca, uri=uri, runtime=runtime, options=options)
+    certificates = Certificates.of(ca, certificate, certificate_key)
+    return remote_lake(address, token=token, certificates=certificates, uri=uri, runtime=runtime, options=options)

@@ -19,7 +19,7 @@ _KNOWN = frozenset(
         "lake", "path", "table", "version", "as_of", "columns", "filter", "partitions", "durability", "lease",
         "overwrite_schema", "max_rows_per_file", "max_bytes_per_file",
         "stream", "checkpointlocation", "changes", "starting_version", "on_change",
-        "token", "ca", "lake_uri",
+        "token", "ca", "certificate", "certificate_key", "lake_uri",
         "max_files_per_trigger", "max_rows_per_trigger", "querytag", "queryname",
     }
 )  # fmt: skip
@@ -142,8 +142,15 @@ class Options:
     def _connected(self) -> Lake:
         from seiche.service.connecting import connect
 
-        token, ca = self.values.get("token", ""), self.values.get("ca")
-        return connect(self.uri, token=token, ca=ca, uri=self.values.get("lake_uri"), **self.storage)
+        return connect(
+            self.uri,
+            token=self.values.get("token", ""),
+            ca=self.values.get("ca"),
+            certificate=self.values.get("certificate"),
+            certificate_key=self.values.get("certificate_key"),
+            uri=self.values.get("lake_uri"),
+            **self.storage,
+        )
 
     def open_held(self) -> Lake:
         """The lake to read from. With the option `lease` (such as `2h`) the version that is read does not expire for

@@ -24,6 +24,7 @@ from hyperframe.frame import (
 
 from seiche.service.client import wires
 from seiche.service.client.calls import Ended, Failed
+from seiche.service.client.certificates import Certificates
 from seiche.service.client.direct import DirectCall
 from seiche.service.client.wires import Wire, connected
 from tests.certificates import certificate
@@ -277,8 +278,8 @@ def test_tls_reads_and_writes_at_once_and_trusts_whom_it_is_told_to(tmp_path: Pa
         serving.start()
         address = f"localhost:{listener.getsockname()[1]}"
         with pytest.raises(ssl.SSLError):
-            connected(address, tls=True)
-        wire = connected(address, tls=True, ca=cert)
+            connected(address, Certificates())
+        wire = connected(address, Certificates(cert))
         with pytest.raises(BlockingIOError):
             wire.read(wait=False)
         writing = threading.Thread(target=wire.write, args=(data,))

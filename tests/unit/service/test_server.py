@@ -359,6 +359,38 @@ def test_who_shows_no_certificate_is_not_let_in(lake: Lake, tmp_path: Path) -> N
                 assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+def test_a_client_shows_its_certificate_if_the_server_asks_for_one(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from seiche.service.client import connect, remote
+
+    monkeypatch.setattr(remote, "Channel", partial(Channel, patience=Patience(attempts=1)))
+    plain = secured(tmp_path)
+    ports = Ports("localhost", certificate=plain.certificate, key=plain.key, client_ca=plain.certificate)
+    with running(hosted({"default": lake}, tmp_path), ports) as server:
+        address = f"grpcs://localhost:{server.port}"
+        with connect(address, ca=plain.certificate, certificate=plain.certificate, certificate_key=plain.key) as mine:
+            mine.create_namespace("shown")
+        with pytest.raises(PermissionDenied, match="what this client shows") as refused:
+            connect(address, ca=plain.certificate)
+        assert "certificate=" in refused.value.remedy
+    assert ("shown",) in lake.namespaces()
+
+
+def test_certificates_of_a_client_that_are_none_are_named(tmp_path: Path) -> None:
+    from seiche.service.client import connect
+
+    plain = secured(tmp_path)
+    junk = tmp_path / "junk.pem"
+    junk.write_text("junk")
+    with pytest.raises(InvalidInput, match="with its key"):
+        connect("grpcs://localhost:1", certificate=plain.certificate)
+    with pytest.raises(NotFound, match="missing"):
+        connect("grpcs://localhost:1", certificate=tmp_path / "missing.pem", certificate_key=plain.key)
+    with pytest.raises(InvalidInput, match="not a certificate and its key"):
+        connect("grpcs://localhost:1", certificate=junk, certificate_key=plain.key)
+
+
 def test_tls_needs_both(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         Ports(certificate=tmp_path / "cert.pem").credentials()

@@ -5,7 +5,6 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -17,10 +16,11 @@ from seiche import errors
 from seiche.core import given
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, SeicheError, Unavailable
+from seiche.errors import CommitUnknown, InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client.calls import Call, Ended, Failed, Unreached
+from seiche.service.client.certificates import Certificates
 from seiche.service.client.direct import DirectCall
 from seiche.service.client.lines import Line
 from seiche.service.client.wires import connected
@@ -83,12 +83,12 @@ class Address:
     """Where a server is: `grpc://host:port`, or `grpcs://` over TLS."""
 
     host: str
-    tls: bool = False
     token: str = ""
-    ca: Path | None = None
+    # Over TLS.
+    certificates: Certificates | None = None
 
     @classmethod
-    def parse(cls, text: str, *, token: str = "", ca: str | Path | None = None) -> "Address":
+    def parse(cls, text: str, *, token: str = "", certificates: Certificates | None = None) -> "Address":
         parts = urlsplit(given.text(text, "the address of a server", "Write grpc://host:port."))
         if parts.scheme not in ("grpc", "grpcs") or not parts.hostname or not parts.port:
             raise InvalidInput(f"{text!r} is not the address of a server", remedy="Write grpc://host:port.")
@@ -97,27 +97,14 @@ class Address:
                 "the token has a line break, another control character or one beyond ASCII, which cannot be sent",
                 remedy="If it was read from a file, take the end of the line off: `.strip()`.",
             )
-        if ca is not None:
-            _check_authority(ca)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        return cls(f"{host}:{parts.port}", parts.scheme == "grpcs", token, None if ca is None else Path(ca))
+        shown = (certificates or Certificates()) if parts.scheme == "grpcs" else None
+        return cls(f"{host}:{parts.port}", token, shown)
 
     def open(self) -> Any:
-        if not self.tls:
+        if self.certificates is None:
             return grpc.insecure_channel(self.host, options=_OPTIONS)
-        roots = None if self.ca is None else self.ca.read_bytes()
-        return grpc.secure_channel(self.host, grpc.ssl_channel_credentials(roots), options=_OPTIONS)
-
-
-def _check_authority(ca: str | Path) -> None:
-    try:
-        ssl.create_default_context(cafile=ca)
-    except ssl.SSLError as error:
-        raise InvalidInput(
-            f"{ca} has no certificate", remedy="Give a PEM file with that of the server's authority."
-        ) from error
-    except OSError as error:
-        raise NotFound(f"{ca} cannot be read: {error.strerror}", remedy="Give the path of a PEM file.") from error
+        return grpc.secure_channel(self.host, self.certificates.credentials(), options=_OPTIONS)
 
 
 class Channel:
@@ -238,7 +225,7 @@ class Channel:
     def _new_call(self) -> Call:
         at = self._address
         try:
-            wire = connected(at.host, tls=at.tls, ca=at.ca)
+            wire = connected(at.host, at.certificates)
         except OSError as error:
             # Whom to trust is gRPC's to say, which brings authorities of its own.
             self._direct = not isinstance(error, ssl.SSLError)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 from seiche.core.retry import Patience
@@ -26,6 +25,7 @@ from seiche.lake.lake import Lake, open_lake
 from seiche.lake.states import States
 from seiche.lake.tree.root import millis
 from seiche.service import transactions_pb2 as pb
+from seiche.service.client.certificates import Certificates
 from seiche.service.client.channel import Address, Channel
 from seiche.service.client.trust import obstacle
 from seiche.table.operations import Append
@@ -201,10 +201,16 @@ class RemoteLake(Lake):
 
 
 def remote_lake(
-    address: str, *, token: str, ca: str | Path | None, uri: str | None, runtime: Runtime, options: Mapping[str, Any]
+    address: str,
+    *,
+    token: str,
+    certificates: Certificates,
+    uri: str | None,
+    runtime: Runtime,
+    options: Mapping[str, Any],
 ) -> RemoteLake:
     """What `seiche.connect` gives."""
-    at = Address.parse(address, token=token, ca=ca)
+    at = Address.parse(address, token=token, certificates=certificates)
     channel = Channel(at, runtime=runtime)
     try:
         found = channel.call("DescribeLake", pb.DescribeLakeRequest(), pb.DescribeLakeResponse)

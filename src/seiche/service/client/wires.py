@@ -4,10 +4,11 @@ import socket
 import ssl
 from contextlib import suppress
 from errno import ECONNREFUSED
-from pathlib import Path
 from struct import Struct
 from threading import Lock
 from typing import Final
+
+from seiche.service.client.certificates import Certificates
 
 __all__ = ["TlsWire", "Wire", "connected", "parted"]
 
@@ -20,8 +21,11 @@ _BROKEN_OFF: Final = Struct("ii").pack(1, 0)
 _RECEIVE: Final = 1 << 15
 
 
-def connected(address: str, *, tls: bool = False, ca: Path | None = None) -> "Wire":
-    """A connection to `host:port`. Raises `OSError` if nobody is there, `SSLError` if he cannot be trusted."""
+def connected(address: str, certificates: Certificates | None = None) -> "Wire":
+    """A connection to `host:port`, over TLS if there are certificates.
+
+    Raises `OSError` if nobody is there, `SSLError` if he cannot be trusted.
+    """
     host, port = parted(address)
     connection = socket.create_connection((host, port), _CONNECT_SECONDS)
     try:
@@ -34,7 +38,7 @@ def connected(address: str, *, tls: bool = False, ca: Path | None = None) -> "Wi
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_WRITE_SECONDS, _WRITE_MICROS))
-        return TlsWire(connection, host, ca) if tls else Wire(connection)
+        return Wire(connection) if certificates is None else TlsWire(connection, host, certificates)
     except BaseException:
         connection.close()
         raise
@@ -80,8 +84,8 @@ class TlsWire(Wire):
 
     scheme = "https"
 
-    def __init__(self, connection: socket.socket, host: str, ca: Path | None) -> None:
-        context = ssl.create_default_context(cafile=ca)
+    def __init__(self, connection: socket.socket, host: str, certificates: Certificates) -> None:
+        context = certificates.context()
         context.set_alpn_protocols(["h2"])
         self._come, self._go = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._come, self._go, server_hostname=host)
