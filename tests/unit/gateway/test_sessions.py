@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from seiche import Lake, Unavailable
+from seiche.core.runtime import SYSTEM
+from seiche.gateway.sessions import HEADER, Sessions
 from seiche.lake import saved
 from tests.gateway_server import Direct, Said, direct, lake_with_table
 
@@ -68,6 +70,9 @@ def test_a_transaction_that_is_committed_swallows_no_other_request(servers: Dire
     assert servers.ask("POST", table, one, headers=session).status == 200
     assert commit(servers, "by statements").status == 204
     assert commit(servers, "by statements", other).error == (409, "CommitFailedException")
+    assert servers.ask("POST", table, change("t", [setting("c", "1")]), headers={HEADER: "by Lance"}).status == 200
+    Sessions(servers.lake, SYSTEM).commit("by Lance")
+    assert commit(servers, "by Lance", other).error == (409, "CommitFailedException")
 
 
 @pytest.mark.parametrize("silent", [False, True])

@@ -193,7 +193,7 @@ def too_many() -> RetryableConflict:
 def check_same_request(lake: "Lake", transaction_id: str, version: int, wanted: str) -> None:
     """Refuse a key that has been used for another request, which was applied in `version`."""
     for record in read_root(lake.store, version).transactions:
-        if record.id == transaction_id and record.properties.get(HASH, wanted) != wanted:
+        if record.id == transaction_id and record.properties.get(HASH) != wanted:
             why = "the Idempotency-Key, or the name of the transaction, was used before, for another request"
             raise Refusal(409, "CommitFailedException", why)
 
