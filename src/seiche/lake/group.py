@@ -16,7 +16,7 @@ from seiche.lake.tree.root import millis
 from seiche.lake.tree.transactions import TransactionRecord
 from seiche.lake.tree.tree import Change
 
-__all__ = ["Answer", "Group"]
+__all__ = ["Answer", "Group", "aborted"]
 
 # How many versions are looked through, at most, for the one that was in the way.
 _BLAMED = 100
@@ -105,6 +105,18 @@ class Group:
         return Answer(version, tables={row.id: row.table_version for row in made})
 
 
+def aborted(transaction_id: str, version: int) -> Answer:
+    """The answer about a transaction that was decided against in this version."""
+    return Answer(
+        error=RetryableConflict(
+            f"transaction {transaction_id} was aborted in version {version}.",
+            remedy="Nothing was written. Begin a new transaction.",
+            transaction_id=transaction_id,
+            version=version,
+        )
+    )
+
+
 def _name_winner(error: ConflictError, intent: Intent, base: State) -> None:
     """Say in the error which transaction was in the way: the latest one since that wrote what this one wants to."""
     keys = intent.keys
@@ -145,12 +157,6 @@ def _decided(intent: Intent, state: State) -> Answer | None:
     if found is not None and found.outcome == "committed":
         return Answer(found.version, replayed=True)
     if found is not None:
-        aborted = RetryableConflict(
-            f"transaction {intent.id} was aborted in version {found.version}.",
-            remedy="Nothing was written. Begin a new transaction.",
-            transaction_id=intent.id,
-            version=found.version,
-        )
-        return Answer(error=aborted)
+        return aborted(intent.id, found.version)
     stream = None if intent.stream is None else intent.stream.already_in(state)
     return None if stream is None else Answer(stream.version, replayed=True)

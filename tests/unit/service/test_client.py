@@ -245,6 +245,22 @@ def test_if_nobody_can_be_asked_it_is_not_known(client: RemoteLake, monkeypatch:
     assert caught.value.details["transaction_id"] == transaction.id
 
 
+def test_what_was_decided_against_while_the_answer_was_lost_did_not_happen(
+    client: RemoteLake, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(_: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        assert lake.settle(transaction.id).outcome == "aborted"
+        raise CommitUnknown("the answer was lost")
+
+    transaction = client.transaction()
+    transaction.append("shop.orders", data(1))
+    monkeypatch.setattr(client.channel, "execute", lost)
+    with pytest.raises(RetryableConflict, match="aborted") as caught:
+        transaction.commit()
+    assert "Nothing was written" in caught.value.remedy
+    assert lake.table("shop.orders").to_arrow().num_rows == 0
+
+
 def test_files_are_there_and_last_before_the_server_hears_of_them(
     client: RemoteLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from seiche.errors import (
 from seiche.lake import saved
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.edits import TableEdit
+from seiche.lake.group import aborted
 from seiche.lake.intent import Intent
 from seiche.lake.lake import Lake, open_lake
 from seiche.lake.states import States
@@ -101,6 +102,8 @@ class RemoteCommitter(Committer):
             found = self.states.latest().outcome(intent.id)
             if found is not None and found.outcome == "committed":
                 return self._with_tables(intent, Answer(found.version))
+            if found is not None:
+                return aborted(intent.id, found.version)
         raise CommitUnknown(
             unknown.message,
             remedy=f"Ask with lake.status({intent.id!r}) before doing it again; lake.settle decides it.",
