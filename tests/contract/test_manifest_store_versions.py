@@ -156,6 +156,28 @@ def test_a_table_whose_commit_cannot_be_finished_says_so(
     assert not [info.path for info in store.list("_versions") if not info.path.endswith(".manifest")]
 
 
+def test_a_manifest_store_that_stays_away_after_an_unclear_answer_leaves_it_unknown(
+    store: DictStore, records: MemoryManifestStore
+) -> None:
+    """The record is there, its answer was lost, and whoever is asked after that only says that nobody is there."""
+
+    class Away(MemoryManifestStore):
+        asked = 0
+
+        def put_if_absent(self, base_uri: str, record: ManifestRecord) -> None:
+            self.asked += 1
+            if self.asked > 1:
+                raise Unavailable("nobody is there")
+            records.put_if_absent(base_uri, record)
+            raise CommitUnknown("the answer was lost")
+
+    away = Away()
+    with pytest.raises(CommitUnknown):
+        ExternalVersions(store, away, runtime=Runtime.seeded(1)).claim(3, history().manifests[3])
+    assert away.asked > 1
+    check_version(ExternalVersions(store, records), 3)
+
+
 def test_a_failed_flip_is_no_failed_commit(store: DictStore, records: MemoryManifestStore) -> None:
     class NoFlips(MemoryManifestStore):
         def put_if_present(self, base_uri: str, record: ManifestRecord, *, replacing: str) -> None:
