@@ -24,7 +24,7 @@ except seiche.NotFound as error:
 ```
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 __all__ = [
     "AlreadyExists",
@@ -39,6 +39,9 @@ __all__ = [
     "SeicheError",
     "Unavailable",
 ]
+
+# The `reason` of a `RetryableConflict` that only the caller can do something about: what he gave cannot be used again.
+SPENT: Final = "spent"
 
 
 class SeicheError(Exception):

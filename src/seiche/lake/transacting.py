@@ -10,7 +10,7 @@ from uuid import UUID
 from seiche.core import given
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import InvalidInput, NotFound, RetryableConflict
+from seiche.errors import SPENT, InvalidInput, NotFound, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.intent import Intent
@@ -168,7 +168,7 @@ class TransactionVerbs(ABC):
             raise given.wrong("what is run in a transaction", fn, "Give a function: `lake.run(lambda tx: ...)`.")
         conflict: RetryableConflict | None = None
         clock, took = self._runtime.clock, inf
-        for number in patience(_RUNNING, attempts, timeout).tries(self._runtime, paced=True):
+        for number in patience(_RUNNING, attempts, timeout).tries(self._runtime):
             began = clock.monotonic()
             with self._committer.attempt(number, took):
                 transaction = self.transaction(**options)
@@ -176,6 +176,8 @@ class TransactionVerbs(ABC):
                     with transaction:
                         result = fn(transaction)
                 except RetryableConflict as error:
+                    if error.details.get("reason") == SPENT:
+                        raise
                     conflict, took = error, clock.monotonic() - began
                 else:
                     return result, transaction.version or 0

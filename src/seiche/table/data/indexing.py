@@ -5,7 +5,7 @@ from typing import Any
 
 from pyroaring import BitMap
 
-from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict
+from seiche.errors import SPENT, AlreadyExists, InvalidInput, NotFound, RetryableConflict
 from seiche.table.change import Change
 from seiche.table.data.index_age import is_older
 from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
@@ -162,6 +162,7 @@ class Indexing:
             f"none of the rows that index {self._plan.name!r} was built over are as they were",
             remedy="Nothing was written. Build the segments again.",
             index=self._plan.name,
+            reason=SPENT,
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from seiche.core.runtime import Runtime
-from seiche.errors import RetryableConflict
+from seiche.errors import SPENT, RetryableConflict
 from seiche.store.base import Store
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
@@ -56,6 +56,7 @@ class Portion:
                 " up by an expiry or clean-up.",
                 remedy="Nothing was written. Plan and execute it again.",
                 read_version=since,
+                reason=SPENT,
             )
         return since
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from pyroaring import BitMap
 
-from seiche.errors import RetryableConflict
+from seiche.errors import SPENT, RetryableConflict
 from seiche.table.change import Change
 from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
@@ -111,6 +111,7 @@ class Rewriting:
             f"all fragments that were rewritten have been changed by others meanwhile: {touched[:10]}",
             remedy="Nothing was written. Plan and execute the rewrite again.",
             fragments=touched,
+            reason=SPENT,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.dataset
 
-from seiche.errors import InvalidInput, RetryableConflict
+from seiche.errors import SPENT, InvalidInput, RetryableConflict
 from seiche.table.data.blobs import is_blob
 from seiche.table.data.values import typed
 
@@ -53,6 +53,7 @@ class Source:
             raise RetryableConflict(
                 "the rows came from a stream that has been read, and must be written anew because the table changed",
                 remedy="Nothing was written. Run the operation again with a new stream, or with rows in memory.",
+                reason=SPENT,
             )
         self._taken = True
         opened = _opened(self._rows, wanted)
