@@ -7,6 +7,7 @@ from typing import Final
 
 import typer
 
+from seiche.core.wording import reworded
 from seiche.errors import (
     AlreadyExists,
     CommitUnknown,
@@ -101,11 +102,7 @@ def describe(error: SeicheError) -> str:
 
 def in_commands(remedy: str) -> str:
     """What to do, in words of the command line."""
-    for call, command in _COMMANDS.items():
-        remedy = remedy.replace(f"`{call}`", command)
-    for said, instead in _WORDS:
-        remedy = said.sub(instead, remedy)
-    return remedy
+    return reworded(remedy, _COMMANDS, _WORDS)
 
 
 def describe_usage(mistake: typer.TyperException, command: str) -> str:

@@ -9,10 +9,11 @@ from sqlglot import exp
 from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name
 from seiche.spark.explaining import explained
+from seiche.spark.names import quoted
 from seiche.spark.scanning import GROUP
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.merging import MergeColumns
-from seiche.spark.sql.queries import Expression, quoted
+from seiche.spark.sql.queries import Expression
 from seiche.spark.sql.reading import Reader, as_frame
 from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.relations import qualified, table

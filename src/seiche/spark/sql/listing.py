@@ -9,7 +9,7 @@ from seiche.errors import NotFound
 from seiche.lake.objects.keys import namespace_key
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import NamespaceRow, ViewRow, decode
-from seiche.spark.sql.queries import quoted
+from seiche.spark.names import quoted
 from seiche.spark.sql.reading import Reader
 from seiche.spark.sql.relations import find, qualified, table, view
 from seiche.spark.sql.statements import Describe, Show

@@ -20,7 +20,7 @@ from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.travel import Travel, travels
 from seiche.spark.sql.words import Word, dialect, words
 
-__all__ = ["Expression", "Query", "TableReference", "conjuncts", "parse_expression", "parse_query", "quoted"]
+__all__ = ["Expression", "Query", "TableReference", "conjuncts", "parse_expression", "parse_query"]
 
 # How sqlglot shows a word in its errors.
 _TOKEN = re.compile(r"<Token token_type: [^,]+, text: (.*?), line: [^>]*>")

@@ -10,9 +10,10 @@ from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import ViewRow
 from seiche.spark.explaining import explained
 from seiche.spark.lake import SparkLake
+from seiche.spark.names import quoted
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.pruning import bare_count, needed_columns, pushed_filter
-from seiche.spark.sql.queries import Query, TableReference, parse_query, quoted
+from seiche.spark.sql.queries import Query, TableReference, parse_query
 from seiche.spark.sql.relations import find, qualified
 from seiche.spark.transaction import SparkTransaction
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from seiche.core.wording import reworded
 from seiche.errors import SeicheError
 
 __all__ = ["in_statements", "in_words_of_sql"]
@@ -38,11 +39,7 @@ _WORDS: Final = (
 
 def in_statements(remedy: str) -> str:
     """What to do, in words of SQL."""
-    for call, statement in _STATEMENTS.items():
-        remedy = remedy.replace(f"`{call}`", statement)
-    for said, instead in _WORDS:
-        remedy = said.sub(instead, remedy)
-    return remedy
+    return reworded(remedy, _STATEMENTS, _WORDS)
 
 
 @contextmanager

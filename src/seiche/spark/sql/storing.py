@@ -8,7 +8,7 @@ from pyspark.sql import types as spark
 
 from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name, text
-from seiche.spark.sql.queries import quoted
+from seiche.spark.names import quoted
 from seiche.spark.types import spark_schema
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from pyspark.sql import types as spark
 
-from seiche.spark.sql.queries import quoted
+from seiche.spark.names import quoted
 
 __all__ = ["literal", "written_column"]
 
