@@ -112,12 +112,13 @@ class Committer:
     def _look(self, pending: Pending, base: Manifest, written: str, *, fresh: bool) -> tuple[int, str]:
         """The newest version, as far as it seems, and the name under which the transaction is written by then."""
         store, transaction = self.versions.store, pending.transaction
-        look = partial(self.versions.presumed, max(pending.checked, base.version))
+        known = max(pending.checked, base.version)
         if written or store.lists_in_one_request or type(transaction.operation) is not Append:
-            return look(), written
+            return self.versions.presumed(known), written
         # Whatever others committed, an append stays as it is: where each request takes long, it need not wait for that.
         name, encoded = transaction.file_name, transaction.encode()
-        newest, _ = store.together(look, partial(self._write_transaction, name, encoded, fresh=fresh))
+        write = partial(self._write_transaction, name, encoded, fresh=fresh)
+        newest, _ = store.together(partial(self.versions.presumed, known), write)
         return newest, name
 
     def _write_transaction(self, name: str, encoded: bytes, *, fresh: bool) -> None:

@@ -59,9 +59,9 @@ class Pending:
         self._table = table or versions.store.uri
         self._base = base
         self._held = HeldManifests(versions, base, transaction.read_version)
-        self._rebase = TransactionRebase.begin(
-            transaction, read_manifest=self._held.at_read_version, affected_rows=affected_rows, table=self._table
-        )
+        # An append with nothing else to it is the same wherever it is built: most are never rebased.
+        plain = type(transaction.operation) is Append and not transaction.properties and not affected_rows
+        self._rebase = None if plain else self._begin(affected_rows)
 
     def check_against(self, newest: int) -> Committed | None:
         """Check everything committed up to version `newest`, in order; a conflict is raised.
@@ -93,7 +93,7 @@ class Pending:
             # In a crowd nearly all are: what they hold is then not looked at.
             theirs = plain_operation(message)
             if theirs is None or not always_compatible(ours, theirs):
-                self._rebase = self._rebase.against(self._committed(version, message))
+                self._rebase = (self._rebase or self._begin(None)).against(self._committed(version, message))
             self.run = following(self.run, version, message, theirs)
             self.checked = version
         return None
@@ -125,10 +125,17 @@ class Pending:
         return ready, made
 
     def _ready(self, latest: Manifest) -> Transaction:
+        if self._rebase is None:
+            return self.transaction
         if type(self.transaction.operation) is Append:  # the same wherever it is built
             return self._rebase.transaction
         deletions = deletion_files(self._base, self._versions.store, self._runtime)
         return settled(latest, self._rebase.finish(latest, deletions))
+
+    def _begin(self, affected_rows: Mapping[int, BitMap] | None) -> TransactionRebase:
+        return TransactionRebase.begin(
+            self.transaction, read_manifest=self._held.at_read_version, affected_rows=affected_rows, table=self._table
+        )
 
     def _committed(self, version: int, message: pb.Transaction) -> Committed:
         return Committed(version, Transaction.from_proto(message), partial(self._held.at, version))

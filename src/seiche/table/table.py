@@ -217,8 +217,10 @@ class Table(TableVerbs, CareVerbs):
         if message is not None:
             extra[_COMMIT_MESSAGE] = text(message, "the message of a commit")
         text(tag, "the tag of a transaction")
-        fresh = not isinstance(operation, bytes)
-        if isinstance(operation, bytes):
+        if fresh := isinstance(operation, Operation):
+            known = self._manifest.version if read_version is None else check_version(read_version)
+            transaction = Transaction(known, self._runtime.uuid_text(), operation, tag, extra)
+        elif isinstance(operation, bytes):
             packed = given.decoded(operation)
             if affected_rows is None:
                 affected_rows = self._packed_rows(packed)
@@ -229,12 +231,9 @@ class Table(TableVerbs, CareVerbs):
                 tag=tag or packed.tag,
                 properties={**packed.properties, **extra},
             )
-        elif isinstance(operation, Operation):
-            known = self._manifest.version if read_version is None else read_version
-            transaction = Transaction(known, self._runtime.uuid_text(), operation, tag, extra)
+            check_version(transaction.read_version)
         else:
             raise given.not_an_operation(operation)
-        check_version(transaction.read_version)
         rows = None if affected_rows is None else given.rows(affected_rows)
         self._commit(transaction, rows, given.patience(_COMMITTING, attempts, timeout), fresh=fresh)
         return self
