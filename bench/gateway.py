@@ -15,8 +15,13 @@ folder where files are made quickly, and nothing is removed before the end. "lea
 
 "nothing" is a server that answers each commit with the same metadata and keeps nothing: what PyIceberg as a client
 leaves to any catalog behind HTTP on this machine.
+
+The part "bare" leaves PyIceberg's transaction out on both sides, because on two cores it is most of the work: SQLite's
+catalog is called for each commit (`commit_table`), ours is sent the request that PyIceberg sends for the same.
 """
 
+import http.client
+import json
 import multiprocessing
 import queue
 import subprocess
@@ -29,6 +34,7 @@ from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -110,18 +116,28 @@ def added(parts: Sequence[Measured]) -> Measured:
 
 
 def run() -> Iterable[Table]:
-    for shared in (False, True):
-        yield compared(shared)
+    for part in PARTS.values():
+        yield from part()
 
 
 def compared(shared: bool) -> Table:
     """Both catalogs, with 1 and with 16 clients."""
+    where = "one table" if shared else "tables of their own"
+    return in_turns(f"Commits through a catalog, to {where}", CATALOGS, shared)
+
+
+def bare() -> Table:
+    """Both catalogs, without the client's own part."""
+    return in_turns("Commits through a catalog, to tables of their own, without PyIceberg's transaction", BARE, False)
+
+
+def in_turns(title: str, catalogs: "Catalogs", shared: bool) -> Table:
     rows: list[tuple[object, ...]] = []
     with ExitStack() as kept:
         for clients in CLIENTS:
             found: dict[str, list[Measured]] = {}
             for _ in range(TURNS[clients]):
-                for name, measure in CATALOGS.items():
+                for name, measure in catalogs.items():
                     found.setdefault(name, []).append(measure(kept, clients, shared))
             base = found["PyIceberg on SQLite"]
             for name, turns in found.items():
@@ -130,29 +146,28 @@ def compared(shared: bool) -> Table:
                 p99 = quantiles(total.seconds, n=100)[-1] * 1000 if len(total.seconds) > 1 else 0.0
                 ratio = total.rate / added(base).rate
                 rows.append((name, clients, total.rate, ratio, min(ratios), p99, total.refused, total.failed))
-    where = "one table" if shared else "tables of their own"
     return Table(
-        f"Commits through a catalog, to {where}",
+        title,
         ("catalog", "clients", "commits/s", "ratio", "least", "p99 ms", "refused", "failed"),
         rows,
         'Bars: 1 client 1.0, 16 clients 5.0; "nothing" bounds them.',
     )
 
 
-def sqlite(kept: ExitStack, clients: int, shared: bool) -> Measured:
+def sqlite(kept: ExitStack, clients: int, shared: bool, act: "Act | None" = None) -> Measured:
     path = kept.enter_context(quick_folder())
     settings = {"uri": f"sqlite:///{path}/catalog.db", "warehouse": f"file://{path}/warehouse"}
-    return together("pyiceberg.catalog.sql.SqlCatalog", settings, clients, shared)
+    return together("pyiceberg.catalog.sql.SqlCatalog", settings, clients, shared, act)
 
 
-def ours(kept: ExitStack, clients: int, shared: bool, durability: Durability) -> Measured:
+def ours(kept: ExitStack, clients: int, shared: bool, durability: Durability, act: "Act | None" = None) -> Measured:
     import seiche
 
     path = kept.enter_context(quick_folder())
     seiche.create(str(path / "lake"))
     with server(path / "lake", durability) as url:
         settings = {"uri": url, "warehouse": "lake"}
-        return together("pyiceberg.catalog.rest.RestCatalog", settings, clients, shared)
+        return together("pyiceberg.catalog.rest.RestCatalog", settings, clients, shared, act)
 
 
 def nothing(_: ExitStack, clients: int, shared: bool) -> Measured:  # noqa: ARG001 - it has no tables
@@ -161,11 +176,49 @@ def nothing(_: ExitStack, clients: int, shared: bool) -> Measured:  # noqa: ARG0
         return together("pyiceberg.catalog.rest.RestCatalog", settings, clients, shared=False)
 
 
-CATALOGS: dict[str, Callable[[ExitStack, int, bool], Measured]] = {
+def called(table: Any) -> "Commit":
+    """A call of the catalog for each commit."""
+    from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+
+    def commit(properties: dict[str, str]) -> None:
+        requirement = AssertTableUUID(uuid=table.metadata.table_uuid)
+        table.catalog.commit_table(table, (requirement,), (SetPropertiesUpdate(updates=properties),))
+
+    return commit
+
+
+def sent(table: Any) -> "Commit":
+    """A request to the catalog for each commit, over a connection that stays open."""
+    address = urlsplit(table.catalog.uri)
+    path = f"/v1/lake/namespaces/bench/tables/{table.name()[-1]}"
+    requirement = {"type": "assert-table-uuid", "uuid": str(table.metadata.table_uuid)}
+    connection = http.client.HTTPConnection(address.hostname or "", address.port)
+
+    def commit(properties: dict[str, str]) -> None:
+        update = {"action": "set-properties", "updates": properties}
+        body = json.dumps({"requirements": [requirement], "updates": [update]})
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        with connection.getresponse() as answer:
+            if b'"metadata-location"' not in answer.read() or answer.status != 200:
+                raise RuntimeError(f"{answer.status} {answer.reason}")
+
+    return commit
+
+
+# Commits properties. What makes one of a table that PyIceberg has loaded.
+Commit = Callable[[dict[str, str]], None]
+Act = Callable[[Any], Commit]
+Catalogs = dict[str, Callable[[ExitStack, int, bool], Measured]]
+CATALOGS: Catalogs = {
     "PyIceberg on SQLite": sqlite,
     "Seiche": partial(ours, durability="os"),
     "Seiche with fsync": partial(ours, durability="fsync"),
     "nothing": nothing,
+}
+BARE: Catalogs = {
+    "PyIceberg on SQLite": partial(sqlite, act=called),
+    "Seiche": partial(ours, durability="os", act=sent),
+    "Seiche with fsync": partial(ours, durability="fsync", act=sent),
 }
 
 
@@ -211,7 +264,7 @@ def catalog(kind: str, settings: dict[str, str]) -> Any:
     return getattr(importlib.import_module(module), name)("bench", **settings)
 
 
-def together(kind: str, settings: dict[str, str], clients: int, shared: bool) -> Measured:
+def together(kind: str, settings: dict[str, str], clients: int, shared: bool, act: Act | None = None) -> Measured:
     """What all clients did, who begin at the same moment."""
     made = catalog(kind, settings)
     made.create_namespace("bench")
@@ -220,7 +273,7 @@ def together(kind: str, settings: dict[str, str], clients: int, shared: bool) ->
     barrier, told = _CONTEXT.Barrier(clients + 1), _CONTEXT.Queue()
     processes = [
         _CONTEXT.Process(
-            target=work, args=(kind, settings, 0 if shared else number, number, COMMITS[clients], barrier, told)
+            target=work, args=(kind, settings, 0 if shared else number, number, COMMITS[clients], act, barrier, told)
         )
         for number in range(clients)
     ]
@@ -246,25 +299,44 @@ def _answer(told: Any, processes: list[Any]) -> Measured:
             return found
 
 
-def work(kind: str, settings: dict[str, str], table: int, client: int, commits: int, barrier: Any, told: Any) -> None:
+def work(
+    kind: str,
+    settings: dict[str, str],
+    table: int,
+    client: int,
+    commits: int,
+    act: Act | None,
+    barrier: Any,
+    told: Any,
+) -> None:
     """One client. A warm-up first: opening the catalog is not what is measured."""
     opened = catalog(kind, settings).load_table(f"bench.t{table}")
+    commit = (act or transacted)(opened)
     for number in range(3):
-        attempt(opened, {f"w{client}": str(number)}, Measured())
+        attempt(opened, commit, {f"w{client}": str(number)}, Measured())
     measured = Measured()
     barrier.wait()
     for number in range(commits):
-        attempt(opened, {f"k{client}": str(number)}, measured)
+        attempt(opened, commit, {f"k{client}": str(number)}, measured)
     told.put(measured)
 
 
-def attempt(table: Any, properties: dict[str, str], measured: Measured) -> None:
+def transacted(table: Any) -> Commit:
+    """A transaction of PyIceberg for each commit."""
+
+    def commit(properties: dict[str, str]) -> None:
+        with table.transaction() as transaction:
+            transaction.set_properties(properties)
+
+    return commit
+
+
+def attempt(table: Any, commit: Commit, properties: dict[str, str], measured: Measured) -> None:
     """One commit, again until it is there."""
     began = time.perf_counter()
     for _ in range(MOST_TRIES):
         try:
-            with table.transaction() as transaction:
-                transaction.set_properties(properties)
+            commit(properties)
         except Exception:
             measured.refused += 1
             try:
@@ -277,4 +349,8 @@ def attempt(table: Any, properties: dict[str, str], measured: Measured) -> None:
     measured.failed += 1
 
 
-PARTS = {"own": lambda: [compared(shared=False)], "shared": lambda: [compared(shared=True)]}
+PARTS: dict[str, Callable[[], Iterable[Table]]] = {
+    "own": lambda: [compared(shared=False)],
+    "shared": lambda: [compared(shared=True)],
+    "bare": lambda: [bare()],
+}
