@@ -196,7 +196,12 @@ class Sight(ABC):
     def write_row(self, key: bytes, wanted: bytes | None) -> None:
         """What shall stand behind a key; `None` for nothing."""
         found = self.rows[key].found if key in self.rows else self.state.get(key)
-        self.rows[key] = RowEdit(found, wanted)
+        if wanted is None and found is not None and rows.kind_of(found) is TableRow:
+            # A view that took the name of a table and goes again. That the table has left is said by its own edit, and
+            # it may come back to its name: a row that is taken away here would take it along.
+            self.rows.pop(key, None)
+        else:
+            self.rows[key] = RowEdit(found, wanted)
 
     def now_millis(self) -> int:
         """The time, as it is written into rows."""
