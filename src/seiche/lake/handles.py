@@ -55,7 +55,7 @@ class TransactionTable(TableVerbs):
     @property
     def name(self) -> str:
         """What the transaction calls it, as in `shop.orders`."""
-        return self._edit.name
+        return self._transaction.edits[self.id].name
 
     @property
     def format(self) -> str:

@@ -112,8 +112,14 @@ class Sight(ABC):
         return edit or self.edits.setdefault(row.id, TableEdit(row=row, key=key, found=row, found_key=key))
 
     def edit(self, table_id: str) -> TableEdit:
-        """What the transaction does to a table so far."""
-        return self.edits[table_id]
+        """What the transaction does to a table so far; `NotFound` if that was to drop it.
+
+        Handles outlive the table: what is said to one afterwards would be done to nothing, and told as done.
+        """
+        edit = self.edits[table_id]
+        if edit.key is None:
+            raise NotFound(f"{edit.name} was dropped by this transaction", table=edit.name)
+        return edit
 
     def put_edit(self, edit: TableEdit) -> None:
         """Keep what the transaction does to a table from now on."""
