@@ -1,6 +1,7 @@
 """Names that a transaction gives and takes: what stands behind them at its end is what its statements say."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,3 +47,12 @@ def test_a_handle_of_a_table_that_the_transaction_dropped_takes_no_statements(
                 dataset.insert(rows(2))
         assert "shop.t" in repr(table)
     assert ids(lake, "shop.t") == []
+
+
+def test_a_table_that_could_not_be_replaced_stays(lake: Lake, tmp_path: Path) -> None:
+    lake.create_table("shop.i", SCHEMA, format="iceberg").append(rows(1))
+    with lake.transaction() as tx:
+        with pytest.raises(NotFound, match="no Iceberg metadata"):
+            tx.register_iceberg("shop.i", f"file://{tmp_path}/x.metadata.json", overwrite=True)
+        tx.append("shop.a", rows(2))
+    assert ids(lake, "shop.i") == [1]

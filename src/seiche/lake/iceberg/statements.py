@@ -138,11 +138,14 @@ def _with_files(
 def register(transaction: "Definitions", name: NameLike, metadata_location: str, *, overwrite: bool = False) -> str:
     """Make a table of metadata that exists; see `Transaction.register_iceberg`. Returns its id."""
     full = parts(name, what="table")
+    if not overwrite:
+        transaction.check_free(full)
+    # Before the table goes that it takes the place of: a transaction that goes on after an error still has that one.
+    row, work = registered(full, metadata_location, transaction.state, transaction.runtime)
     if overwrite:
         with suppress(NotFound):
             transaction.drop_table(full)
-    transaction.check_free(full)
-    row, work = registered(full, metadata_location, transaction.state, transaction.runtime)
+        transaction.check_free(full)
     edit = IcebergEdit(row=row, key=table_key(full), iceberg=work)
     transaction.edits[row.id] = edit
     transaction.names[table_key(full)] = row.id
