@@ -22,16 +22,20 @@ def wrong(what: str, value: object, remedy: str) -> InvalidInput:
 
 
 def text(value: object, what: str, remedy: str = "Give a text.") -> str:
-    """A text."""
+    """A text that can be stored: one that came of bytes which were none may not be."""
     if not isinstance(value, str):
         raise wrong(what, value, remedy)
+    if not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value):
+        raise wrong(what, value, "Give a text: this one cannot be written as UTF-8.")
     return value
 
 
 def an_address(value: object, remedy: str) -> str:
     """An address: a text, or a path as `pathlib` makes it."""
     made = os.fspath(value) if isinstance(value, os.PathLike) else value
-    return text(made, "an address", remedy)
+    if not isinstance(made, str):
+        raise wrong("an address", made, remedy)
+    return made
 
 
 def number(value: object, what: str, remedy: str) -> int:

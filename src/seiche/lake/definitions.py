@@ -1,9 +1,10 @@
 """What a transaction can define: namespaces, tables and views, of the lake's own and from elsewhere."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from seiche.core import given
 from seiche.core.given import texts, wrong
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
 from seiche.lake.objects import rows
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from seiche.lake.iceberg.table import IcebergTable
 
 __all__ = ["Definitions"]
+
+NameLike: TypeAlias = str | Sequence[str]
 
 _ANOTHER = "Choose another name, or use what is there."
 _PROPERTIES = ("properties", 'Give texts by name: {"owner": "me"}.')
@@ -48,10 +51,9 @@ class Definitions(Sight, Statements):
         self.check_running()
         full = parts(name, what="namespace")
         found = self.namespace_named(full)
-        if not isinstance(properties, Mapping):
-            raise wrong(_PROPERTIES[0], properties, _PROPERTIES[1])
+        _check_settings(properties)
         merged = {**found.properties, **properties}
-        kept = texts({key: value for key, value in merged.items() if value is not None}, *_PROPERTIES)
+        kept = {key: value for key, value in merged.items() if value is not None}
         key = namespace_key(full)
         # Once for each transaction, as for tables: so no counter is greater than the version of the lake it stands in.
         counter = found.pointer_version if key in self.rows else found.pointer_version + 1
@@ -106,8 +108,8 @@ class Definitions(Sight, Statements):
             )
         full = parts(name, what="table")
         self.check_free(full)
-        given = texts(properties, *_PROPERTIES)
-        row, base, change = creation(full, schema, self.runtime, properties=given, stable_row_ids=stable_row_ids)
+        said = texts(properties, *_PROPERTIES)
+        row, base, change = creation(full, schema, self.runtime, properties=said, stable_row_ids=stable_row_ids)
         self.enter(full, row, Work.begin(base))
         made = self.table(full)
         made.apply(change)
@@ -156,7 +158,7 @@ class Definitions(Sight, Statements):
     def rename_tables(self, names: Iterable[tuple[str | Sequence[str], str | Sequence[str]]]) -> None:
         """Give several tables other names at once, old and new ones in pairs: so two of them can swap theirs."""
         self.check_running()
-        pairs = [(parts(name, what="table"), parts(to, what="table")) for name, to in names]
+        pairs = [(parts(name, what="table"), parts(to, what="table")) for name, to in _pairs(names)]
         renamed = [(self.named(full), target) for full, target in pairs]
         if len({edit.row.id for edit, _ in renamed}) < len(renamed):
             raise InvalidInput("a table is given several names at once", remedy="Name each table once.")
@@ -176,6 +178,7 @@ class Definitions(Sight, Statements):
         """Set properties of a table, or remove those given as `None`."""
         self.check_running()
         edit = self.named(parts(name, what="table"))
+        _check_settings(properties)
         if edit.row.format == "iceberg":
             from seiche.lake.iceberg import statements
 
@@ -197,9 +200,9 @@ class Definitions(Sight, Statements):
         self.check_free(full)
         row = ViewRow(
             id=str(self.runtime.uuid()),
-            sql=sql,
-            dialect=dialect,
-            properties=dict(properties or {}),
+            sql=given.text(sql, "the query of a view", 'Give SQL: "SELECT ...".'),
+            dialect=given.text(dialect, "the dialect of a view", 'Give the name of a dialect of SQL, such as "spark".'),
+            properties=texts(properties, *_PROPERTIES),
             created_at_millis=self.now_millis(),
         )
         self.write_row(table_key(full), rows.encode(row))
@@ -264,3 +267,18 @@ class Definitions(Sight, Statements):
 
         self.check_running()
         return statements.unregister(self, name)
+
+
+def _check_settings(properties: Mapping[str, str | None]) -> None:
+    """Texts by name, or `None` for what is to be removed."""
+    if not isinstance(properties, Mapping):
+        raise wrong(_PROPERTIES[0], properties, _PROPERTIES[1])
+    texts({name: "" if value is None else value for name, value in properties.items()}, *_PROPERTIES)
+
+
+def _pairs(names: Iterable[tuple[NameLike, NameLike]]) -> Iterator[tuple[NameLike, NameLike]]:
+    remedy = 'Give old and new names in pairs: [("shop.a", "shop.b")].'
+    for pair in given.several(names, "names", remedy):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise wrong("one of names", pair, remedy)
+        yield pair[0], pair[1]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from uuid import UUID
 
+from seiche.core import given
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
 from seiche.lake.federated_edit import FederatedEdit, place_of, still_kept
@@ -62,6 +63,12 @@ def register(
         raise InvalidInput(f"the type {type!r} is unknown", remedy='Use "external" or "federated".')
     if type == "federated" and version is not None:
         raise InvalidInput("a federated table is always at its newest version", remedy="Leave `version=` out.")
+    location = given.an_address(location, "Give the place where the table lies, or its name in the catalog.")
+    properties = given.texts(properties, "properties", 'Give texts by name: {"owner": "me"}.')
+    if catalog is not None and not isinstance(catalog, str):
+        given.texts(
+            catalog, "the catalog", "Give the name of a catalog that PyIceberg knows, or the properties of one."
+        )
     if format == "iceberg":
         from seiche.lake.iceberg import foreign
 
@@ -85,7 +92,7 @@ def register(
         location=store.native_uri(),
         table_version=table.version,
         source={} if version is None else {"version": str(version)},
-        properties=dict(properties or {}),
+        properties=properties,
         created_at_millis=millis(tx.runtime.clock.now()),
     )
     tx.enter(full, row)

@@ -31,9 +31,10 @@ class StreamClaim:
         text(self.stream, "the name of a stream")
         text(self.owner, "the owner of a stream")
         number(self.epoch, "an epoch", "Give whole numbers that count up from 0.")
-        if not self.stream or self.epoch < 0:
+        if not self.stream or not 0 <= self.epoch < 1 << 63:
             raise InvalidInput(
-                f"stream {self.stream!r}, epoch {self.epoch}: a stream has a name, and epochs count from 0",
+                f"stream {self.stream!r}, epoch {self.epoch}: a stream has a name, and epochs count from 0 up to"
+                " 2^63 - 1",
                 remedy="Give `stream=` and `epoch=` together.",
             )
 

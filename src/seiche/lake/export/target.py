@@ -6,6 +6,7 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any, Final
 
+from seiche.core.given import text
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
 from seiche.lake.care.insisting import insist
@@ -18,6 +19,7 @@ from seiche.store.base import Store
 
 __all__ = ["CLAIM", "check_address", "check_free", "claim", "is_export_root", "open_target", "put_root"]
 
+_FULL = "Give a full path, or an address such as s3://bucket/lake."
 # Whose place it is.
 CLAIM: Final = f"{FOLDER}/of"
 
@@ -52,10 +54,11 @@ def check_address(given: str | None) -> str:
     """The address that a copy will be moved to, as it stands in Iceberg's metadata; empty if it stays where it is."""
     if given is None:
         return ""
+    text(given, "the address of a copy", _FULL)
     if not given.startswith("/") and "://" not in given:
         raise InvalidInput(
             f"{given!r} is no address that other engines understand",
-            remedy="Give a full path, or an address such as s3://bucket/lake.",
+            remedy=_FULL,
         )
     return (f"file://{given}" if given.startswith("/") else given).rstrip("/")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from seiche.core import given
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound, SeicheError
 from seiche.table.bases import deletion_files
@@ -260,6 +261,7 @@ def _checked(columns: Sequence[str] | None, dataset: Any) -> list[str]:
     existing = dataset.schema.names
     if columns is None:
         return list(existing)
+    columns = given.names(columns, "columns", f"The columns are {', '.join(existing)}.")
     unknown = [name for name in columns if name not in existing]
     if unknown or len(set(columns)) != len(columns):
         raise InvalidInput(
