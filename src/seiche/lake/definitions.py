@@ -11,6 +11,7 @@ from seiche.lake.objects import rows
 from seiche.lake.objects.keys import children_of, namespace_key, table_key, tables_of
 from seiche.lake.objects.names import parts, text
 from seiche.lake.objects.rows import NamespaceRow, ViewRow
+from seiche.lake.reads import Aspect
 from seiche.lake.sight import Sight
 from seiche.lake.statements import Statements
 from seiche.lake.work import Work
@@ -39,7 +40,7 @@ class Definitions(Sight, Statements):
         full = parts(name, what="namespace")
         self.check_parent(full[:-1])
         key = namespace_key(full)
-        if self.row_behind(key) is not None:
+        if self.row_behind(key, Aspect.IDENTITY) is not None:
             raise AlreadyExists(f"there is a namespace {text(full)} already", remedy=_ANOTHER, name=text(full))
         row = NamespaceRow(
             id=str(self.runtime.uuid()), properties=texts(properties, *_PROPERTIES), created_at_millis=self.now_millis()
@@ -211,7 +212,7 @@ class Definitions(Sight, Statements):
         """Remove a view."""
         self.check_running()
         full = parts(name, what="view")
-        value = self.row_behind(table_key(full))
+        value = self.row_behind(table_key(full), Aspect.IDENTITY)
         if value is None or rows.kind_of(value) is not ViewRow:
             raise NotFound(f"there is no view {text(full)}", name=text(full))
         self.write_row(table_key(full), None)

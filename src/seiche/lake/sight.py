@@ -155,9 +155,9 @@ class Sight(ABC):
             with self.lock:
                 self.edits[table_id] = replace(self.edits[table_id], read=True)
 
-    def namespace_named(self, name: Name) -> NamespaceRow:
-        """The namespace of this name, as the transaction sees it."""
-        value = self.row_behind(namespace_key(name))
+    def namespace_named(self, name: Name, aspect: Aspect = Aspect.WHOLE) -> NamespaceRow:
+        """The namespace of this name, as the transaction sees it; `aspect` is what will be looked at of it."""
+        value = self.row_behind(namespace_key(name), aspect)
         if value is None:
             raise NotFound(
                 f"there is no namespace {text(name)}",
@@ -169,7 +169,7 @@ class Sight(ABC):
     def check_parent(self, name: Name) -> None:
         """What is made inside a namespace needs it to be there still when the commit is decided."""
         if name:
-            self.namespace_named(name)
+            self.namespace_named(name, Aspect.IDENTITY)
             if namespace_key(name) not in self.rows:
                 self.reads.key(self.state, namespace_key(name), Aspect.IDENTITY, structural=True)
 
@@ -191,13 +191,20 @@ class Sight(ABC):
         """Whether a table or view has this key, as the transaction sees it. A view may stand where a table was."""
         if self.names.get(key) is not None:
             return True
-        return self.row_behind(key) is not None if key in self.rows or key not in self.names else False
+        if key in self.names and key not in self.rows:
+            return False
+        return self.row_behind(key, Aspect.IDENTITY) is not None
 
-    def row_behind(self, key: bytes) -> bytes | None:
-        """What stands behind a key, as the transaction sees it."""
+    def row_behind(self, key: bytes, aspect: Aspect = Aspect.WHOLE) -> bytes | None:
+        """What stands behind a key, as the transaction sees it; that it was looked at is noted.
+
+        Also that there is nothing, or something where nothing is wanted: whoever goes on after the error goes by that.
+        """
         if key in self.rows:
             return self.rows[key].wanted
-        return self.state.get(key)
+        value = self.state.get(key)
+        self.reads.found(key, aspect, aspect.of(value))
+        return value
 
     def write_row(self, key: bytes, wanted: bytes | None) -> None:
         """What shall stand behind a key; `None` for nothing."""

@@ -1,12 +1,14 @@
 """Names that a transaction gives and takes: what stands behind them at its end is what its statements say."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from seiche import Lake, NotFound
+from seiche import AlreadyExists, Lake, NotFound, RetryableConflict
+from seiche.lake.transaction import Transaction
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -56,3 +58,69 @@ def test_a_table_that_could_not_be_replaced_stays(lake: Lake, tmp_path: Path) ->
             tx.register_iceberg("shop.i", f"file://{tmp_path}/x.metadata.json", overwrite=True)
         tx.append("shop.a", rows(2))
     assert ids(lake, "shop.i") == [1]
+
+
+def refused_table(tx: Transaction) -> None:
+    with pytest.raises(AlreadyExists):
+        tx.create_table("shop.a", SCHEMA)
+
+
+def refused_rename(tx: Transaction) -> None:
+    with pytest.raises(AlreadyExists):
+        tx.rename_table("shop.b", "shop.a")
+
+
+def refused_namespace(tx: Transaction) -> None:
+    with pytest.raises(AlreadyExists):
+        tx.create_namespace("empty")
+
+
+def missed_namespace(tx: Transaction) -> None:
+    with pytest.raises(NotFound):
+        tx.create_table("new.t", SCHEMA)
+
+
+def missed_view(tx: Transaction) -> None:
+    with pytest.raises(NotFound):
+        tx.drop_view("shop.v")
+
+
+def properties(tx: Transaction) -> None:
+    assert tx.iceberg_catalog().load_namespace_properties("empty") == {}
+
+
+@pytest.mark.parametrize(
+    ("look", "change"),
+    [
+        (refused_table, lambda tx: tx.drop_table("shop.a")),
+        (refused_rename, lambda tx: tx.drop_table("shop.a")),
+        (refused_namespace, lambda tx: tx.drop_namespace("empty")),
+        (missed_namespace, lambda tx: tx.create_namespace("new")),
+        (missed_view, lambda tx: tx.create_view("shop.v", "SELECT 1")),
+        (properties, lambda tx: tx.alter_namespace("empty", {"owner": "me"})),
+    ],
+)
+def test_what_is_there_or_is_not_was_read_also_if_it_was_an_error(
+    lake: Lake, look: Callable[[Transaction], None], change: Callable[[Transaction], None]
+) -> None:
+    lake.create_namespace("empty")
+    for isolation in ("snapshot", "serializable"):
+        one, other = lake.transaction(isolation), lake.transaction()
+        look(one)
+        one.append("shop.b", rows(1))
+        change(other)
+        if isolation == "snapshot":
+            one.commit()
+            continue
+        other.commit()
+        with pytest.raises(RetryableConflict, match="was read by this transaction"):
+            one.commit()
+
+
+def test_making_a_table_reads_nothing_of_its_namespace_but_that_it_is_there(lake: Lake) -> None:
+    tx = lake.transaction("serializable")
+    tx.create_table("shop.c", SCHEMA)
+    lake.run(lambda other: other.alter_namespace("shop", {"owner": "me"}))
+    lake.table("shop.a").append(rows(1))
+    tx.commit()
+    assert lake.tables("shop") == [("shop", "a"), ("shop", "b"), ("shop", "c")]
