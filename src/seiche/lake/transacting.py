@@ -146,6 +146,7 @@ class TransactionVerbs(ABC):
             stream=saved.claim(message),
             properties=dict(message.properties),
             expires_at_millis=message.expires_at_millis,
+            read_only=self._pinned is not None,
         )
         saved.fill(transaction, message, state)
         return transaction
@@ -188,29 +189,34 @@ class TransactionVerbs(ABC):
 
     def status(self, transaction_id: str) -> Status:
         """What became of a transaction. `undecided` may still change, unless `settle` decides it."""
-        _check_id(transaction_id)
-        found = self.states.latest().outcome(transaction_id)
+        known_as = _as_stored(transaction_id)
+        found = self.states.latest().outcome(known_as)
         if found is None:
-            return Status(transaction_id, "undecided")
-        return Status(transaction_id, found.outcome, found.version)
+            return Status(known_as, "undecided")
+        return Status(known_as, found.outcome, found.version)
 
     def settle(self, transaction_id: str) -> Status:
         """Decide a transaction: if it is not committed by now, it never will be.
 
         Absence says nothing, since its root may be on the way; so the abort is written into a root of its own.
         """
-        _check_id(transaction_id)
-        self._committer.abort(transaction_id)
-        return self.status(transaction_id)
+        known_as = _as_stored(transaction_id)
+        self.check_writable()
+        self._committer.abort(known_as)
+        return self.status(known_as)
 
     def decide(self, intent: Intent) -> int:
         """Commit what was put together by other means than a transaction; returns the version that it made."""
+        self.check_writable()
+        return self._committer.commit(intent).version or 0
+
+    def check_writable(self) -> None:
+        """`InvalidInput` if this handle stays at a version: then nothing is changed through it."""
         if self._pinned is not None:
             raise InvalidInput(
                 f"the lake was opened at version {self._pinned.version} and is read-only",
                 remedy="Open it without a version to change it.",
             )
-        return self._committer.commit(intent).version or 0
 
     def decide_group(
         self, intents: Sequence[Intent], decided: Callable[[list[Answer]], None] | None = None
@@ -219,10 +225,14 @@ class TransactionVerbs(ABC):
         return self._committer.commit_group(intents, decided)
 
 
-def _check_id(transaction_id: str) -> None:
-    """`InvalidInput` for what can be no transaction's id: of such a one nothing would ever be decided."""
+def _as_stored(transaction_id: str) -> str:
+    """A transaction's id as the lake knows it: a UUID can be written in several ways, and under another one a
+    transaction that is committed would be told to be undecided, or aborted.
+
+    `InvalidInput` for what can be no transaction's id: of such a one nothing would ever be decided.
+    """
     remedy = "Give `tx.id`, a UUID; `lake.log()` has those of kept versions."
     try:
-        UUID(given.text(transaction_id, "the id of a transaction", remedy))
+        return str(UUID(given.text(transaction_id, "the id of a transaction", remedy)))
     except ValueError as error:
         raise InvalidInput(f"{transaction_id!r} is not the id of a transaction", remedy=remedy) from error

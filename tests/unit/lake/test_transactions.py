@@ -546,6 +546,16 @@ def test_a_status_is_told_and_can_be_forced(lake: Lake) -> None:
     assert (lake.status(done.id).outcome, lake.status(done.id).version) == ("committed", version)
 
 
+def test_a_status_is_the_same_however_the_id_is_written(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        tx.append("shop.a", rows(1))
+    told = lake.status(tx.id)
+    for written in (tx.id.upper(), tx.id.replace("-", ""), f"{{{tx.id}}}"):
+        assert lake.status(written) == told
+        assert lake.settle(written) == told
+    assert lake.version == tx.version
+
+
 def test_an_ended_transaction_says_so(lake: Lake) -> None:
     tx = lake.transaction()
     tx.commit()
@@ -595,6 +605,20 @@ def test_time_travel_by_version_and_by_time(lake: Lake) -> None:
     assert ids(lake, "shop.a") == [1, 2]
     with pytest.raises(InvalidInput, match="read-only"), old.transaction() as tx:
         tx.table("shop.a").append(rows(3))
+    waiting = lake.transaction()
+    waiting.append("shop.a", rows(4))
+    waiting.save()
+    files = sorted(info.path for info in lake.store.list())
+    for change in (
+        old.resume(waiting.id).commit,
+        lambda: old.settle(waiting.id),
+        lambda: old.expire(older_than=0, keep=1),
+        lambda: old.gc(dry_run=False, grace=0, window=0),
+    ):
+        with pytest.raises(InvalidInput, match="read-only"):
+            change()
+    assert sorted(info.path for info in lake.store.list()) == files
+    assert lake.status(waiting.id).outcome == "undecided"
     future = seiche.open(lake.store, as_of=datetime.now(UTC) + timedelta(days=1))
     assert future.version == lake.version
     with pytest.raises(NotFound):

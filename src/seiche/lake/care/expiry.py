@@ -113,6 +113,8 @@ def expire(
     lake: "CareVerbs", *, older_than: Duration | None = None, keep: int | None = None, dry_run: bool = False
 ) -> Expiry:
     """Give up versions by the lake's policy, or the one given; returns what was, or would be, given up and what not."""
+    if not dry_run:
+        lake.check_writable()
     states = lake.states
     state = states.latest()
     policy = Policy.of(state.definition, older_than, keep)

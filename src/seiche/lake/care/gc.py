@@ -80,6 +80,8 @@ def collect(
     With no `grace` everything happens in one run, and transactions that are running now have to be run again. With no
     `window` there is no way back. Interrupted anywhere, it can be run again.
     """
+    if not dry_run:
+        lake.check_writable()
     job = _Job(lake, duration(grace, "grace"), duration(window, "window"), progress, listing)
     job.look()
     if dry_run:

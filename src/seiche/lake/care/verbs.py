@@ -39,6 +39,10 @@ class CareVerbs(ABC):
     def decide(self, intent: Intent) -> int:
         """Commit what was put together by other means than a transaction; returns the version that it made."""
 
+    @abstractmethod
+    def check_writable(self) -> None:
+        """`InvalidInput` if nothing is changed through this handle."""
+
     def expire(self, *, older_than: Duration | None = None, keep: int | None = None, dry_run: bool = False) -> "Expiry":
         """Give up versions that ceased to be the newest before `older_than`, but none of the newest `keep`.
 
