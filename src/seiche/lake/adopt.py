@@ -11,11 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seiche.errors import Corrupt, IncompatibleConflict, InvalidInput, NotFound
+from seiche.errors import Corrupt, IncompatibleConflict, InvalidInput, NotFound, RetryableConflict
 from seiche.lake.edits import TableEdit
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.publish import fenced
+from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions, manifests
 from seiche.lake.work import Work
 from seiche.store.base import Store
@@ -23,6 +24,7 @@ from seiche.table.build import build
 from seiche.table.change import Change
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
+from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
 from seiche.table.operations import Append, Overwrite
 from seiche.table.transaction import Transaction as TableTransaction
 from seiche.table.versions.naming import Naming, parse
@@ -54,6 +56,7 @@ def adopt(lake: "Lake", name: str) -> list[Adopted]:
     lost, and the table works again. Interrupted, it can be run again: each foreign commit is applied once.
     """
     full = parts(name, what="table")
+    lake.check_writable()
     row = lake.state().table(full)
     if row.type != "managed" or row.format != "lance":
         raise InvalidInput(
@@ -64,36 +67,59 @@ def adopt(lake: "Lake", name: str) -> list[Adopted]:
         )
     store = LakeVersions(lake.store, row).store
     # Newest first: as long as one stands there, so does what it was prepared on.
-    for version in reversed(list(_foreign(store, row))):
-        _set_aside(store, row, version)
+    for version in reversed(list(_foreign(lake, full, row, store))):
+        _set_aside(lake, full, row, store, version)
     adopted = []
     for path in sorted(info.path for info in store.list(KEPT)):
-        adopted.append(_commit(lake, full, store, path))
+        try:
+            data = store.get(path)
+        except NotFound:
+            continue  # somebody else has brought it in
+        adopted.append(_commit(lake, full, row, store, path, data))
         store.delete(path)
     return adopted
 
 
-def _foreign(store: Store, row: TableRow) -> Iterator[int]:
-    """Versions whose published manifest is not the lake's: those it does not have, and those it has another of."""
-    own = {version: ref.transaction for version, ref in manifests(row)}
-    listed = (parse(info.path.rpartition("/")[2]) for info in store.list("_versions"))
+def _foreign(lake: "Lake", name: Name, row: TableRow, store: Store) -> Iterator[int]:
+    """Versions whose published manifest is not the lake's: those it does not have, and those it has another of.
+
+    What the lake has is looked at after what stands there: a version that is decided and published meanwhile would
+    otherwise pass for a foreign one, and be committed a second time.
+    """
+    listed = [parse(info.path.rpartition("/")[2]) for info in store.list("_versions")]
+    row = _same(lake.state(), name, row)
+    own = dict(manifests(row))
     for version in sorted(found[1] for found in listed if found is not None):
-        if version > row.table_version:
+        made = file.read_transaction(store, Naming.V2.path(version)) if version in own else None
+        if _is_foreign(version, made, row):
             yield version
-        elif version in own:
-            stands = file.read_transaction(store, Naming.V2.path(version))
-            if stands is None or stands.uuid != own[version]:
-                yield version
 
 
-def _set_aside(store: Store, row: TableRow, version: int) -> None:
+def _is_foreign(version: int, made: TransactionMessage | None, row: TableRow) -> bool:
+    """Whether a published manifest that this transaction made is not the lake's, which has the table as in `row`.
+
+    What came before the versions that the row names was published before them: there stands the lake's.
+    """
+    own = dict(manifests(row)).get(version)
+    if own is None:
+        return version > row.table_version
+    return made is None or made.uuid != own.transaction
+
+
+def _set_aside(lake: "Lake", name: Name, row: TableRow, store: Store, version: int) -> None:
     """Keep the foreign manifest under another name, then give the version back to the lake.
 
     The name says what is in it, since another foreign writer may get the same number while this one waits; and what it
     was prepared on, since that may be foreign too, and not be there any more when its turn comes.
     """
     target = Naming.V2.path(version)
-    found = store.get(target)
+    try:
+        found = store.get(target)
+    except NotFound:
+        return  # somebody else sets it aside
+    row = _same(lake.state(), name, row)
+    if not _is_foreign(version, _transaction(found), row):
+        return  # somebody else has set it aside, and the lake has made this version since
     content = hashlib.sha256(found).hexdigest()[:16]
     store.put(f"{KEPT}/{version:020}-{content}-{_prepared_on(store, found)}.manifest", found)
     own = dict(manifests(row)).get(version)
@@ -103,8 +129,20 @@ def _set_aside(store: Store, row: TableRow, version: int) -> None:
         store.put(target, fenced(store.get(own.path), own.path))
 
 
-def _commit(lake: "Lake", name: Name, store: Store, path: str) -> Adopted:
-    read = file.decode(store.get(path), path=path)
+def _same(state: State, name: Name, row: TableRow) -> TableRow:
+    """The table as it is now; `RetryableConflict` if another one has its name."""
+    now = state.table(name)
+    if now.id != row.id:
+        raise RetryableConflict(
+            f"{text(name)} was dropped and made anew meanwhile: what others left with the old one is no part of it",
+            remedy="Nothing was written. Run it again.",
+            table=text(name),
+        )
+    return now
+
+
+def _commit(lake: "Lake", name: Name, table: TableRow, store: Store, path: str, data: bytes) -> Adopted:
+    read = file.decode(data, path=path)
     if read.transaction is None:
         raise Corrupt(
             f"{store.uri}/{path} does not say what it did: it has no transaction inside",
@@ -113,15 +151,17 @@ def _commit(lake: "Lake", name: Name, store: Store, path: str) -> Adopted:
         )
     foreign = TableTransaction.from_proto(read.transaction)
     with lake.transaction(key=f"adopt {foreign.uuid}", properties={"adopted": text(name)}) as tx:
-        _repeat(tx, name, foreign, path, read.manifest)
+        _repeat(tx, name, table, foreign, path, read.manifest)
     return Adopted(foreign.uuid, foreign.operation.name, read.manifest.version, tx.version or 0)
 
 
-def _repeat(tx: "Transaction", name: Name, foreign: TableTransaction, path: str, made: Manifest) -> None:
+def _repeat(
+    tx: "Transaction", name: Name, table: TableRow, foreign: TableTransaction, path: str, made: Manifest
+) -> None:
     """Make the foreign operation, which `made` a version, a statement of the transaction, as prepared on the version
     that it had read.
     """
-    row = tx.state.table(name)
+    row = _same(tx.state, name, table)
     base = LakeVersions(tx.state.store, row).read(min(foreign.read_version, row.table_version)).manifest
     if not isinstance(foreign.operation, Append | Overwrite) and not path.endswith(f"-{_shape(base)}.manifest"):
         raise IncompatibleConflict(
@@ -144,11 +184,18 @@ def _repeat(tx: "Transaction", name: Name, foreign: TableTransaction, path: str,
 def _prepared_on(store: Store, data: bytes) -> str:
     """The shape of the version that a foreign manifest was prepared on, as it stands there now."""
     with suppress(Corrupt, InvalidInput, NotFound):
-        made = file.decode(data, path="").transaction
+        made = _transaction(data)
         if made is not None:
             before = Naming.V2.path(made.read_version)
             return _shape(file.decode(store.get(before), path=before).manifest)
     return "unknown"
+
+
+def _transaction(data: bytes) -> TransactionMessage | None:
+    """What made a manifest; `None` if it does not say so, or cannot be read."""
+    with suppress(Corrupt, InvalidInput):
+        return file.decode(data, path="").transaction
+    return None
 
 
 def _shape(manifest: Manifest) -> str:

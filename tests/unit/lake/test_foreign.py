@@ -2,7 +2,9 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -19,7 +21,7 @@ from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.versions.naming import Naming
 from tests.unit.format.test_file import framed
-from tests.unit.lake.conftest import ids, rows
+from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
 def unfence(path: str, version: int) -> None:
@@ -193,6 +195,64 @@ def test_what_was_brought_in_is_not_brought_in_twice(lake: Lake, monkeypatch: py
     assert ids(lake, "shop.a") == [2]
     assert [one.lake_version for one in lake.adopt("shop.a")] == [lake.version]
     assert (ids(lake, "shop.a"), lake.adopt("shop.a")) == ([2], [])
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, call: str, ending: str, then: Callable[[], object]) -> None:
+    """Something happens right before the first call of storage about a path that ends so."""
+    usual, waiting = getattr(LocalStore, call), [then]
+
+    def met(self: LocalStore, path: str = "", *rest: Any, **options: Any) -> Any:
+        if path.endswith(ending) and waiting:
+            waiting.pop()()
+        return usual(self, path, *rest, **options)
+
+    monkeypatch.setattr(LocalStore, call, met)
+
+
+def test_what_the_lake_commits_meanwhile_is_not_foreign(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.table("shop.a").append(rows(1))
+    other = seiche.open(lake.store)
+    meanwhile(monkeypatch, "list", "_versions", lambda: other.table("shop.a").append(rows(2)))
+    assert lake.adopt("shop.a") == []
+    assert ids(lake, "shop.a") == [1, 2]
+    assert lake.fsck().problems == ()
+
+
+def test_of_two_who_bring_in_a_foreign_commit_neither_takes_what_the_lake_made_in_its_place(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign_append(lake, 1)
+    version = lake.table("shop.a").version + 1
+    other = seiche.open(lake.store)
+    meanwhile(monkeypatch, "get", Naming.V2.path(version), lambda: other.adopt("shop.a"))
+    assert lake.adopt("shop.a") == []
+    assert ids(lake, "shop.a") == [1]
+    assert lake.fsck().problems == ()
+
+
+def test_later_versions_of_the_lake_are_not_foreign_to_a_handle_that_stays_at_one(lake: Lake) -> None:
+    old = seiche.open(lake.store, version=lake.version)
+    lake.table("shop.a").append(rows(1))
+    with pytest.raises(InvalidInput, match="read-only"):
+        old.adopt("shop.a")
+    assert lake.fsck().problems == ()
+    assert lake.adopt("shop.a") == []
+    assert ids(lake, "shop.a") == [1]
+
+
+def test_foreign_commits_of_a_table_that_is_made_anew_meanwhile_do_not_come_into_the_new_one(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def anew() -> None:
+        with seiche.open(lake.store).transaction() as tx:
+            tx.drop_table("shop.a")
+            tx.create_table("shop.a", SCHEMA).append(rows(7))
+
+    foreign_append(lake, 1)
+    meanwhile(monkeypatch, "list", "_foreign", anew)
+    with pytest.raises(RetryableConflict, match="made anew"):
+        lake.adopt("shop.a")
+    assert (lake.adopt("shop.a"), ids(lake, "shop.a")) == ([], [7])
 
 
 def test_rule_6_without_the_fence_plain_writers_get_in(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
