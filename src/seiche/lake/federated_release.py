@@ -16,7 +16,7 @@ from seiche.lake.care.insisting import insist
 from seiche.lake.edits import Planned
 from seiche.lake.intent import Intent
 from seiche.lake.objects import rows
-from seiche.lake.objects.keys import RETENTION, KeyRange, id_key, retention_key, table_key
+from seiche.lake.objects.keys import RETENTION, KeyRange, retention_key, table_key
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import RetentionRow, TableRow
 from seiche.lake.publish import opened
@@ -27,6 +27,7 @@ from seiche.table.versions.naming import Naming, parse
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
+    from seiche.lake.transaction import Transaction
 
 __all__ = ["left_alone", "release", "released", "taken_back"]
 
@@ -36,10 +37,9 @@ _ROWS: Final = KeyRange(RETENTION + _RELEASED.encode(), RETENTION + b"released0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releasing(Intent):
-    """Makes a managed table a federated one, or one that the lake does not know."""
+    """Makes a managed table a federated one."""
 
     name: Name
-    drop: bool
 
     def plan(self, state: State, runtime: Runtime) -> Iterator[Planned]:
         row = state.table(self.name)
@@ -50,12 +50,7 @@ class Releasing(Intent):
                 table=text(self.name),
             )
         key, kept = left_alone(row)
-        written: dict[bytes, bytes | None] = {key: kept}
-        if self.drop:
-            written |= {table_key(self.name): None, id_key(row.id): None}
-        else:
-            written[table_key(self.name)] = rows.encode(_given_away(row, state.store))
-        yield Planned(written)
+        yield Planned({key: kept, table_key(self.name): rows.encode(_given_away(row, state.store))})
 
 
 def release(lake: "Lake", name: str, *, drop: bool = False) -> str:
@@ -66,13 +61,19 @@ def release(lake: "Lake", name: str, *, drop: bool = False) -> str:
     location = row.location
     if row.type == "federated" and row.source.get("released"):
         location = row.source["released"]  # it was begun before
-        if drop:
-            lake.drop_table(full)
     else:
-        lake.decide(Releasing(str(states.runtime.uuid()), states.latest().version, name=full, drop=drop))
+        lake.decide(Releasing(str(states.runtime.uuid()), states.latest().version, name=full))
     place = below(lake.store, location)
     _open(place, states.runtime)
+    if drop:
+        # Last: as long as plain writers are kept out, whoever finishes this must find the table.
+        lake.run(lambda tx: _forget(tx, full, row.id))
     return place.native_uri()
+
+
+def _forget(tx: "Transaction", name: Name, table_id: str) -> None:
+    if tx.named(name).row.id == table_id:  # another table may have the name by now
+        tx.drop_table(name)
 
 
 def released(state: State) -> dict[str, str]:

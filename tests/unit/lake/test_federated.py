@@ -439,6 +439,24 @@ def test_a_released_table_can_be_forgotten_later(lake: Lake) -> None:
     assert lance.dataset(uri).count_rows() == 0
 
 
+def test_a_table_is_forgotten_only_when_plain_writers_are_let_in(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Died(BaseException):
+        pass
+
+    def dies(*_: object) -> None:
+        raise Died
+
+    lake.table("shop.a").append(rows(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(federated_release, "_open", dies)
+        with pytest.raises(Died):
+            lake.release("shop.a", drop=True)
+    uri = lake.release("shop.a", drop=True)
+    assert lake.tables("shop") == [("shop", "b")]
+    lance.write_dataset(rows(2), uri, mode="append")
+    assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == [1, 2]
+
+
 def test_a_release_that_dies_is_finished_by_the_next(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.table("shop.a").append(rows(1))
     opening = federated_release._open
