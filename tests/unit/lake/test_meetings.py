@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -58,6 +59,31 @@ def test_of_two_definitions_of_the_same_thing_the_second_has_to_look_again(
     with pytest.raises(RetryableConflict):
         other.commit()
     assert (lake.tables(), lake.namespaces()) == before
+    assert lake.fsck().ok
+
+
+def created(tx: Transaction) -> None:
+    tx.create_table("shop.x", SCHEMA)
+
+
+TAKERS: dict[str, Statement] = {
+    "a table": created,
+    "a view": lambda tx: tx.create_view("shop.x", "SELECT 1"),
+    "a renamed table": lambda tx: tx.rename_table("shop.a", "shop.x"),
+    "another renamed table": lambda tx: tx.rename_table("shop.b", "shop.x"),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), [pair for pair in product(TAKERS, TAKERS) if len({*pair}) > 1])
+def test_a_name_that_somebody_else_has_taken_is_not_taken_from_him(lake: Lake, first: str, second: str) -> None:
+    one, other = lake.transaction(), lake.transaction()
+    TAKERS[first](one)
+    TAKERS[second](other)
+    one.commit()
+    before = lake.tables(), lake.state().relation(("shop", "x"))
+    with pytest.raises(RetryableConflict, match=r"taken meanwhile|changed by another"):
+        other.commit()
+    assert (lake.tables(), lake.state().relation(("shop", "x"))) == before
     assert lake.fsck().ok
 
 
