@@ -104,6 +104,23 @@ class TestRows:
         table.restore(1)
         assert found(table, 3) == [("delete", 20, "x", 4), ("insert", 3, "d", 4)]
 
+    def test_restored_after_a_column_was_dropped(self, table: Table) -> None:
+        table.update({"name": "'new'"}, where="id = 3")
+        updated = table.version
+        table.drop_columns(["name"])
+        table.append(pa.table({"id": [20]}))
+        without = table.version
+        table.restore(updated)
+        changed = [(row[1], row[2]) for row in found(table, 1) if row[3] == updated and row[0] != "delete"]
+        assert changed == [(3, "new")], "the column is the one that it was"
+        assert ("insert", 20, None, without) in found(table, 1)
+        assert ("insert", 0, "a", 1) in found(table, 0)
+
+    def test_a_column_that_was_dropped_and_made_anew_is_another_one(self, table: Table) -> None:
+        table.drop_columns(["name"])
+        table.add_columns({"name": "'other'"})
+        assert ("insert", 0, None, 1) in found(table, 0)
+
     def test_restored_over_a_compaction(self, table: Table, stable: bool) -> None:
         """With row ids it is known that the rows only moved back."""
         table.update({"name": "'new'"}, where="id = 5", mode="rows")

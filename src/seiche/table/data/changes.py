@@ -195,6 +195,7 @@ class _History:
         self._manifest = empty() if first == 0 else self._read(first)
         self._fields: dict[int, tuple[Field, ...]] = {first: tuple(self._manifest.header.fields)}
         self._anew: set[int] = set()
+        self._restored: dict[int, int] = {}
 
     def changes(self, version: int) -> VersionChanges:
         """Those of the next version; to be asked for in order."""
@@ -202,6 +203,8 @@ class _History:
         transaction = self._transaction(version)
         if isinstance(transaction.operation, Overwrite | Restore):
             self._anew.add(version)
+        if isinstance(transaction.operation, Restore):
+            self._restored[version] = transaction.operation.version
         self._manifest = after
         self._fields[version] = tuple(after.header.fields)
         store = self._versions.store
@@ -217,11 +220,16 @@ class _History:
         """For each version how the columns are called in it that are called `wanted` in the last.
 
         A column keeps its id when it is renamed. An Overwrite gives ids anew, and a Restore takes old ones back, so
-        across those only the name tells.
+        across those only the name tells. The columns of a version that was restored are those that came back with it,
+        also where some were gone in between.
         """
         now = {name: name for name in wanted}
         found = {self._last: now}
+        back: dict[int, dict[str, str]] = {}
         for version in range(self._last, self._first, -1):
+            if version in self._restored:
+                source = self._restored[version]
+                back[source] = {**now, **back.get(source, {})}
             later, earlier = _top(self._fields[version]), _top(self._fields[version - 1])
             by_id = {} if version in self._anew else {field.id: name for name, field in earlier.items()}
             now = {
@@ -229,6 +237,7 @@ class _History:
                 for column, name in now.items()
                 if (before := by_id.get(later[name].id, name if name in earlier else None)) is not None
             }
+            now |= back.get(version - 1, {})
             found[version - 1] = now
         return found
 
