@@ -51,6 +51,20 @@ def test_a_handle_of_a_table_that_the_transaction_dropped_takes_no_statements(
     assert ids(lake, "shop.t") == []
 
 
+@pytest.mark.parametrize("engine", [{}, {"format": "iceberg"}], ids=["lance", "iceberg"])
+def test_a_transaction_that_changed_and_dropped_a_table_can_be_saved(lake: Lake, engine: dict[str, Any]) -> None:
+    lake.create_table("shop.t", SCHEMA, **engine)
+    tx = lake.transaction()
+    tx.create_table("shop.new", SCHEMA, **engine)
+    for name in ("shop.t", "shop.new"):
+        tx.append(name, rows(1))
+        tx.append(name, rows(2))
+        tx.drop_table(name)
+    lake.resume(tx.save()).commit()
+    assert lake.tables("shop") == [("shop", "a"), ("shop", "b")]
+    assert lake.fsck().problems == ()
+
+
 def test_a_table_that_could_not_be_replaced_stays(lake: Lake, tmp_path: Path) -> None:
     lake.create_table("shop.i", SCHEMA, format="iceberg").append(rows(1))
     with lake.transaction() as tx:

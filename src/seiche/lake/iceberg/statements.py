@@ -192,7 +192,8 @@ def repeat(transaction: "Sight", edit: TableEdit, steps: Sequence[Step]) -> None
             running = apply(None, step.updates, now_millis=_now(transaction))
             transaction.put_edit(IcebergEdit.of(edit, IcebergWork(None, running, (step,))))
         else:
-            _step(transaction, transaction.edit(edit.row.id), step, follow=True)
+            # It may have been dropped afterwards.
+            _step(transaction, transaction.edits[edit.row.id], step, follow=True)
 
 
 def _begin(transaction: "Sight", name: Name, step: Step) -> str:
