@@ -9,7 +9,7 @@ from seiche.core.given import texts, wrong
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import children_of, namespace_key, table_key, tables_of
-from seiche.lake.objects.names import parts, text
+from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import NamespaceRow, ViewRow
 from seiche.lake.reads import Aspect
 from seiche.lake.sight import Sight
@@ -36,46 +36,49 @@ class Definitions(Sight, Statements):
 
     def create_namespace(self, name: str | Sequence[str], properties: Mapping[str, str] | None = None) -> None:
         """Make a namespace; the one around it must exist."""
-        self.check_running()
         full = parts(name, what="namespace")
-        self.check_parent(full[:-1])
-        key = namespace_key(full)
-        if self.row_behind(key, Aspect.IDENTITY) is not None:
-            raise AlreadyExists(f"there is a namespace {text(full)} already", remedy=_ANOTHER, name=text(full))
-        row = NamespaceRow(
-            id=str(self.runtime.uuid()), properties=texts(properties, *_PROPERTIES), created_at_millis=self.now_millis()
-        )
-        self.write_row(key, rows.encode(row))
+        with self.defining():
+            self.check_parent(full[:-1])
+            key = namespace_key(full)
+            if self.row_behind(key, Aspect.IDENTITY) is not None:
+                raise AlreadyExists(f"there is a namespace {text(full)} already", remedy=_ANOTHER, name=text(full))
+            row = NamespaceRow(
+                id=str(self.runtime.uuid()),
+                properties=texts(properties, *_PROPERTIES),
+                created_at_millis=self.now_millis(),
+            )
+            self.write_row(key, rows.encode(row))
 
     def alter_namespace(self, name: str | Sequence[str], properties: Mapping[str, str | None]) -> None:
         """Set properties of a namespace, or remove those given as `None`."""
-        self.check_running()
         full = parts(name, what="namespace")
-        found = self.namespace_named(full)
-        _check_settings(properties)
-        merged = {**found.properties, **properties}
-        kept = {key: value for key, value in merged.items() if value is not None}
-        key = namespace_key(full)
-        # Once for each transaction, as for tables: so no counter is greater than the version of the lake it stands in.
-        counter = found.pointer_version if key in self.rows else found.pointer_version + 1
-        self.write_row(key, rows.encode(replace(found, properties=kept, pointer_version=counter)))
+        with self.defining():
+            found = self.namespace_named(full)
+            _check_settings(properties)
+            merged = {**found.properties, **properties}
+            kept = {key: value for key, value in merged.items() if value is not None}
+            key = namespace_key(full)
+            # Once for each transaction, as for tables: so no counter is greater than the version of the lake it stands
+            # in.
+            counter = found.pointer_version if key in self.rows else found.pointer_version + 1
+            self.write_row(key, rows.encode(replace(found, properties=kept, pointer_version=counter)))
 
     def drop_namespace(self, name: str | Sequence[str]) -> None:
         """Remove an empty namespace."""
-        self.check_running()
         full = parts(name, what="namespace")
-        self.namespace_named(full)
-        inside = [*self.namespaces(full), *self.tables(full)]
-        if inside:
-            raise InvalidInput(
-                f"namespace {text(full)} is not empty: it has {text(inside[0])}"
-                + (f" and {len(inside) - 1} more" if len(inside) > 1 else ""),
-                remedy="Drop or move what is in it first.",
-                name=text(full),
-            )
-        self.reads.range(self.state, tables_of(full), structural=True)
-        self.reads.range(self.state, children_of(full), structural=True)
-        self.write_row(namespace_key(full), None)
+        with self.defining():
+            self.namespace_named(full)
+            inside = [*self.namespaces(full), *self.tables(full)]
+            if inside:
+                raise InvalidInput(
+                    f"namespace {text(full)} is not empty: it has {text(inside[0])}"
+                    + (f" and {len(inside) - 1} more" if len(inside) > 1 else ""),
+                    remedy="Drop or move what is in it first.",
+                    name=text(full),
+                )
+            self.reads.range(self.state, tables_of(full), structural=True)
+            self.reads.range(self.state, children_of(full), structural=True)
+            self.write_row(namespace_key(full), None)
 
     def create_table(
         self,
@@ -111,9 +114,10 @@ class Definitions(Sight, Statements):
         self.check_free(full)
         said = texts(properties, *_PROPERTIES)
         row, base, change = creation(full, schema, self.runtime, properties=said, stable_row_ids=stable_row_ids)
-        self.enter(full, row, Work.begin(base))
-        made = self.table(full)
-        made.apply(change)
+        with self.alone(row.id):  # whoever finds the name finds the table with its columns
+            self.enter(full, row, Work.begin(base))
+            made = self.table(full)
+            made.apply(change)
         return made
 
     def register_table(
@@ -148,9 +152,10 @@ class Definitions(Sight, Statements):
         """Remove a table. Its files stay until the lake's clean-up finds that no kept version needs them."""
         self.check_running()
         full = parts(name, what="table")
-        edit = self.named(full)
-        self.edits[edit.row.id] = replace(edit, key=None, work=None)
-        self.names[table_key(full)] = None
+        with self.defining(self.named(full).row.id):
+            edit = self.named(full)
+            self.edits[edit.row.id] = replace(edit, key=None, work=None)
+            self.names[table_key(full)] = None
 
     def rename_table(self, name: str | Sequence[str], to: str | Sequence[str]) -> None:
         """Give a table another name, also in another namespace. It stays the same table."""
@@ -160,6 +165,10 @@ class Definitions(Sight, Statements):
         """Give several tables other names at once, old and new ones in pairs: so two of them can swap theirs."""
         self.check_running()
         pairs = [(parts(name, what="table"), parts(to, what="table")) for name, to in _pairs(names)]
+        with self.defining(*{self.named(full).row.id for full, _ in pairs}):
+            self._rename(pairs)
+
+    def _rename(self, pairs: Sequence[tuple[Name, Name]]) -> None:
         renamed = [(self.named(full), target) for full, target in pairs]
         if len({edit.row.id for edit, _ in renamed}) < len(renamed):
             raise InvalidInput("a table is given several names at once", remedy="Name each table once.")
@@ -178,14 +187,16 @@ class Definitions(Sight, Statements):
     def set_properties(self, name: str | Sequence[str], properties: Mapping[str, str | None]) -> None:
         """Set properties of a table, or remove those given as `None`."""
         self.check_running()
-        edit = self.named(parts(name, what="table"))
-        _check_settings(properties)
-        if edit.row.format == "iceberg":
-            from seiche.lake.iceberg import statements
+        full = parts(name, what="table")
+        with self.defining(self.named(full).row.id):
+            edit = self.named(full)
+            _check_settings(properties)
+            if edit.row.format == "iceberg":
+                from seiche.lake.iceberg import statements
 
-            statements.set_properties(self, edit, properties)
-            return
-        self.edits[edit.row.id] = replace(edit, properties={**edit.properties, **properties})
+                statements.set_properties(self, edit, properties)
+            else:
+                self.edits[edit.row.id] = replace(edit, properties={**edit.properties, **properties})
 
     def create_view(
         self,
@@ -196,26 +207,26 @@ class Definitions(Sight, Statements):
         properties: Mapping[str, str] | None = None,
     ) -> None:
         """Make a view: a name for a query."""
-        self.check_running()
         full = parts(name, what="view")
-        self.check_free(full)
-        row = ViewRow(
-            id=str(self.runtime.uuid()),
-            sql=given.text(sql, "the query of a view", 'Give SQL: "SELECT ...".'),
-            dialect=given.text(dialect, "the dialect of a view", 'Give the name of a dialect of SQL, such as "spark".'),
-            properties=texts(properties, *_PROPERTIES),
-            created_at_millis=self.now_millis(),
-        )
-        self.write_row(table_key(full), rows.encode(row))
+        with self.defining():
+            self.check_free(full)
+            row = ViewRow(
+                id=str(self.runtime.uuid()),
+                sql=given.text(sql, "the query of a view", 'Give SQL: "SELECT ...".'),
+                dialect=given.text(dialect, "the dialect of a view", 'Give a dialect of SQL by name, such as "spark".'),
+                properties=texts(properties, *_PROPERTIES),
+                created_at_millis=self.now_millis(),
+            )
+            self.write_row(table_key(full), rows.encode(row))
 
     def drop_view(self, name: str | Sequence[str]) -> None:
         """Remove a view."""
-        self.check_running()
         full = parts(name, what="view")
-        value = self.row_behind(table_key(full), Aspect.IDENTITY)
-        if value is None or rows.kind_of(value) is not ViewRow:
-            raise NotFound(f"there is no view {text(full)}", name=text(full))
-        self.write_row(table_key(full), None)
+        with self.defining():
+            value = self.row_behind(table_key(full), Aspect.IDENTITY)
+            if value is None or rows.kind_of(value) is not ViewRow:
+                raise NotFound(f"there is no view {text(full)}", name=text(full))
+            self.write_row(table_key(full), None)
 
     def iceberg(self, name: str | Sequence[str]) -> "IcebergTable":
         """An Iceberg table as this transaction sees it: its metadata, and where the file is that it began from."""

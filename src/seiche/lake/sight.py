@@ -1,8 +1,8 @@
 """The lake as one transaction sees it: the version where it began, under its own changes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from threading import RLock
 
@@ -123,17 +123,31 @@ class Sight(ABC):
 
     def put_edit(self, edit: TableEdit) -> None:
         """Keep what the transaction does to a table from now on."""
-        self.edits[edit.row.id] = edit
+        with self.lock:
+            self.check_running()
+            self.edits[edit.row.id] = edit
 
     def add_statement(self, table_id: str, work: Work) -> None:
         """Keep what the transaction has made of a table's content; its name and row stay as they are."""
         with self.lock:
             self.check_running()
-            self.edits[table_id] = replace(self.edits[table_id], work=work)
+            self.edits[table_id] = replace(self.edit(table_id), work=work)
 
     def alone(self, table_id: str) -> AbstractContextManager[object]:
         """One statement at a time on a table, for the length of the block. The same thread may enter it again."""
         return self._statements.setdefault(table_id, RLock())
+
+    @contextmanager
+    def defining(self, *tables: str) -> Iterator[None]:
+        """Names and rows change by one statement at a time, for the length of the block, and not once the transaction
+        has ended. What others do to `tables` comes before or after it, so that neither undoes the other.
+        """
+        with ExitStack() as held:
+            for table_id in sorted(tables):
+                held.enter_context(self.alone(table_id))
+            held.enter_context(self.lock)
+            self.check_running()
+            yield
 
     def begun(self, table_id: str, load: Callable[[bool], Manifest]) -> Work:
         """A table that the transaction has not changed yet; it is loaded once, and told whether it is the first."""
@@ -144,8 +158,14 @@ class Sight(ABC):
 
     def enter(self, name: Name, row: TableRow, work: Work | None = None) -> None:
         """Give a name that is free to a table: one that is being made, or that stands elsewhere."""
-        self.put_edit(TableEdit(row=row, key=table_key(name), work=work))
-        self.names[table_key(name)] = row.id
+        self.enter_edit(name, TableEdit(row=row, key=table_key(name), work=work))
+
+    def enter_edit(self, name: Name, edit: TableEdit) -> None:
+        """`enter` a table whose edit is of another kind."""
+        with self.defining():
+            self.check_free(name)  # once more: another thread may have taken it since it was looked at
+            self.edits[edit.row.id] = edit
+            self.names[table_key(name)] = edit.row.id
 
     def note_read(self, table_id: str) -> None:
         """The content of a table was looked at."""

@@ -1,14 +1,19 @@
 """Names that a transaction gives and takes: what stands behind them at its end is what its statements say."""
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from seiche import AlreadyExists, Lake, NotFound, RetryableConflict
+import seiche
+from seiche import AlreadyExists, InvalidInput, Lake, NotFound, RetryableConflict
+from seiche.lake import creating
 from seiche.lake.transaction import Transaction
+from seiche.testing import DictStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -138,3 +143,78 @@ def test_making_a_table_reads_nothing_of_its_namespace_but_that_it_is_there(lake
     lake.table("shop.a").append(rows(1))
     tx.commit()
     assert lake.tables("shop") == [("shop", "a"), ("shop", "b"), ("shop", "c")]
+
+
+def test_a_name_that_was_taken_while_a_table_was_made_for_it_stays_with_the_first(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = creating.creation
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(creating, "creation", usual)
+        tx.create_table("shop.c", SCHEMA).append(rows(1))
+        return usual(*arguments, **options)
+
+    monkeypatch.setattr(creating, "creation", slow)
+    with lake.transaction() as tx, pytest.raises(AlreadyExists, match=re.escape("shop.c")):
+        tx.create_table("shop.c", SCHEMA)
+    assert ids(lake, "shop.c") == [1]
+    assert lake.fsck().problems == ()
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads take turns all the time, so that what can come in between does."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+ROUNDS = 20
+
+
+@pytest.mark.usefixtures("restless")
+def test_definitions_and_rows_of_several_threads_do_not_undo_each_other(lake: Lake) -> None:
+    for number in range(ROUNDS):
+        name = lake.create_table(f"shop.t{number}", SCHEMA).name
+        tx = lake.transaction()
+        table = tx.table(name)
+
+        def append(table: Any = table) -> None:
+            for one in range(6):
+                table.append(rows(one))
+
+        def define(tx: Transaction = tx, name: str = name) -> None:
+            for one in range(100):
+                tx.set_properties(name, {"turn": str(one)})
+                tx.rename_table(name, "shop.for-a-moment")
+                tx.rename_table("shop.for-a-moment", name)
+
+        with ThreadPoolExecutor(2) as threads:
+            for done in [threads.submit(append), threads.submit(define)]:
+                done.result()
+        tx.commit()
+        assert ids(lake, name) == list(range(6))
+
+
+@pytest.mark.usefixtures("restless")
+def test_a_definition_that_comes_too_late_for_the_commit_is_told_so() -> None:
+    lake = seiche.create(DictStore())
+    for number in range(ROUNDS):
+        lake.create_namespace(f"shop{number}")
+        tx = lake.transaction()
+        tx.create_view(f"shop{number}.first", "SELECT 1")
+
+        def define(one: int, tx: Transaction = tx, number: int = number) -> str | None:
+            try:
+                tx.create_view(f"shop{number}.v{one}", "SELECT 1")
+            except InvalidInput:
+                return None
+            return f"v{one}"
+
+        with ThreadPoolExecutor(3) as threads:
+            defined = [threads.submit(define, one) for one in range(12)]
+            threads.submit(tx.commit).result()
+            told = {done.result() for done in defined} - {None}
+        assert {name[-1] for name in lake.tables(f"shop{number}")} == {"first", *told}

@@ -81,7 +81,10 @@ class NativeVersion:
 
     def join(self, transaction: "Transaction") -> None:
         """Make it what the transaction does to the table, after a look at what it does."""
-        transaction.put_edit(self._created(transaction) if self.declared else self._changed(transaction))
+        if self.declared:
+            transaction.enter_edit(self.name, self._created(transaction))
+        else:
+            transaction.put_edit(self._changed(transaction))
 
     def _changed(self, transaction: "Transaction") -> NativeEdit:
         edit = StagedTable(transaction, self.name).edit
@@ -105,9 +108,7 @@ class NativeVersion:
         previous = before_first(self.native)
         self.native.check_follows(previous, below(transaction.state.store, self.row.location), transaction.runtime)
         self._take_files(transaction, previous)
-        key = table_key(self.name)
-        transaction.names[key] = self.row.id
-        return NativeEdit(row=self.row, key=key, native=self.native)
+        return NativeEdit(row=self.row, key=table_key(self.name), native=self.native)
 
     def _take_files(self, transaction: "Transaction", previous: Manifest) -> None:
         check_bases(previous, self.native.manifest, transaction.state)

@@ -145,10 +145,7 @@ def register(transaction: "Definitions", name: NameLike, metadata_location: str,
     if overwrite:
         with suppress(NotFound):
             transaction.drop_table(full)
-        transaction.check_free(full)
-    edit = IcebergEdit(row=row, key=table_key(full), iceberg=work)
-    transaction.edits[row.id] = edit
-    transaction.names[table_key(full)] = row.id
+    transaction.enter_edit(full, IcebergEdit(row=row, key=table_key(full), iceberg=work))
     back = taken_back(row.location, transaction.state)
     if back is not None:
         transaction.write_row(back, None)
@@ -206,8 +203,7 @@ def _begin(transaction: "Sight", name: Name, step: Step) -> str:
     if row.id in transaction.edits or transaction.state.key_of(row.id) is not None:
         raise AlreadyExists(f"there is a table at {running.location} already", name=text(name))
     edit = IcebergEdit(row=row, key=table_key(name), iceberg=IcebergWork(None, running, (step,)))
-    transaction.edits[row.id] = edit
-    transaction.names[table_key(name)] = row.id
+    transaction.enter_edit(name, edit)
     return row.id
 
 
