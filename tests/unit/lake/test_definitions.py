@@ -79,6 +79,12 @@ def test_a_table_that_could_not_be_replaced_stays(lake: Lake, tmp_path: Path) ->
     assert ids(lake, "shop.i") == [1]
 
 
+def test_properties_that_are_set_to_nothing_are_gone(lake: Lake) -> None:
+    lake.run(lambda tx: tx.set_properties("shop.a", {"owner": "me", "kept": "yes"}))
+    lake.run(lambda tx: tx.set_properties("shop.a", {"owner": None, "never there": None}))
+    assert lake.table("shop.a").row.properties == {"kept": "yes"}
+
+
 def refused_table(tx: Transaction) -> None:
     with pytest.raises(AlreadyExists):
         tx.create_table("shop.a", SCHEMA)
@@ -99,6 +105,11 @@ def missed_namespace(tx: Transaction) -> None:
         tx.create_table("new.t", SCHEMA)
 
 
+def missed_table(tx: Transaction) -> None:
+    with pytest.raises(NotFound):
+        tx.table("shop.new")
+
+
 def missed_view(tx: Transaction) -> None:
     with pytest.raises(NotFound):
         tx.drop_view("shop.v")
@@ -115,6 +126,8 @@ def properties(tx: Transaction) -> None:
         (refused_rename, lambda tx: tx.drop_table("shop.a")),
         (refused_namespace, lambda tx: tx.drop_namespace("empty")),
         (missed_namespace, lambda tx: tx.create_namespace("new")),
+        (missed_table, lambda tx: tx.create_table("shop.new", SCHEMA)),
+        (lambda tx: tx.table("shop.a"), lambda tx: tx.drop_table("shop.a")),
         (missed_view, lambda tx: tx.create_view("shop.v", "SELECT 1")),
         (properties, lambda tx: tx.alter_namespace("empty", {"owner": "me"})),
     ],
@@ -134,6 +147,29 @@ def test_what_is_there_or_is_not_was_read_also_if_it_was_an_error(
         other.commit()
         with pytest.raises(RetryableConflict, match="was read by this transaction"):
             one.commit()
+
+
+INSIDE: dict[str, Callable[[Transaction], object]] = {
+    "a table": lambda tx: tx.create_table("empty.t", SCHEMA),
+    "a renamed table": lambda tx: tx.rename_table("shop.a", "empty.a"),
+    "a view": lambda tx: tx.create_view("empty.v", "SELECT 1"),
+    "a namespace": lambda tx: tx.create_namespace("empty.inner"),
+}
+
+
+@pytest.mark.parametrize("first", ["what is inside", "the end of it"])
+@pytest.mark.parametrize("what", INSIDE)
+def test_nothing_is_in_a_namespace_that_is_dropped(lake: Lake, what: str, first: str) -> None:
+    lake.create_namespace("empty")
+    one, other = lake.transaction(), lake.transaction()
+    INSIDE[what](one)
+    other.drop_namespace("empty")
+    quick, slow = (one, other) if first == "what is inside" else (other, one)
+    quick.commit()
+    with pytest.raises(RetryableConflict):
+        slow.commit()
+    assert lake.fsck().problems == ()
+    assert (("empty",) in lake.namespaces()) == (quick is one)
 
 
 def test_making_a_table_reads_nothing_of_its_namespace_but_that_it_is_there(lake: Lake) -> None:

@@ -13,6 +13,7 @@ import seiche
 from seiche import Corrupt, Lake, NotFound, RetryableConflict, Unavailable
 from seiche.core.runtime import SYSTEM
 from seiche.lake import commit
+from seiche.lake.care.fence import Fence
 from seiche.lake.intent import Intent, Member
 from seiche.lake.lake import open_lake
 from seiche.lake.made import Made
@@ -91,6 +92,19 @@ def intent_of(tx: Transaction) -> Intent:
     found = tx.intent()
     assert found is not None
     return found
+
+
+def test_a_fence_holds_whoever_is_committed_with_it(lake: Lake) -> None:
+    slow = lake.transaction()
+    slow.append("shop.a", rows(1))
+    lake.table("shop.b").append(rows(2))
+    quick = lake.transaction()
+    quick.append("shop.b", rows(3))
+    fence = Fence(str(SYSTEM.uuid()), lake.version, min_base=lake.version, write=lambda _: {})
+    assert [answer.error for answer in lake.decide_group([fence, intent_of(quick)])] == [None, None]
+    assert lake.state().root.min_base == quick.base
+    with pytest.raises(RetryableConflict, match="given up"):
+        slow.commit()
 
 
 def test_what_an_attempt_has_written_the_next_one_does_not_write_again(
