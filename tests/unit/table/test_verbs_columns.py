@@ -14,6 +14,7 @@ from seiche.table.format.fields import SYSTEM_COLUMNS
 from seiche.table.table import Table
 from tests.row_table import SCHEMA, some_rows
 from tests.verb_table import (
+    DELETED,
     METADATA_ONLY,
     by_id,
     ids,
@@ -484,6 +485,63 @@ def test_a_replaced_column_does_not_slip_when_rows_move(tmp_path: Path) -> None:
     with pytest.raises(IncompatibleConflict, match="moved or removed"):
         table.replace_column("name", iter(rows))
     assert values(table, "name") == old
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_replaced_column_leaves_out_no_row_that_an_update_moved(tmp_path: Path, stable: bool) -> None:
+    """Its fragment is still there, but the row is in another one, for which there are no values."""
+    table = verb_table(tmp_path / "t", stable_row_ids=stable)
+    old = values(table, "name")
+    meddle_before_commit(table, lambda other: other.update({"ratio": "0.5"}, where="id = 12", mode="rows"))
+    with pytest.raises(IncompatibleConflict, match="moved or removed"):
+        table.replace_column("name", ["x"] * 22)
+    assert values(table, "name") == old
+
+
+def test_a_replaced_column_is_written_on_when_a_merge_only_removed_rows(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t")
+    gone = pa.table({"id": [0, 12]})
+    meddle_before_commit(table, lambda other: other.merge(gone, on="id").when_matched_delete().execute())
+    done = table.replace_column("name", ["x"] * 22)
+    assert done.attempts == 2
+    assert values(table, "name") == dict.fromkeys(ids(table), "x")
+    assert len(ids(table)) == 20
+    native(table)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda table: table.replace_column("small", [7] * 22),
+        lambda table: table.add_columns(pa.table({"n": list(range(22))})),
+    ],
+    ids=["replaced", "in order"],
+)
+def test_rows_that_a_restore_brings_back_get_no_values_that_were_not_given(tmp_path: Path, given: Any) -> None:
+    """Where a row was deleted, anything stands in the files."""
+    table = verb_table(tmp_path / "t", delete=None)
+    with_all, old = table.version, values(table, "small")
+    table.delete(DELETED)
+    meddle_before_commit(table, lambda other: (touch(other), other.restore(with_all)))
+    with pytest.raises(IncompatibleConflict, match="back"):
+        given(table)
+    assert values(table, "small") == old
+    assert "n" not in table.schema.names
+
+
+def test_new_columns_are_computed_for_rows_that_a_restore_brings_back(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t", delete=None)
+    with_all = table.version
+    table.delete(DELETED)
+    meddle_before_commit(table, lambda other: (touch(other), other.restore(with_all)))
+    done = table.add_columns({"n": "id + 1"})
+    assert done.attempts == 2
+    assert values(table, "n") == {one: one + 1 for one in range(30)}
+
+
+def touch(table: Table) -> None:
+    """Something that a change of columns is prepared again for."""
+    table.update({"small": "small"}, where="id = 0", mode="columns")
 
 
 def test_a_replaced_column_is_not_mistaken_for_a_new_one_of_its_name(tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from seiche.errors import IncompatibleConflict, InvalidInput
+from seiche.table.data.given_rows import GivenRows
 from seiche.table.data.matching import KeyIndex, key_values
 from seiche.table.data.new_files import Part
-from seiche.table.data.removal import live_rows
 from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, batches, quoted, scanner, types_of
 from seiche.table.data.source import Rows, Source
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["ColumnSource", "Computed", "Expressions", "InOrder", "Joined", "column_source", "offsets_of"]
+__all__ = ["ColumnSource", "Computed", "Expressions", "InOrder", "Joined", "column_source"]
 
 Function = Callable[[pa.RecordBatch], Any]
 
@@ -161,8 +161,9 @@ class Computed:
 class InOrder:
     """Rows that come in the order of the table's rows, one for each that is not deleted.
 
-    They are for the version that was read first. A fragment's rows never change their places, so they stay right for
-    it whatever others do; but fragments that came or went meanwhile have nothing to do with them.
+    They are for the version that was read first. A row keeps its place in a fragment while it is there, so they stay
+    right when others delete; but fragments that came or went meanwhile, and rows that came back, have nothing to do
+    with them.
     """
 
     parallel = False
@@ -173,6 +174,7 @@ class InOrder:
         self._feed: Iterator[pa.RecordBatch] = iter(())
         self._rest: pa.RecordBatch | None = None
         self._fragments: tuple[int, ...] = ()
+        self._rows = GivenRows()
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         fragments = tuple(snapshot.manifest.fragments.ids())
@@ -187,6 +189,7 @@ class InOrder:
                 remedy="Nothing was written. Read the table again, and give rows in its order; or give them by key.",
                 fragments=sorted(set(fragments) ^ set(self._fragments)),
             )
+        self._rows.check(snapshot)
         return self._schema
 
     def forget(self) -> None:
@@ -195,7 +198,7 @@ class InOrder:
             self._feed, self._rest = self._source.open().batches, None
 
     def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
-        offsets = offsets_of(snapshot, fragment)
+        offsets = self._rows.offsets(snapshot, fragment)
         start = 0
         while start < len(offsets):
             batch = self._next(len(offsets) - start)
@@ -276,11 +279,6 @@ def scanned(snapshot: Snapshot, fragment: DataFragment, columns: Mapping[str, st
     for batch in batches(scan, what=what):
         offsets = (batch.column(ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         yield offsets, [batch.column(name) for name in columns]
-
-
-def offsets_of(snapshot: Snapshot, fragment: DataFragment) -> "np.ndarray[tuple[int], np.dtype[np.uint32]]":
-    """The places in a fragment that have rows, ascending."""
-    return np.frombuffer(live_rows(snapshot, fragment).to_array(), dtype=np.uint32)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table.data.advice import NO_ROW_COUNT, OTHER_ROWS_READ
 from seiche.table.data.column_files import patched
+from seiche.table.data.removal import live_rows
 from seiche.table.data.write import UNLIMITED, write_rows
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
@@ -34,11 +36,12 @@ class NewFiles:
     """
 
     def __init__(self) -> None:
-        self._made: dict[tuple[int, bytes], tuple[int, tuple[DataFile, ...]]] = {}
+        self._made: dict[tuple[int, bytes], _Made] = {}
 
-    def knows(self, fragment: DataFragment, key: bytes) -> bool:
+    def knows(self, snapshot: Snapshot, fragment: DataFragment, key: bytes) -> bool:
         """Whether the files for a fragment are there already; `key` stands for what their values depend on."""
-        return (fragment.id, key) in self._made
+        made = self._made.get((fragment.id, key))
+        return made is not None and made.has_all_of(snapshot, fragment)
 
     def write(
         self,
@@ -58,9 +61,9 @@ class NewFiles:
         header = Header(version=snapshot.version, data_format=snapshot.manifest.header.data_format, fields=fields)
 
         def write(fragment: DataFragment) -> None:
-            if not self.knows(fragment, key(fragment)):
+            if not self.knows(snapshot, fragment, key(fragment)):
                 files = _write(snapshot, header, fragment, schema, values(fragment))
-                self._made[fragment.id, key(fragment)] = fields[0].id, files
+                self._made[fragment.id, key(fragment)] = _Made(fields[0].id, files, snapshot, fragment)
 
         if parallel and len(fragments) > 1:
             with ThreadPoolExecutor(min(_PARALLEL, len(fragments)), "seiche-columns") as pool:
@@ -72,16 +75,33 @@ class NewFiles:
 
     def _under(self, fragment: DataFragment, key: bytes, first_id: int) -> tuple[DataFile, ...]:
         """The files with their field ids counted from another one: readers go by what the manifest says."""
-        written_for, files = self._made[fragment.id, key]
-        if written_for == first_id:
-            return files
-        made = []
-        for file in files:
+        made = self._made[fragment.id, key]
+        if made.first_id == first_id:
+            return made.files
+        copies = []
+        for file in made.files:
             copy = DataFile()
             copy.CopyFrom(file)
-            copy.fields[:] = [one - written_for + first_id for one in file.fields]
-            made.append(copy)
-        return tuple(made)
+            copy.fields[:] = [one - made.first_id + first_id for one in file.fields]
+            copies.append(copy)
+        return tuple(copies)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Files for a fragment as it was in a version, and the id that their fields are counted from."""
+
+    first_id: int
+    files: tuple[DataFile, ...]
+    snapshot: Snapshot
+    fragment: DataFragment
+
+    def has_all_of(self, snapshot: Snapshot, now: DataFragment) -> bool:
+        """Whether each row that the fragment has now has a value in them: a Restore brings deleted rows back."""
+        then = self.fragment
+        if not then.HasField("deletion_file") or then.deletion_file == now.deletion_file:
+            return True
+        return live_rows(snapshot, now) <= live_rows(self.snapshot, then)
 
 
 def require_columns_apart(header: Header) -> None:

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from seiche.errors import IncompatibleConflict, InvalidInput
 from seiche.table.change import Change
-from seiche.table.data.column_sources import offsets_of
 from seiche.table.data.conform import conform
+from seiche.table.data.given_rows import GivenRows
 from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
 from seiche.table.data.source import Source
 from seiche.table.data.write import fields_of
@@ -22,7 +22,8 @@ __all__ = ["ReplacingColumn"]
 class ReplacingColumn:
     """Prepares a DataReplacement. The values are for the rows of the version that is read first, in their order.
 
-    A fragment's rows keep their places whatever others do, so the files stay right when the change is prepared again.
+    A row keeps its place in a fragment while it is there, so the files stay right when the change is prepared again. If
+    it is elsewhere by then, the change would pass it over, and is refused.
     """
 
     def __init__(self, name: str, data: Any, fragments: Iterable[int] | None) -> None:
@@ -31,6 +32,7 @@ class ReplacingColumn:
         self._wanted = None if fragments is None else sorted(set(fragments))
         self._ids: list[int] | None = None
         self._fields: list[int] | None = None
+        self._rows = GivenRows()
         self._files = NewFiles()
 
     def forget(self) -> None:
@@ -50,10 +52,11 @@ class ReplacingColumn:
         fragments = self._fragments(snapshot)
         fields = fields_of(header, [self._name])
         self._require_same([field.id for field in fields])
-        feed = None if self._known(fragments) else _Feed(self._source, schema)
+        self._rows.check(snapshot)
+        feed = None if self._known(snapshot, fragments) else _Feed(self._source, schema)
 
         def values(fragment: DataFragment) -> Iterator[Part]:
-            offsets = offsets_of(snapshot, fragment)
+            offsets = self._rows.offsets(snapshot, fragment)
             start = 0
             while feed is not None and start < len(offsets):
                 column = feed.take(len(offsets) - start)
@@ -106,8 +109,8 @@ class ReplacingColumn:
             )
         self._fields = fields
 
-    def _known(self, fragments: Sequence[DataFragment]) -> bool:
-        return bool(fragments) and all(self._files.knows(one, b"") for one in fragments)
+    def _known(self, snapshot: Snapshot, fragments: Sequence[DataFragment]) -> bool:
+        return bool(fragments) and all(self._files.knows(snapshot, one, b"") for one in fragments)
 
 
 class _Feed:
