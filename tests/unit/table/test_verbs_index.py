@@ -202,6 +202,56 @@ def test_too_few_rows_to_learn_from_are_said_and_not_covered(tmp_path: Path) -> 
     assert table.manifest.indices == ()
 
 
+@pytest.mark.parametrize("name", ["IVF_FLAT", "IVF_SQ", "IVF_HNSW_SQ"])
+def test_vectors_that_are_all_null_are_no_index_and_that_is_said(tmp_path: Path, name: str) -> None:
+    table = indexed_table(tmp_path / "t", fragments=0)
+    table.append([{"id": 1}, {"id": 2}])
+    with pytest.raises(InvalidInput, match="'ix'"):
+        create(table, BY_NAME[name])
+    assert table.manifest.indices == ()
+
+
+@EACH_KIND
+def test_an_index_that_knows_all_rows_is_not_written_again(tmp_path: Path, stable: bool, kind: Kind) -> None:
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    create(table, kind)
+    assert not table.optimize_indices().changed
+    table.append(indexed_rows(1000, 1020))
+    assert table.optimize_indices(merge=0).changed
+    table.optimize_indices()  # may put the two segments together
+    version = table.version
+    assert not table.optimize_indices().changed
+    assert not table.optimize_indices(merge=0).changed
+    assert table.version == version
+    check_answers(table, kind.name)
+
+
+@pytest.mark.parametrize("options", [{}, {"merge": 0}], ids=["merged", "apart"])
+@pytest.mark.parametrize("name", ["IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ"])
+def test_an_index_without_vectors_to_learn_from_waits_for_some(
+    tmp_path: Path, stable: bool, name: str, options: dict[str, Any]
+) -> None:
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    create(table, BY_NAME[name])
+    table.create_index("id", name="other")
+    table.delete("true")
+    table.append([{"id": 1}, {"id": 2}])
+    # What it cannot do for the one, it does for the other.
+    table.optimize_indices(**options)
+    assert unindexed_rows(table, "other") == 0
+    assert not table.optimize_indices(**options).changed
+    assert not table.optimize_indices("ix", retrain=True).changed
+    if name == "IVF_PQ":  # which learns nothing from so few
+        table.append(indexed_rows(0, 3))
+        table.optimize_indices(**options)
+        assert not table.optimize_indices(**options).changed
+    table.append(indexed_rows(100, 500))
+    table.optimize_indices(**options)
+    assert unindexed_rows(table) == 0
+    table.delete("v is null")
+    check_answers(table, name)
+
+
 @EACH_KIND
 def test_an_index_on_an_empty_table_waits_for_rows(tmp_path: Path, kind: Kind) -> None:
     table = indexed_table(tmp_path / "t", fragments=0)

@@ -122,7 +122,7 @@ def _asked(store: Store, what: str, do: Callable[[], _Done]) -> _Done:
     try:
         with without_panics():
             return do()
-    except (KeyError, TypeError, ValueError, NotImplementedError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         if from_storage(error):
             raise trouble(f"{store.uri}: {what} could not be built", error, table=store.uri) from error
         raise InvalidInput(

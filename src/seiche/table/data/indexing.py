@@ -6,6 +6,7 @@ from typing import Any
 from pyroaring import BitMap
 
 from seiche.errors import SPENT, AlreadyExists, InvalidInput, NotFound, RetryableConflict
+from seiche.table import footprint
 from seiche.table.change import Change
 from seiche.table.data.index_age import is_older
 from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
@@ -13,6 +14,7 @@ from seiche.table.data.index_overlap import apart, knows
 from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
+from seiche.table.data.scanning import batches, quoted, scanner
 from seiche.table.data.shadow import shadow
 from seiche.table.format.fields import path_of
 from seiche.table.format.index_details import SINGLETONS
@@ -200,16 +202,19 @@ class Optimizing:
         for name in names:
             if name not in existing:
                 raise _unknown(name, snapshot.manifest)
+        reach = Reach.of(snapshot)
+        names = [name for name in names if self._has_work(name, reach, snapshot)]
         if not names:
             return None
         with shadow(snapshot) as table:
             for name in names:
-                self._optimize(name, table.dataset, snapshot)
+                self._optimize(name, table.dataset, reach, snapshot)
             after = table.newest()[0].indices
-            new = [one for one in after if one.uuid.uuid not in ours]
+            in_vain = {name for name in names if not self._knows_more(name, reach, after, snapshot)}
+            new = [one for one in after if one.uuid.uuid not in ours and one.name not in in_vain]
             files = table.take_over(new)
         kept = {one.uuid.uuid for one in after}
-        removed = tuple(one for uuid, one in ours.items() if uuid not in kept)
+        removed = tuple(one for uuid, one in ours.items() if uuid not in kept and one.name not in in_vain)
         if not new and not removed:
             return None
         entries = tuple(map(_ours, new))
@@ -217,8 +222,33 @@ class Optimizing:
         notes = {"indices": sorted({one.name for one in entries})}
         return Change(CreateIndex(entries, removed), files=files, bytes=sizes, notes=notes)
 
-    def _optimize(self, name: str, dataset: Any, snapshot: Snapshot) -> None:
-        reach = Reach.of(snapshot)
+    def _has_work(self, name: str, reach: Reach, snapshot: Snapshot) -> bool:
+        """Whether there is anything to ask native code for.
+
+        It finds out by itself, but for vectors: such an index it writes anew whenever it is asked, and where there is
+        no vector to learn from it fails.
+        """
+        segments = [index for index, _ in reach.segments if index.name == name]
+        if kind_of(segments[0]) != "VectorIndexDetails":
+            return True
+        if self._retrain or not reach.covered(name):
+            return _has_values(segments[0].fields[0], snapshot)
+        new = reach.unindexed(name, BitMap(snapshot.manifest.fragments.ids()))
+        return bool(new) or reach.led_on or min(self._merge, len(segments)) > 1
+
+    def _knows_more(self, name: str, reach: Reach, after: Sequence[IndexMetadata], snapshot: Snapshot) -> bool:
+        """Whether the index knows rows that it did not know, or is in fewer pieces.
+
+        Of too few vectors some kinds make one that knows none; that would be done again each time.
+        """
+        if self._retrain or reach.led_on:
+            return True
+        existing = BitMap(snapshot.manifest.fragments.ids())
+        before = [own for index, own in reach.segments if index.name == name]
+        now = [existing if (own := covered(one)) is None else own & existing for one in after if one.name == name]
+        return len(now) != len(before) or not BitMap.union(BitMap(), *now) <= BitMap.union(BitMap(), *before)
+
+    def _optimize(self, name: str, dataset: Any, reach: Reach, snapshot: Snapshot) -> None:
         segments = [index for index, _ in reach.segments if index.name == name]
         new = reach.unindexed(name, BitMap(snapshot.manifest.fragments.ids()))
         try:
@@ -267,6 +297,16 @@ def _optimize_natively(dataset: Any, segments: Sequence[IndexMetadata], options:
 def _are_older(segments: Sequence[IndexMetadata], new: BitMap, snapshot: Snapshot) -> bool:
     fragments = [one for one in snapshot.manifest.fragments if one.id in new]
     return all(is_older(one, fragments, snapshot) for one in segments)
+
+
+def _has_values(field_id: int, snapshot: Snapshot) -> bool:
+    """Whether any row has a value in the field."""
+    fields = {one.id: one for one in snapshot.manifest.header.fields}
+    column = ".".join(map(quoted, footprint.path_of(field_id, fields)))
+    scan = scanner(
+        snapshot.dataset, columns=[], where=f"{column} IS NOT NULL", what="the index", with_row_address=True, limit=1
+    )
+    return next(batches(scan, what="the index"), None) is not None
 
 
 def _is_inside(segment: IndexMetadata, manifest: Manifest) -> bool:
