@@ -539,6 +539,41 @@ def test_new_columns_are_computed_for_rows_that_a_restore_brings_back(tmp_path: 
     assert values(table, "n") == {one: one + 1 for one in range(30)}
 
 
+def renamed(table: Table) -> None:
+    """Another column gets the name that `small` had; and rows come, for which a change is prepared again."""
+    table.append(some_rows(2, 100))
+    table.rename_columns({"small": "other", "id": "small"})
+
+
+def test_new_columns_are_computed_from_the_columns_that_have_the_names_now(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t")
+    meddle_before_commit(table, renamed)
+    done = table.add_columns({"n": "small + 1"})
+    assert done.attempts == 2
+    found = table.to_arrow(columns=["small", "n"])
+    assert found["n"].to_pylist() == [one + 1 for one in found["small"].to_pylist()]
+
+
+def test_a_cast_takes_the_values_of_the_column_that_has_the_name_now(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t")
+    numbers = [*ids(table), 100, 101]
+    table.replace_column("small", [-1] * 22)
+    meddle_before_commit(table, renamed)
+    done = table.alter_columns({"path": "small", "data_type": pa.float64()})
+    assert done.attempts == 2
+    assert table.to_arrow(columns=["small"])["small"].to_pylist() == numbers
+
+
+def test_no_nulls_come_into_a_column_that_others_made_required_meanwhile(tmp_path: Path) -> None:
+    """Nobody could read the table any more."""
+    table = verb_table(tmp_path / "t", delete=None)
+    table.replace_column("name", ["x"] * 30)
+    meddle_before_commit(table, lambda other: other.alter_columns({"path": "name", "nullable": False}))
+    with pytest.raises(InvalidInput, match="'name'"):
+        table.replace_column("name", [None] * 30)
+    assert values(table, "name") == dict.fromkeys(range(30), "x")
+
+
 def touch(table: Table) -> None:
     """Something that a change of columns is prepared again for."""
     table.update({"small": "small"}, where="id = 0", mode="columns")

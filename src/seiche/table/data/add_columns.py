@@ -40,6 +40,8 @@ class AddingColumns:
         if not schema.names:
             return None
         fields = new_fields(schema, manifest)
+        if self._source.reads_columns:
+            self._files.depend_on(manifest.header.fields)
 
         def values(fragment: DataFragment) -> Iterator[Part]:
             for offsets, columns in self._source.values(snapshot, fragment):

@@ -105,6 +105,7 @@ class Altering:
         """Write the columns under their new types and ids, and put these in place of the old ones."""
         manifest = snapshot.manifest
         require_columns_apart(manifest.header)
+        self._files.depend_on(manifest.header.fields)
         old = {field.id: field.name for field in manifest.header.fields if field.id in casts}
         columns = [_new_column(snapshot, old[one.id], one, casts[one.id]) for one in schema if one.id in casts]
         new_schema = pa.schema(columns)

@@ -26,6 +26,8 @@ class ColumnSource(Protocol):
 
     # Whether several fragments may be asked for at the same time.
     parallel: bool
+    # Whether the values are made from columns of the table, by their names.
+    reads_columns: bool
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         """The new columns; `InvalidInput` if they cannot be had. Called once for each version that is tried."""
@@ -61,6 +63,7 @@ class Expressions:
     """SQL over the columns that are there."""
 
     parallel = True
+    reads_columns = True
 
     def __init__(self, expressions: Mapping[str, str]) -> None:
         self._expressions = dict(expressions)
@@ -86,6 +89,7 @@ class Computed:
     """A Python function of batches, called once for each, in the order of the rows."""
 
     parallel = False
+    reads_columns = True
 
     def __init__(self, function: Function, read_columns: Sequence[str] | None, schema: pa.Schema | None) -> None:
         self._function = function
@@ -167,6 +171,7 @@ class InOrder:
     """
 
     parallel = False
+    reads_columns = False
 
     def __init__(self, rows: Rows) -> None:
         self._source = Source(rows)
@@ -227,6 +232,7 @@ class Joined:
     """Rows that are found by key. Where the table has a key that they have not, the new columns are null."""
 
     parallel = True
+    reads_columns = True
 
     def __init__(self, rows: Rows, on: Sequence[str]) -> None:
         self._source = Source(rows)

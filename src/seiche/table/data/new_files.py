@@ -1,6 +1,6 @@
 """Files with further columns for fragments that stay as they are, written once however often they are asked for."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -37,6 +37,18 @@ class NewFiles:
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, bytes], _Made] = {}
+        self._columns: list[tuple[object, ...]] | None = None
+
+    def depend_on(self, columns: Iterable[Field]) -> None:
+        """Forget what was written when these columns of the table, or what they are called, were others.
+
+        Others may have given a name that the values are computed from to another column, or decided that a column which
+        the values are for must not be null.
+        """
+        known = [(one.id, one.parent_id, one.name, one.logical_type, one.nullable) for one in columns]
+        if self._columns not in (None, known):
+            self._made.clear()
+        self._columns = known
 
     def knows(self, snapshot: Snapshot, fragment: DataFragment, key: bytes) -> bool:
         """Whether the files for a fragment are there already; `key` stands for what their values depend on."""

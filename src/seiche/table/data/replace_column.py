@@ -53,6 +53,7 @@ class ReplacingColumn:
         fields = fields_of(header, [self._name])
         self._require_same([field.id for field in fields])
         self._rows.check(snapshot)
+        self._files.depend_on(fields)
         feed = None if self._known(snapshot, fragments) else _Feed(self._source, schema)
 
         def values(fragment: DataFragment) -> Iterator[Part]:
