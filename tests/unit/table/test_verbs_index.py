@@ -211,6 +211,39 @@ def test_vectors_that_are_all_null_are_no_index_and_that_is_said(tmp_path: Path,
     assert table.manifest.indices == ()
 
 
+@pytest.mark.parametrize(
+    "meddle",
+    [
+        lambda other: (other.drop_columns("k"), other.add_columns({"k": "cast(id % 7 as int)"})),
+        lambda other: other.rename_columns({"k": "was", "id": "k"}),
+        lambda other: other.alter_columns({"path": "k", "data_type": pa.int64()}),
+    ],
+    ids=["made anew", "renamed", "cast"],
+)
+def test_an_index_is_built_anew_when_its_column_became_another(tmp_path: Path, stable: bool, meddle: Any) -> None:
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    meddle_before_commit(table, meddle)
+    done = table.create_index("k", "BTREE")
+    assert done.attempts == 2
+    dataset, condition = native(table), "k > 2 and k < 7"
+    answered = dataset.to_table(columns=["k"], filter=condition)["k"].to_pylist()
+    scanned = dataset.to_table(columns=["k"], filter=condition, use_scalar_index=False)["k"].to_pylist()
+    assert scanned
+    assert sorted(answered) == sorted(scanned)
+    assert unindexed_rows(table, "k_idx") == 0
+
+
+@pytest.mark.parametrize("fragments", [0, 2])
+def test_segments_of_a_column_that_became_another_are_to_be_built_again(tmp_path: Path, fragments: int) -> None:
+    table = indexed_table(tmp_path / "t", fragments=fragments)
+    build = table.index_build("k")
+    segments = [build.execute(task) for task in build.plan(2)]
+    table.alter_columns({"path": "k", "data_type": pa.int64()})
+    with pytest.raises(RetryableConflict, match="Build the segments again"):
+        build.commit(segments)
+    assert table.manifest.indices == ()
+
+
 @EACH_KIND
 def test_an_index_that_knows_all_rows_is_not_written_again(tmp_path: Path, stable: bool, kind: Kind) -> None:
     table = indexed_table(tmp_path / "t", stable_row_ids=stable)

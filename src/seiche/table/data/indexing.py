@@ -123,7 +123,8 @@ class Indexing:
         before = self._plan.check(snapshot.manifest)
         if not self._complete:
             self._build(snapshot)
-        held = [one for one in self._segments if _standing(one, snapshot.manifest) or not one.portion.ids]
+        held = [one for one in self._segments if _is_of(one, snapshot.manifest)]
+        held = [one for one in held if _standing(one, snapshot.manifest) or not one.portion.ids]
         held = apart(held, snapshot)
         if not held:
             raise self._stale()
@@ -141,8 +142,10 @@ class Indexing:
 
         Not for vectors: of few rows nothing can be learned, so they are left to be scanned until `optimize_indices`.
         """
-        # One with old values in it must go: beside a segment that covers the same fragment it would be believed.
-        self._segments = [one for one in self._segments if not _changed(one, snapshot.manifest)]
+        # One with old values in it must go: beside a segment that covers the same fragment it would be believed. So
+        # must one of a column that is another by now, though it has the name.
+        manifest = snapshot.manifest
+        self._segments = [one for one in self._segments if _is_of(one, manifest) and not _changed(one, manifest)]
         if self._segments and self._plan.index_type in VECTOR:
             return
         missing = self._missing(snapshot)
@@ -341,6 +344,22 @@ def _without_changed(entry: IndexMetadata, segments: Sequence[Segment], manifest
     return with_coverage(entry, own)
 
 
+def _is_of(segment: Segment, manifest: Manifest) -> bool:
+    """Whether the columns that were read for the segment are there, and what they were."""
+    then, now = segment.portion.manifest.header.fields, manifest.header.fields
+    used = _used(segment)
+    try:
+        check_same_meaning(used, then, now, values=False)
+    except RetryableConflict:
+        return False
+    return used.issubset(one.id for one in now)
+
+
+def _used(segment: Segment) -> set[int]:
+    index = segment.index
+    return {*index.fields, *index.covering_fields}
+
+
 def _changed(segment: Segment, manifest: Manifest) -> BitMap:
     """The fragments of a segment that are still there, with other values than were read."""
     there = BitMap(one for one in segment.portion.ids if manifest.fragments.get(one) is not None)
@@ -349,11 +368,7 @@ def _changed(segment: Segment, manifest: Manifest) -> BitMap:
 
 def _standing(segment: Segment, manifest: Manifest) -> BitMap:
     """The fragments of a segment in which the indexed values are still those that were read."""
-    then = segment.portion.manifest
-    index = segment.index
-    used = {*index.fields, *index.covering_fields}
-    check_same_meaning(used, then.header.fields, manifest.header.fields, values=False)
-    fields = related(then.header.fields, used)
+    fields = related(segment.portion.manifest.header.fields, _used(segment))
     same = BitMap()
     for one in segment.portion.fragments:
         now = manifest.fragments.get(one.id)
