@@ -15,6 +15,7 @@ from seiche.table.operations import ReserveFragments, Restore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 ROW = [{"id": 1, "name": "a"}]
+NEW = [{"id": 1, "n": 1}]
 THING = object()
 RESERVE = ReserveFragments(1)
 
@@ -183,7 +184,27 @@ OF_PLAIN: dict[str, tuple[Call, str]] = {
     "transactions(text)": (lambda table: table.transactions(since="1"), "since"),
     "overwrite(config=5)": (lambda table: table.overwrite(ROW, config=5), "config cannot be 5"),
     "overwrite(config={a: 5})": (lambda table: table.overwrite(ROW, config={"a": 5}), "'a' in config"),
+    "overwrite(schema=5)": (lambda table: table.overwrite(ROW, schema=5), "schema of a table cannot be 5"),
     "create_index(None)": (lambda table: table.create_index(None, "BTREE"), "column"),
+    "create_index(name=[])": (lambda table: table.create_index("id", name=[5]), "name of an index"),
+    "optimize_indices(5)": (lambda table: table.optimize_indices(5), "names of indices"),
+    "add_columns(on=5)": (lambda table: table.add_columns(NEW, on=5), "key of a join"),
+    "add_columns(on=[])": (lambda table: table.add_columns(NEW, on=[]), "one or more different columns"),
+    "add_columns(on=twice)": (lambda table: table.add_columns(NEW, on=["id", "id"]), "one or more different columns"),
+    "add_columns(on=text)": (lambda table: table.add_columns([{"id": "x", "n": 1}], on="id"), "'id'"),
+    "add_columns(on=large)": (lambda table: table.add_columns([{"id": 1 << 63, "n": 1}], on="id"), "'id'"),
+    "add_columns(on=list)": (lambda table: table.add_columns([{"id": [1], "n": 1}], on="id"), "'id'"),
+    "replace_column([])": (lambda table: table.replace_column(["name"], ["x"]), "name of a column"),
+    "replace_column(fragments=5)": (lambda table: table.replace_column("name", ["x"], fragments=5), "fragments"),
+    "replace_column(fragments=text)": (lambda table: table.replace_column("name", ["x"], fragments="0"), "fragments"),
+    "replace_column(fragments=[None])": (lambda table: table.replace_column("name", ["x"], [None]), "fragments"),
+    "compact(materialize=bytes)": (lambda table: table.compact(materialize_deletions=b"x"), "materialize_deletions"),
+    "compact(threshold=text)": (lambda table: table.compact(materialize_deletions_threshold="x"), "share from 0 to 1"),
+    "compact(progress=5)": (lambda table: table.compact(progress=5), "progress cannot be 5"),
+    "clone(progress=5)": (lambda table: table.clone("memory://x/5", progress=5), "progress cannot be 5"),
+    "clone(carry=5)": (lambda table: table.clone("memory://x/6", carry=5), "carry cannot be 5"),
+    "tag(metadata=5)": (lambda table: table.tag("x", metadata=5), "metadata of a reference cannot be 5"),
+    "tag(metadata=text)": (lambda table: table.tag("x", metadata="x"), "metadata of a reference"),
 }
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from seiche.errors import InvalidInput
 
-__all__ = ["an_address", "names", "number", "several", "text", "texts", "wrong"]
+__all__ = ["a_function", "an_address", "names", "number", "several", "text", "texts", "wrong"]
 
 T = TypeVar("T")
 
@@ -36,6 +36,12 @@ def an_address(value: object, remedy: str) -> str:
     if not isinstance(made, str):
         raise wrong("an address", made, remedy)
     return made
+
+
+def a_function(value: object, what: str, remedy: str) -> None:
+    """Something that can be called, or `None`."""
+    if value is not None and not callable(value):
+        raise wrong(what, value, remedy)
 
 
 def number(value: object, what: str, remedy: str) -> int:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from seiche.core.given import texts
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, SeicheError, Unavailable
@@ -261,14 +262,7 @@ def _read(root: Store, path: str, kind: type[_Ref]) -> _Ref | None:
 
 
 def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    given: dict[Any, Any] = dict(metadata or {})
-    for key, value in given.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidInput(
-                f"the metadata of a reference is text by name, not {key!r}: {value!r}",
-                remedy="Write it as text, for instance {'run': '17'}.",
-            )
-    return given
+    return texts(metadata, "the metadata of a reference", "Write it as text by name, for instance {'run': '17'}.")
 
 
 def _line(branch: str | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from seiche.core.given import texts
+from seiche.core.given import texts, wrong
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.table.change import Change
 from seiche.table.data.conform import conform
@@ -60,6 +60,8 @@ class Overwriting:
 
     def __init__(self, rows: Rows, schema: pa.Schema | None, config: Mapping[str, str] | None, limits: Limits) -> None:
         self._source = Source(rows)
+        if not isinstance(schema, pa.Schema | None):
+            raise wrong("the schema of a table", schema, "Give an Arrow schema, or leave it out for that of the rows.")
         self._schema = schema
         self._config = texts(config, "config", "Give texts by name.")
         self._limits = limits

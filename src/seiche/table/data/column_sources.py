@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from seiche.core.given import names
 from seiche.errors import IncompatibleConflict, InvalidInput
 from seiche.table.data.given_rows import GivenRows
 from seiche.table.data.matching import KeyIndex, key_values
@@ -56,7 +57,15 @@ def column_source(
             f" {type(given).__name__} is given",
             remedy="Leave them out, or give a function of record batches: `add_columns(lambda batch: ...)`.",
         )
-    return InOrder(given) if on is None else Joined(given, (on,) if isinstance(on, str) else tuple(on))
+    if on is None:
+        return InOrder(given)
+    keys = names(on, "the key of a join", 'Give columns: on="id", or on=["day", "id"].')
+    if not keys or len(set(keys)) < len(keys):
+        raise InvalidInput(
+            f"the key {keys!r} must be one or more different columns",
+            remedy='Say on="id", for example, or leave `on` out for rows in the table\'s order.',
+        )
+    return Joined(given, keys)
 
 
 class Expressions:
@@ -239,22 +248,24 @@ class Joined:
         self._on = on
         self._table: pa.Table | None = None
         self._index: KeyIndex | None = None
+        self._types: list[pa.DataType] = []
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         if self._table is None:
             opened = self._source.open(snapshot.schema)
             self._table = pa.Table.from_batches(list(opened.batches), opened.schema).combine_chunks()
         for name in self._on:
-            for where, names in (("the table has", snapshot.schema.names), ("the rows have", self._table.schema.names)):
-                if name not in names:
+            for where, there in (("the table has", snapshot.schema.names), ("the rows have", self._table.schema.names)):
+                if name not in there:
                     raise InvalidInput(
                         f"{where} no column {name!r} to join on",
-                        remedy=f"It must be on both sides; here are {', '.join(map(repr, names))}.",
+                        remedy=f"It must be on both sides; here are {', '.join(map(repr, there))}.",
                         column=name,
                     )
-        if self._index is None:
-            keys = [_whole(self._table[name]).cast(snapshot.schema.field(name).type) for name in self._on]
-            self._index = KeyIndex([key_values(key, name) for key, name in zip(keys, self._on, strict=True)], self._on)
+        types = [snapshot.schema.field(name).type for name in self._on]
+        if self._index is None or self._types != types:
+            keys = [_as_key(self._table[name], name, kind) for name, kind in zip(self._on, types, strict=True)]
+            self._index, self._types = KeyIndex(keys, self._on), types
         return pa.schema([one.with_nullable(True) for one in self._table.schema if one.name not in self._on])
 
     def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
@@ -285,6 +296,19 @@ def scanned(snapshot: Snapshot, fragment: DataFragment, columns: Mapping[str, st
     for batch in batches(scan, what=what):
         offsets = (batch.column(ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         yield offsets, [batch.column(name) for name in columns]
+
+
+def _as_key(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Array:
+    """Keys of the given rows, as the table has them."""
+    try:
+        return key_values(_whole(column).cast(kind), name)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidInput(
+            f"column {name!r} of the table has the type {kind}, and the rows have {column.type}, which cannot be made"
+            f" that: {error}",
+            remedy="Join on a column of the same type.",
+            column=name,
+        ) from error
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

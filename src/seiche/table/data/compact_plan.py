@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from seiche.core.given import wrong
 from seiche.errors import InvalidInput
 from seiche.table.data.reach import Reach
 from seiche.table.format.manifest import Manifest
@@ -37,10 +38,13 @@ class Options:
                     f"{name} must be a whole number from 1 on, not {value!r}",
                     remedy=f"Leave it out for the usual one, or give one, as in `compact({name}=100_000)`.",
                 )
-        if not 0 <= self.materialize_deletions_threshold <= 1:
+        if not isinstance(self.materialize_deletions, bool):
+            remedy = "Say True, or False to leave fragments alone that are large enough, whatever is deleted of them."
+            raise wrong("materialize_deletions", self.materialize_deletions, remedy)
+        share: object = self.materialize_deletions_threshold
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
             raise InvalidInput(
-                "materialize_deletions_threshold must be a share from 0 to 1, not"
-                f" {self.materialize_deletions_threshold!r}",
+                f"materialize_deletions_threshold must be a share from 0 to 1, not {share!r}",
                 remedy="0.25 writes fragments anew of which more than a quarter is deleted.",
             )
         if self.compaction_mode not in _MODES:

@@ -5,6 +5,8 @@ from typing import Any
 
 from pyroaring import BitMap
 
+from seiche.core.given import names as given_names
+from seiche.core.given import text
 from seiche.errors import SPENT, AlreadyExists, InvalidInput, NotFound, RetryableConflict
 from seiche.table import footprint
 from seiche.table.change import Change
@@ -55,7 +57,7 @@ class IndexPlan:
             known = ", ".join((*SCALAR, *VECTOR))
             raise InvalidInput(f"there is no index of type {index_type!r}", remedy=f"Use one of {known}.")
         self.column = column
-        self.name = f"{column}_idx" if name is None else name
+        self.name = f"{column}_idx" if name is None else text(name, "the name of an index")
         if not self.name or self.name in SINGLETONS:
             raise InvalidInput(
                 f"an index cannot be named {self.name!r}",
@@ -194,7 +196,7 @@ class Optimizing:
                 f"the number of segments to merge must be a whole number from 0 on, not {merge!r}",
                 remedy="0 puts new rows into a segment of their own, 1 merges the last one into it, and so on.",
             )
-        self._names = None if names is None else list(names)
+        self._names = None if names is None else given_names(names, "the names of indices", "Give one or several.")
         self._merge = 1 if merge is None else merge
         self._retrain = retrain
 

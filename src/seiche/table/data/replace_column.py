@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from seiche.core.given import number, several, text
 from seiche.errors import IncompatibleConflict, InvalidInput
 from seiche.table.change import Change
 from seiche.table.data.conform import conform
@@ -27,9 +28,9 @@ class ReplacingColumn:
     """
 
     def __init__(self, name: str, data: Any, fragments: Iterable[int] | None) -> None:
-        self._name = name
+        self._name = text(name, "the name of a column", "Replace one column, by its name.")
         self._source = Source(_column(name, data))
-        self._wanted = None if fragments is None else sorted(set(fragments))
+        self._wanted = None if fragments is None else _ids(fragments)
         self._ids: list[int] | None = None
         self._fields: list[int] | None = None
         self._rows = GivenRows()
@@ -150,6 +151,12 @@ class _Feed:
             remedy="Give one for each row of the fragments that is not deleted, in their order.",
             column=self._name,
         )
+
+
+def _ids(given: Iterable[int]) -> list[int]:
+    remedy = "Give ids of fragments, in a list; or nothing for all."
+    ids = several(given, "the fragments of a column", remedy)
+    return sorted({number(one, "one of the fragments of a column", remedy) for one in ids})
 
 
 def _column(name: str, data: Any) -> Any:

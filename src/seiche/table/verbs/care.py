@@ -5,6 +5,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from seiche.core.durations import Duration
+from seiche.core.given import a_function
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
@@ -69,9 +70,11 @@ class CareVerbs(ReferenceVerbs):
         """
         from seiche.table.table import Table
 
+        a_function(progress, "progress", "Give a function of one argument, which is called after each file.")
+        a_function(carry, "carry", "Give a function that copies files to a store.")
         source, number = self._source(version, tag, branch)
         made = self._target(target, manifest_store, options)
-        clone(source, number, made, shallow=shallow, protect=protect, progress=progress, carry=carry)
+        clone(source, number, made, shallow=bool(shallow), protect=protect, progress=progress, carry=carry)
         return Table._at(made, None, None, self._runtime)
 
     def changes(

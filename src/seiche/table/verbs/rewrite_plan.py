@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from seiche.core.given import number
+from seiche.core.given import a_function, number
 from seiche.errors import InvalidInput
 from seiche.table.change import Result
 from seiche.table.snapshot import Snapshot
@@ -86,6 +86,7 @@ class RewritePlan:
         remedy = "Give how many tasks run at a time, from 1 on, or leave it out."
         if parallel is not None and number(parallel, "parallel", remedy) < 1:
             raise InvalidInput(f"{parallel} tasks cannot run at a time", remedy=remedy, parallel=parallel)
+        a_function(progress, "progress", "Give a function of how many tasks are done and of how many there are.")
 
         def work(snapshot: Snapshot) -> "list[RewriteResult]":
             return execute_all(self._tasks(snapshot), snapshot.store, snapshot.runtime, parallel, progress)
