@@ -38,9 +38,10 @@ class Options:
                     f"{name} must be a whole number from 1 on, not {value!r}",
                     remedy=f"Leave it out for the usual one, or give one, as in `compact({name}=100_000)`.",
                 )
-        if not isinstance(self.materialize_deletions, bool):
+        wanted: object = self.materialize_deletions
+        if not isinstance(wanted, bool):
             remedy = "Say True, or False to leave fragments alone that are large enough, whatever is deleted of them."
-            raise wrong("materialize_deletions", self.materialize_deletions, remedy)
+            raise wrong("materialize_deletions", wanted, remedy)
         share: object = self.materialize_deletions_threshold
         if not isinstance(share, int | float) or not 0 <= share <= 1:
             raise InvalidInput(

@@ -37,7 +37,7 @@ class NewFiles:
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, bytes], _Made] = {}
-        self._columns: list[tuple[object, ...]] | None = None
+        self._columns: list[tuple[int, int, str, str, bool]] | None = None
 
     def depend_on(self, columns: Iterable[Field]) -> None:
         """Forget what was written when these columns of the table, or what they are called, were others.
