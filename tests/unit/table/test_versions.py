@@ -1,6 +1,7 @@
 """Names of versions, finding the newest, claiming the next."""
 
 from pathlib import Path
+from shutil import rmtree
 
 import pyarrow as pa
 import pytest
@@ -191,6 +192,34 @@ def test_requests_to_find_the_newest() -> None:
     remote.reset()
     assert versions.newest(1000) == 1000
     assert remote.requests == 1
+
+
+@pytest.mark.parametrize("naming", ["V1", "V2"])
+def test_nothing_is_built_on_a_table_that_was_removed(tmp_path: Path, naming: str) -> None:
+    """Nor on the one that somebody made there instead: the version would name files that are gone."""
+    schema = pa.schema([("id", pa.int64())])
+    old = Table.create(tmp_path / "t", schema, naming=naming)
+    for number in range(3):
+        old.append([{"id": number}])
+    rmtree(tmp_path / "t")
+    for act in (lambda: old.append([{"id": 5}]), lambda: old.version, old.to_arrow):
+        with pytest.raises(NotFound, match="no table"):
+            act()
+    assert not (tmp_path / "t" / "_versions").exists()
+    Table.create(tmp_path / "t", schema, naming=naming).append([{"id": 7}])
+    assert old.append([{"id": 8}]).version == 3
+    assert old.to_arrow()["id"].to_pylist() == [7, 8]
+    assert [one.version for one in old.versions()] == [1, 2, 3]
+
+
+def test_a_hint_that_comes_late_costs_one_look() -> None:
+    near = CountingStore(table(Nearby(), Naming.V2, *range(1, 1001)))
+    versions = PutVersions(near, runtime=Runtime.seeded(1))
+    versions.announce(versions.newest())
+    hint.write(near, 998)
+    near.reset()
+    assert versions.newest(1000) == 1000
+    assert near.requests == 3
 
 
 @pytest.mark.parametrize("kind", [Nearby, Remote])

@@ -68,9 +68,11 @@ class StoredVersions(Versions):
         # V1 names may have become V2 names since: the whole directory tells, the names alone that we know would not.
         if known and now < self._fresh_until and self._naming is Naming.V2:
             hinted = hint.read(self.store)
-            if hinted <= known:
+            # A hint that is behind was written late, or the table was removed, and perhaps made anew: then what we know
+            # is gone, and a version built on it would name files that are gone, too.
+            if hinted == known or (hinted < known and self.store.exists(self.path(known))):
                 return self._gallop(known) if look else known
-            if self.store.exists(self.path(hinted)):
+            if hinted > known and self.store.exists(self.path(hinted)):
                 return self._gallop(hinted)
         newest = self.all()[-1]
         self._fresh_until = now + FRESH_SECONDS
