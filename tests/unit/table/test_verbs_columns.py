@@ -564,6 +564,22 @@ def test_a_cast_takes_the_values_of_the_column_that_has_the_name_now(tmp_path: P
     assert table.to_arrow(columns=["small"])["small"].to_pylist() == numbers
 
 
+def test_plain_rows_of_a_merge_take_the_types_that_the_columns_have_now(tmp_path: Path) -> None:
+    table = verb_table(tmp_path / "t")
+    meddle_before_commit(
+        table,
+        lambda other: other.alter_columns(
+            {"path": "id", "data_type": pa.int32()}, {"path": "small", "data_type": pa.int16()}
+        ),
+    )
+    rows = [{"id": 0, "small": 70}, {"id": 100, "small": 80}]
+    done = table.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+    assert done.attempts == 2
+    found = values(table, "small")
+    assert (found[0], found[100]) == (70, 80)
+    native(table)
+
+
 def test_no_nulls_come_into_a_column_that_others_made_required_meanwhile(tmp_path: Path) -> None:
     """Nobody could read the table any more."""
     table = verb_table(tmp_path / "t", delete=None)

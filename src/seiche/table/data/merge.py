@@ -86,11 +86,13 @@ class Merging:
         )
 
     def _prepared(self, snapshot: Snapshot) -> MergeSource:
-        if self._rows is None:
-            opened = self._given.open(snapshot.schema)
-            self._rows = pa.Table.from_batches(list(opened.batches), opened.schema)
-        if self._source is None or not self._source[0].equals(snapshot.schema, check_metadata=True):
-            self._source = snapshot.schema, prepared(self._rows, snapshot.schema, self._on, self._clauses)
+        schema = snapshot.schema
+        if self._source is None or not self._source[0].equals(schema, check_metadata=True):
+            # Rows without types of their own get those that the columns have now.
+            if self._rows is None or self._given.stays:
+                opened = self._given.open(schema)
+                self._rows = pa.Table.from_batches(list(opened.batches), opened.schema)
+            self._source = schema, prepared(self._rows, schema, self._on, self._clauses)
         return self._source[1]
 
     def _write(self, planned: MergePlan, moved: Moved) -> Written:

@@ -47,6 +47,11 @@ class Source:
         self._again = not _is_stream(rows)
         self._taken = False
 
+    @property
+    def stays(self) -> bool:
+        """Whether the rows can be read again."""
+        return self._again
+
     def open(self, wanted: pa.Schema | None = None) -> Opened:
         """Begin to read. `wanted` guides what has no Arrow types of its own, such as dictionaries and pandas frames."""
         if self._taken and not self._again:
