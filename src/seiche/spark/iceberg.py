@@ -87,12 +87,13 @@ class IcebergScan:
     def _scan(self, names: Sequence[str]) -> Any:
         from pyiceberg.io.pyarrow import ArrowScan
 
+        from seiche.lake.iceberg.conditions import explicit
         from seiche.lake.iceberg.null_lists import keep_nulls
 
         keep_nulls()
         metadata = _metadata(self.metadata)
         chosen = metadata.schema().select(*names)
-        return ArrowScan(metadata, LakeFileIO(self.address.open()), chosen, condition(self.where or "true"))
+        return ArrowScan(metadata, LakeFileIO(self.address.open()), chosen, explicit(condition(self.where or "true")))
 
 
 def iceberg_scans(

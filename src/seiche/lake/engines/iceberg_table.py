@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from pyiceberg.table import Table
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.table import ALWAYS_TRUE, Table
 from pyiceberg.table import Transaction as PyIcebergTransaction
 
+from seiche.lake.iceberg.conditions import agree_on_nulls, explicit
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.store.base import Store
@@ -13,6 +15,7 @@ from seiche.store.base import Store
 __all__ = ["EngineFileIO", "EngineTable", "EngineTransaction"]
 
 keep_nulls()
+agree_on_nulls()
 
 
 class EngineFileIO(LakeFileIO):
@@ -29,7 +32,9 @@ class EngineFileIO(LakeFileIO):
 
 
 class EngineTable(Table):
-    """As PyIceberg's, except that inside a transaction reading counts as reading, and nothing is ever deleted."""
+    """As PyIceberg's, except that inside a transaction reading counts as reading, nothing is ever deleted, and a
+    condition means the same to a scan and to a delete.
+    """
 
     # Set while a commit is on its way that was worked out from the table's rows.
     exclusive = False
@@ -38,9 +43,9 @@ class EngineTable(Table):
     def transaction(self) -> "EngineTransaction":
         return EngineTransaction(self)
 
-    def scan(self, *args: Any, **options: Any) -> Any:
+    def scan(self, row_filter: str | BooleanExpression = ALWAYS_TRUE, *args: Any, **options: Any) -> Any:
         self.on_read()
-        return super().scan(*args, **options)
+        return super().scan(explicit(row_filter), *args, **options)
 
     def incremental_append_scan(self, *args: Any, **options: Any) -> Any:
         self.on_read()
@@ -84,9 +89,9 @@ class EngineTransaction(PyIcebergTransaction):
         self._exclusive = True
         return super().dynamic_partition_overwrite(*args, **options)
 
-    def delete(self, *args: Any, **options: Any) -> Any:
+    def delete(self, delete_filter: str | BooleanExpression, *args: Any, **options: Any) -> Any:
         self._table.on_read()
-        return super().delete(*args, **options)
+        return super().delete(explicit(delete_filter), *args, **options)
 
     def commit_transaction(self) -> Table:
         self._table.exclusive = self._exclusive

@@ -122,12 +122,12 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         condition as PyIceberg understands it. The rows that match are held in memory.
         """
         _check_options(self.name, "update", options)
-        chosen = _EVERYTHING if where is None else where
-        rows = self.to_arrow(filter=chosen)
+        chosen = condition(_EVERYTHING if where is None else where)
+        rows = self._matching(chosen)
         changed = with_assigned(rows, set)
         if not rows.num_rows:
             return Result("update", self._edit.row.table_version, changed=False)
-        return self._changed("update", rows.num_rows, lambda table: table.overwrite(changed, condition(chosen)))
+        return self._changed("update", rows.num_rows, lambda table: table.overwrite(changed, chosen))
 
     def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
@@ -143,6 +143,13 @@ class IcebergTransactionTable(_Shown, TransactionTable):
     def _taken(self, verb: str, data: Any, options: Mapping[str, Any]) -> "pa.Table":
         _check_options(self.name, verb, options)
         return as_arrow(data, self.schema)
+
+    def _matching(self, chosen: Any) -> "pa.Table":
+        from seiche.lake.iceberg.conditions import matching
+
+        with _files_of(self.name), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return matching(self.to_iceberg(), chosen)
 
     def _changed(self, verb: str, rows: int | None, do: Callable[[Any], Any]) -> Result:
         self._transaction.check_running()
