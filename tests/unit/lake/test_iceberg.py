@@ -490,7 +490,18 @@ def test_what_cannot_be_done_to_an_iceberg_table_says_so(ice: Lake) -> None:
         lambda: table.merge(rows(1), "id").when_matched_delete(),
         lambda: ice.table("shop.a").to_iceberg(),
         lambda: table.delete("this is no condition"),
+        lambda: table.delete(None),  # type: ignore[arg-type]
+        lambda: table.delete("unknown = 1"),
+        lambda: table.delete("id IN ('a')"),
+        lambda: table.update({"id": "1"}, "unknown = 1"),
+        lambda: table.overwrite(rows(1), where=1),  # type: ignore[call-arg]
+        lambda: table.to_arrow(filter="unknown = 1"),
+        lambda: table.to_arrow(filter="id = 'a'"),
+        lambda: table.to_arrow(columns=["unknown"]),
+        lambda: table.merge(rows(1), "unknown").when_matched_update_all().execute(),
+        lambda: table.merge([{"id": None}], "id").when_not_matched_insert_all().execute(),
         lambda: table.append([{"unknown": 1}]),
+        lambda: table.append(None),
         lambda: ice.run(lambda tx: tx.commit_iceberg("shop.a", [], [])),
         lambda: ice.create_table("shop.k", pa.schema([("for", pa.duration("us"))]), format="iceberg"),
     ):

@@ -15,7 +15,7 @@ from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.sources import as_arrow
 from seiche.lake.iceberg.table import IcebergTable, at_state
 from seiche.lake.objects.keys import name_of
-from seiche.lake.objects.names import Name
+from seiche.lake.objects.names import Name, text
 from seiche.table.change import Prepare, Result
 from seiche.table.data.assigning import with_assigned
 
@@ -89,8 +89,10 @@ class IcebergTransactionTable(_Shown, TransactionTable):
 
     def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
+        where = self._condition(filter or _EVERYTHING)
+        _check_columns(self._looked(), columns or ())
         with _files_of(self.name):
-            return _rows(self.to_iceberg(), columns, filter)
+            return _rows(self.to_iceberg(), columns, where)
 
     def append(self, data: Any, **options: Any) -> Result:
         """Add rows."""
@@ -109,20 +111,21 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         """Replace the rows that match `where`, or all. The schema stays: `to_iceberg().update_schema()` changes it."""
         if schema is not None or config is not None:
             _refuse(self.name, "overwrite with another schema", "Use `to_iceberg().update_schema()` before it.")
-        rows = self._taken("overwrite", data, options)
-        return self._changed("overwrite", rows.num_rows, lambda table: table.overwrite(rows, condition(where)))
+        rows, chosen = self._taken("overwrite", data, options), self._condition(where)
+        return self._changed("overwrite", rows.num_rows, lambda table: table.overwrite(rows, chosen))
 
     def delete(self, predicate: str, **options: Any) -> Result:
         """Remove the rows that match a condition, as PyIceberg understands it; `"true"` removes all."""
         _check_options(self.name, "delete", options)
-        return self._changed("delete", None, lambda table: table.delete(condition(predicate)))
+        chosen = self._condition(predicate)
+        return self._changed("delete", None, lambda table: table.delete(chosen))
 
     def update(self, set: Mapping[str, str], where: str | None = None, **options: Any) -> Result:  # noqa: A002
         """Give columns of the rows that match other values, by SQL expressions as on Lance tables; `where` is a
         condition as PyIceberg understands it. The rows that match are held in memory.
         """
         _check_options(self.name, "update", options)
-        chosen = condition(_EVERYTHING if where is None else where)
+        chosen = self._condition(_EVERYTHING if where is None else where)
         rows = self._matching(chosen)
         changed = with_assigned(rows, set)
         if not rows.num_rows:
@@ -133,9 +136,10 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
         _check_options(self.name, "merge", options)
         rows = as_arrow(data, self.schema)
+        keys = [on] if isinstance(on, str) else list(on)
+        _check_keys(self.name, keys, rows)
 
         def upsert(update: bool, insert: bool, **_: Any) -> Result:
-            keys = [on] if isinstance(on, str) else list(on)
             return self._changed("merge", None, lambda table: table.upsert(rows, keys, update, insert))
 
         return IcebergMerge(self.name, upsert)
@@ -143,6 +147,21 @@ class IcebergTransactionTable(_Shown, TransactionTable):
     def _taken(self, verb: str, data: Any, options: Mapping[str, Any]) -> "pa.Table":
         _check_options(self.name, verb, options)
         return as_arrow(data, self.schema)
+
+    def _condition(self, given: str) -> Any:
+        """A condition that this table's columns can be asked."""
+        from pyiceberg.expressions.visitors import bind
+
+        found = condition(given)
+        try:
+            bind(self._looked().metadata.schema(), found, case_sensitive=True)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(
+                f"{self.name}: {given!r} cannot be asked of its columns: {error}",
+                remedy="Compare columns that there are with values of their types.",
+                table=self.name,
+            ) from error
+        return found
 
     def _matching(self, chosen: Any) -> "pa.Table":
         from seiche.lake.iceberg.conditions import matching
@@ -259,14 +278,36 @@ def _files_of(table: str) -> Iterator[None]:
         ) from error
 
 
-def _rows(table: "EngineTable", columns: Sequence[str] | None, filter: str | None) -> "pa.Table":
+def _rows(table: "EngineTable", columns: Sequence[str] | None, where: Any) -> "pa.Table":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        scan = table.scan(
-            row_filter=condition(filter or _EVERYTHING), selected_fields=tuple(columns) if columns else ("*",)
-        )
+        scan = table.scan(row_filter=where, selected_fields=tuple(columns) if columns else ("*",))
         found: pa.Table = scan.to_arrow()
     return found
+
+
+def _check_columns(table: IcebergTable, names: Sequence[str]) -> None:
+    """Refuse columns that there are not; a field inside of a column is named with dots."""
+    schema = table.metadata.schema()
+    try:
+        schema.select(*names)
+    except ValueError as error:
+        there = ", ".join(one.name for one in schema.fields)
+        raise InvalidInput(f"{text(table.name)}: {error}", remedy=f"It has {there}.", table=text(table.name)) from error
+
+
+def _check_keys(table: str, keys: Sequence[str], rows: "pa.Table") -> None:
+    """Refuse what rows cannot be found by. PyIceberg has no literal for null."""
+    for key in keys:
+        if key not in rows.column_names:
+            there = ", ".join(rows.column_names)
+            raise InvalidInput(f"{table} has no column {key!r} to merge by", remedy=f"It has {there}.", table=table)
+        if rows[key].null_count:
+            raise InvalidInput(
+                f"{table}: {key!r} is null in some of the rows that are to be merged by it, and null equals nothing",
+                remedy="Append such rows, or leave them out.",
+                table=table,
+            )
 
 
 def condition(given: str) -> Any:
@@ -274,6 +315,8 @@ def condition(given: str) -> Any:
     from pyiceberg.expressions import AlwaysTrue, parser
     from pyparsing import ParseBaseException
 
+    if not isinstance(given, str):
+        raise InvalidInput(f"a condition is text, not {given!r}", remedy='Write one, such as "id = 3".')
     if given.strip().lower() == _EVERYTHING:
         return AlwaysTrue()
     try:

@@ -1,7 +1,7 @@
 """Rows for an Iceberg table, from whatever holds them."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from seiche.errors import InvalidInput
 from seiche.table.data.values import typed
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["as_arrow"]
+
+_GIVE: Final = "Give an Arrow table, batches, a data frame, or a list of dictionaries."
 
 
 def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
@@ -62,6 +64,8 @@ def _table(data: Any, schema: "pa.Schema") -> "pa.Table":
         return data.to_arrow()
     if hasattr(data, "iloc"):
         return pa.Table.from_pandas(data, preserve_index=False)
+    if not isinstance(data, Iterable):
+        raise InvalidInput(f"rows cannot be taken from {type(data).__name__}", remedy=_GIVE)
     rows = list(data)
     if rows and isinstance(rows[0], pa.RecordBatch):
         return pa.Table.from_batches(rows)
@@ -69,7 +73,4 @@ def _table(data: Any, schema: "pa.Schema") -> "pa.Table":
         _check_names({str(name) for row in rows for name in row}, schema)
         return pa.table({field.name: typed([row.get(field.name) for row in rows], field.type) for field in schema})
     except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError, OverflowError) as error:
-        raise InvalidInput(
-            f"rows cannot be taken from {type(data).__name__}: {error}",
-            remedy="Give an Arrow table, batches, a data frame, or a list of dictionaries.",
-        ) from error
+        raise InvalidInput(f"rows cannot be taken from {type(data).__name__}: {error}", remedy=_GIVE) from error
