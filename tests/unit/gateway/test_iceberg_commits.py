@@ -319,6 +319,40 @@ def test_a_request_that_is_meant_again_is_not_swallowed(servers: Gateways, route
 
 
 @pytest.mark.parametrize("route", ROUTES)
+def test_an_expiry_that_a_rollback_took_back_is_not_swallowed(servers: Gateways, route: str) -> None:
+    lake = servers.lake
+    lake.table("db.t").append(ROWS)
+    lake.table("db.t").append(ROWS)
+    before, metadata = lake.version, lake.table("db.t").metadata  # type: ignore[attr-defined]
+    first = metadata.snapshots[0].snapshot_id
+    expiry = change("t", [{"action": "remove-snapshots", "snapshot-ids": [first]}])
+    for _ in range(2):
+        assert post(servers, route, expiry).status < 300
+        assert post(servers, route, expiry).status < 300, "told again after an answer that was lost"
+        assert len(lake.table("db.t").metadata.snapshots) == 1  # type: ignore[attr-defined]
+        lake.rollback(to=before)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_statistics_that_were_removed_can_be_set_again(servers: Gateways, route: str) -> None:
+    lake = servers.lake
+    lake.table("db.t").append(ROWS)
+    metadata = lake.table("db.t").metadata  # type: ignore[attr-defined]
+    number = metadata.current_snapshot_id
+    file = {
+        "snapshot-id": number,
+        "statistics-path": f"{metadata.location}/metadata/s.parquet",
+        "file-size-in-bytes": 1,
+    }
+    put = change("t", [{"action": "set-partition-statistics", "partition-statistics": file}])
+    removal = change("t", [{"action": "remove-partition-statistics", "snapshot-id": number}])
+    for _ in range(2):
+        for one, found in ((put, 1), (removal, 0)):
+            assert post(servers, route, one).status < 300
+            assert len(lake.table("db.t").metadata.partition_statistics) == found  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("route", ROUTES)
 def test_a_key_makes_a_repetition_one_whatever_happened_since(servers: Gateways, route: str) -> None:
     first = change("t", [setting("a", "1")])
     headers = {"Idempotency-Key": "0199-2"}

@@ -6,7 +6,12 @@ Tables are found by their ids: they may have other names by now.
 from collections.abc import Sequence
 from typing import Any
 
-from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    RemovePartitionStatisticsUpdate,
+    RemoveSnapshotsUpdate,
+    SetPartitionStatisticsUpdate,
+)
 
 from seiche.gateway.iceberg_rest.requests import TableChange
 from seiche.lake.iceberg.metadata import Metadata, load
@@ -55,8 +60,27 @@ def _carries(change: TableChange, then: State, now: State) -> bool:
     row = None if before is None else _same_table(now, before)
     if not isinstance(before, TableRow) or row is None:
         return False
+    if row.iceberg == before.iceberg:
+        return True
+    metadata = load(now, row)
+    if any(_is_undone(one, metadata) for one in change.updates):
+        return False
     # The server itself may have expired snapshots or made statistics since: neither is what a client writes.
-    return row.iceberg == before.iceberg or _written(load(then, before)) == _written(load(now, row))
+    return _written(load(then, before)) == _written(metadata)
+
+
+def _is_undone(update: Any, metadata: Metadata) -> bool:
+    """Whether what was removed is there again, as after a rollback of the lake, or statistics that were set are not."""
+    there = {one.snapshot_id for one in metadata.snapshots}
+    counted = {one.snapshot_id: one.statistics_path for one in metadata.partition_statistics}
+    if isinstance(update, RemoveSnapshotsUpdate):
+        return not there.isdisjoint(update.snapshot_ids)
+    if isinstance(update, RemovePartitionStatisticsUpdate):
+        return update.snapshot_id in counted
+    if isinstance(update, SetPartitionStatisticsUpdate):
+        made = update.partition_statistics
+        return made.snapshot_id in there and counted.get(made.snapshot_id) != made.statistics_path
+    return False
 
 
 def _same_table(state: State, row: TableRow | ViewRow) -> TableRow | None:
