@@ -175,6 +175,26 @@ def test_a_log_that_grows_is_written_as_pyiceberg_does_though_only_its_end_is_ne
         written(plain, log)
 
 
+def test_what_other_readers_could_not_read_is_refused() -> None:
+    """Java finds no way into a table of which one of these is said, not even to take it back."""
+    columns: list[dict[str, Any]] = [{"id": 1, "name": "id", "type": "long", "required": False}]
+    pair = {"type": "list", "element-id": 2, "element": "long", "element-required": False}
+    twice = [*columns, {"id": 1, "name": "other", "type": "long", "required": False}]
+    inside = [*columns, {"id": 2, "name": "other", "type": pair, "required": False}]
+    newer = [*columns, {"id": 2, "name": "at", "type": "timestamp_ns", "required": False}]
+    for fields in (twice, inside, newer):
+        schema = {"type": "struct", "schema-id": 1, "fields": fields}
+        given = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+        updates = [UPDATES.validate_python(one) for one in given]
+        with pytest.raises(InvalidInput, match=r"stands for 2 columns|timestamp_ns"):
+            apply(begun(2), updates, now_millis=1)
+    for wrong in ({"sequence-number": 1 << 63}, {"timestamp-ms": 1 << 63}):
+        added = snapshot(2, 1, 1, None, 1)
+        added["snapshot"] |= wrong
+        with pytest.raises(InvalidInput, match="64 bits"):
+            apply(begun(2), [UPDATES.validate_python(added)], now_millis=1)
+
+
 def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:
     """Without their number the next row's id would begin at 0 again, and two rows would have one id."""
     metadata = apply(begun(3), [UPDATES.validate_python(snapshot(3, 1, 1, None, 7))], now_millis=5_000)

@@ -4,7 +4,8 @@ A guard is named after what the update is about. It returns the update as it is,
 there is nothing to do; and raises `ValueError` where PyIceberg would let something through that breaks the table.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -51,6 +52,9 @@ _NUMBERS: Final = (
     "write.metadata.previous-versions-max",
 )
 
+# Of numbers in metadata: Java reads no greater ones.
+_GREATEST: Final = (1 << 63) - 1
+
 
 @dataclass(slots=True)
 class Applying:
@@ -76,8 +80,11 @@ class Applying:
         if same:
             self.schema_id = same[0].schema_id
             return None
-        taken = {one.schema_id for one in self.metadata.schemas}
         schema = update.schema_
+        (number, times), *_ = Counter(_numbers(schema.as_struct().model_dump())).most_common(1) or [(0, 0)]
+        if times > 1:
+            raise ValueError(f"the id {number} stands for {times} columns")
+        taken = {one.schema_id for one in self.metadata.schemas}
         if schema.schema_id in taken:
             schema = schema.model_copy(update={"schema_id": max(taken) + 1})
         self.schema_id = schema.schema_id
@@ -109,6 +116,8 @@ class Applying:
             raise ValueError(
                 f"snapshot {snapshot.snapshot_id} has sequence number {number}, and the table has had {last}"
             )
+        if max(number, snapshot.timestamp_ms) > _GREATEST:
+            raise ValueError(f"snapshot {snapshot.snapshot_id} has a sequence number or a time beyond 64 bits")
         if metadata.format_version >= 3 and snapshot.added_rows is None:
             # PyIceberg would forget how many rows there were, and begin to count anew.
             raise ValueError(f"snapshot {snapshot.snapshot_id} does not say how many added-rows it has")
@@ -207,6 +216,16 @@ def _last(given: int, added: int | None, what: str) -> int:
     if added is None:
         raise ValueError(f"the last added {what} is to be used, and none was added")
     return added
+
+
+def _numbers(kind: Any) -> Iterator[int]:
+    """The ids of all fields in a type, as JSON has it."""
+    if isinstance(kind, dict):
+        for name in ("id", "element-id", "key-id", "value-id"):
+            if name in kind:
+                yield kind[name]
+        for part in (*kind.get("fields", ()), *(kind.get(name) for name in ("type", "element", "key", "value"))):
+            yield from _numbers(part)
 
 
 def _ids(schema: Any) -> tuple[list[int], list[int]]:

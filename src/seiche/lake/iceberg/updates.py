@@ -80,6 +80,7 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         # PyIceberg copies what version 1 has no place for, which only reading it back drops.
         simple = base is not None and base.format_version > 1 and all(type(one) in _SIMPLE for one in updates)
         if not simple:
+            made.schema().check_format_version_compatibility(made.format_version)
             made.spec().check_compatible(made.schema())
             made.sort_order().check_compatible(made.schema())
     except (ValueError, KeyError, NotImplementedError, ValidationException, IcebergValidationError) as error:
