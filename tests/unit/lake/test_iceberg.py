@@ -166,6 +166,21 @@ def test_a_first_append_meets_a_first_append(ice: Lake) -> None:
     assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1, 2]
 
 
+def test_appends_to_a_table_of_version_1_both_commit(ice: Lake) -> None:
+    ice.create_table("shop.k", SCHEMA, format="iceberg", properties={"format-version": "1"})
+    ice.table("shop.k").append(rows(0))
+    one, other, late = ice.transaction(), ice.transaction(), ice.transaction()
+    for number, tx in enumerate((one, other, late), 1):
+        tx.append("shop.k", rows(number))
+    one.commit()
+    other.commit()
+    assert ids(ice, "shop.k") == plain(ice, "shop.k") == [0, 1, 2]
+    assert ice.table("shop.k").metadata.current_snapshot().summary["total-records"] == "3"  # type: ignore[attr-defined]
+    ice.table("shop.k").to_iceberg().transaction().upgrade_table_version(2).commit_transaction()
+    with pytest.raises(RetryableConflict, match="format version 1"):
+        late.commit()
+
+
 def test_an_append_follows_a_delete_and_a_change_of_the_schema(ice: Lake) -> None:
     ice.table("shop.i").append(rows(1, 2))
     tx = ice.transaction()

@@ -48,6 +48,9 @@ class Appends:
         brought = self._brought(snapshot, parent)
         if metadata.format_version > 2:
             raise CannotMove("appends to tables of format version 3 cannot be moved")
+        if metadata.format_version > 1 and not snapshot.sequence_number:
+            # Its manifests have no place for a number: older deletes would count for its rows.
+            raise CannotMove("it was written for format version 1")
         if snapshot.schema_id is not None and metadata.schema_by_id(snapshot.schema_id) is None:
             raise CannotMove(f"its schema {snapshot.schema_id} was removed")
         specs = metadata.specs()
@@ -168,7 +171,8 @@ def _is_alive(manifest: ManifestFile) -> bool:
 def _more(manifest: ManifestFile) -> bool:
     """Whether a manifest has more in it than files that were added."""
     counts = (manifest.existing_files_count, manifest.deleted_files_count)
-    return manifest.content is not ManifestContent.DATA or any(count is None or count > 0 for count in counts)
+    # By value: lists of format version 1 say nothing of it, and PyIceberg gives a plain 0.
+    return manifest.content != ManifestContent.DATA or any(count is None or count > 0 for count in counts)
 
 
 def _compression(metadata: Metadata) -> str:
