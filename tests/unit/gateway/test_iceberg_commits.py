@@ -100,6 +100,20 @@ def bucket(transform: str) -> dict[str, Any]:
     return {"spec-id": 3, "fields": [{"source-id": 1, "field-id": 1000, "transform": transform, "name": "x"}]}
 
 
+def creation(without: str) -> dict[str, Any]:
+    """What makes a table, but for one thing."""
+    updates: list[dict[str, Any]] = [
+        {"action": "assign-uuid", "uuid": "018f22e2-79b0-7cc3-98c4-dc0c0c07398f"},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": {"type": "struct", "schema-id": 0, "fields": []}},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "set-location", "location": "file:///elsewhere"},
+    ]
+    return change("new", [one for one in updates if without not in one["action"]], [{"type": "assert-create"}])
+
+
 WRONG: list[tuple[str, dict[str, Any]]] = [
     ("unknown requirement", change("t", [setting("a", "1")], [{"type": "assert-weather"}])),
     ("unknown action", change("t", [{"action": "do-magic"}])),
@@ -122,6 +136,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("a transform that there is not", change("t", [{"action": "add-spec", "spec": bucket("bucket[x]")}])),
     ("a number that is none", change("t", [setting("write.metadata.previous-versions-max", "many")])),
     ("neither", {"identifier": change("t", [])["identifier"]}),
+    *((f"a new table without {part}", creation(part)) for part in ("schema", "spec", "location")),
 ]
 
 

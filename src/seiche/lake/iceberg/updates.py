@@ -76,6 +76,7 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
             applying.apply(update)
         made = applying.metadata
         if base is None:
+            _check_complete(made)
             check_paths(made.properties, made.location)
         # PyIceberg copies what version 1 has no place for, which only reading it back drops.
         simple = base is not None and base.format_version > 1 and all(type(one) in _SIMPLE for one in updates)
@@ -89,6 +90,16 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         return base
     timed = _timed(before, made, applying.added, now_millis)
     return timed if simple else _read_back(timed)
+
+
+def _check_complete(made: Metadata) -> None:
+    """Refuse a new table of which its updates have not said what there is no table without."""
+    if not getattr(made, "location", ""):
+        raise ValueError("a new table has to be given a location")
+    if made.current_schema_id not in {one.schema_id for one in made.schemas}:
+        raise ValueError("a new table has to be given its current schema")
+    if made.default_spec_id not in {one.spec_id for one in made.partition_specs}:
+        raise ValueError("a new table has to be given a partition spec; one without fields will do")
 
 
 def _timed(before: Metadata, made: Metadata, added: Sequence[int], now_millis: int) -> Metadata:
