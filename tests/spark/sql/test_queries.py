@@ -163,6 +163,15 @@ SCHEMA = pa.schema(
         ("SELECT count(*) FROM (a.b NATURAL JOIN c.d)", None),
         ("SELECT id FROM a.b PIVOT (sum(x) FOR k IN (1, 2))", None),
         ("SELECT u FROM a.b AS q(u, v, w, y, z, aa, bb, cc, dd)", None),
+        # What is in brackets has the name that the brackets get, too.
+        ("SELECT q.* FROM (a.b) AS q", None),
+        ("SELECT q.* FROM ((c.d JOIN a.b ON true)) q", None),
+        ("SELECT b.* FROM (a.b) AS q", None),
+        ("SELECT e.* FROM (a.b) AS q, a.e", ["o"]),
+        ("SELECT u FROM (a.b) AS q(u, v, w, y, z, aa, bb, cc, dd)", None),
+        ("SELECT r.* FROM a.b AS q, LATERAL (SELECT q.*) r", None),
+        ("SELECT r.* FROM a.b AS q, LATERAL (SELECT q.id) r", ["id"]),
+        ("SELECT id FROM a.b WHERE EXISTS (SELECT * FROM a.e)", ["id"]),
         # The inner query must not find its column in the outer one.
         ("SELECT (SELECT max(s) FROM a.b) FROM c.e", ["s"]),
         ("SELECT CASE WHEN k > 1 THEN s END FROM a.b", ["k", "s"]),

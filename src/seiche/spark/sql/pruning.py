@@ -17,7 +17,7 @@ from sqlglot import exp
 from seiche.spark.sql.queries import Query, TableReference, conjuncts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["bare_count", "needed_columns", "pushed_filter"]
 
@@ -44,17 +44,27 @@ def needed_columns(query: Query, table: TableReference, schema: pa.Schema) -> li
 def _sees_all(select: Any, table: TableReference) -> bool:
     # Wherever it stands: joins in brackets are not among those of the SELECT.
     natural = any(join.method == "NATURAL" for join in select.find_all(exp.Join))
-    if natural or table.node.args.get("pivots") or _is_renamed(table.node):
+    around = list(_in_brackets(select, table.node))
+    if natural or table.node.args.get("pivots") or any(map(_is_renamed, around)):
         return True
     if any(pivot.find_ancestor(exp.Select) is select for pivot in select.find_all(exp.Pivot)):
         return True
+    called = {table.alias.lower(), *(node.alias.lower() for node in around)}
     for star in select.find_all(exp.Star):
-        if star.find_ancestor(exp.Select) is not select or isinstance(star.parent, exp.Count):
-            continue
         of = star.parent.table if isinstance(star.parent, exp.Column) else ""
-        if not of or of.lower() == table.alias.lower():
+        # `LATERAL (SELECT o.*)` is about the table too, from inside; a star alone is about what its own SELECT reads.
+        own = star.find_ancestor(exp.Select) is select and not isinstance(star.parent, exp.Count)
+        if of.lower() in called if of else own:
             return True
     return False
+
+
+def _in_brackets(select: Any, node: Any) -> "Iterator[Any]":
+    """A table of a SELECT, and whatever stands around it there and can call its columns otherwise: `(orders) AS o`."""
+    while node is not select:
+        if isinstance(node, (exp.Table, exp.Subquery)):
+            yield node
+        node = node.parent
 
 
 def _is_renamed(node: Any) -> bool:
