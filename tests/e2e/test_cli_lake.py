@@ -7,7 +7,8 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -60,6 +61,9 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     Path("prices.csv").write_text("sku,price\na,1.5\nb,2\n")
     Path("more.csv").write_text("total,id\n4.5,4\n5.5,5\n")
     return made
+
+
+TYPED = "zip,small,total,price,day,at\n"
 
 
 class Command:
@@ -209,6 +213,42 @@ def test_rows_are_shown_and_added_without_spark(made: Lake, run: Command) -> Non
     }.items():
         assert said in run(*words, code=2)
     assert made.version == 8
+
+
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+def test_what_stands_in_a_csv_is_what_the_column_is(made: Lake, run: Command, format: str) -> None:
+    schema = "zip:string,small:int32,total:float64,price:decimal(9, 2),day:date32,at:timestamp[us]"
+    run("create-table", "lake", "shop.typed", "--schema", schema, "--format", format)
+    Path("digits.csv").write_text(f"{TYPED}01234,7,3,1.5,2020-01-01,2020-01-01 10:00:00\n")
+    # Whatever else there is in the file, a word is a word in a column of texts, and nothing in one of numbers.
+    Path("words.csv").write_text(f"{TYPED}NA,,,,,\nnull,NA,,,,\n")
+    assert run.json("append", "lake", "shop.typed", "digits.csv")["rows"] == 1
+    assert run.json("append", "lake", "shop.typed", "words.csv")["rows"] == 2
+    rows = made.table("shop.typed").to_arrow().sort_by("zip").to_pylist()
+    assert [(row["zip"], row["small"]) for row in rows] == [("01234", 7), ("NA", None), ("null", None)]
+    assert (rows[0]["total"], rows[0]["price"], rows[0]["day"]) == (3.0, Decimal("1.50"), date(2020, 1, 1))
+    for value in ("1,2.5,,,,", "1,,,1.555,,", "1,3000000000,,,,", "1,x,,,,"):
+        Path("bad.csv").write_text(f"{TYPED}{value}\n")
+        assert "bad.csv cannot be read" in run("append", "lake", "shop.typed", "bad.csv", code=2)
+    assert made.table("shop.typed").to_arrow().num_rows == 3
+
+
+def test_a_column_of_a_csv_of_which_nothing_is_known_is_text(made: Lake, run: Command) -> None:
+    Path("codes.csv").write_text("code,n,note\nNA,1,\nNULL,2,\n")
+    run("create-table", "lake", "shop.codes", "--from", "codes.csv")
+    assert run.json("head", "lake", "shop.codes") == [
+        {"code": "NA", "n": 1, "note": ""},
+        {"code": "NULL", "n": 2, "note": ""},
+    ]
+    Path("more.csv").write_text("code,n,note\nDE,3,said\n")
+    assert run.json("append", "lake", "shop.codes", "more.csv")["rows"] == 1
+
+
+def test_what_looks_like_a_time_in_json_stays_a_text_in_a_column_of_texts(made: Lake, run: Command) -> None:
+    run("create-table", "lake", "shop.said", "--schema", "said:string,at:timestamp[us]")
+    Path("said.jsonl").write_text('{"said": "2020-01-01", "at": "2020-01-01T10:00:00"}\n')
+    run("append", "lake", "shop.said", "said.jsonl")
+    assert run.json("head", "lake", "shop.said") == [{"said": "2020-01-01", "at": "2020-01-01T10:00:00"}]
 
 
 def test_how_many_rows_were_taken_is_shown_on_a_terminal(made: Lake) -> None:

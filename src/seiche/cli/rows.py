@@ -84,13 +84,15 @@ def append(
 ) -> None:
     """Add the rows of a file to a table, all of them or none. Columns go by name.
 
+    What stands in a CSV is read as what the table's column is: 007 stays 007 in a text.
+
     ```sh
     seiche append lake shop.orders more.csv
     ```
     """
-    rows = open_file(source)
     lake = seiche.open(uri)
     with working("adding") as progress, lake.transaction() as tx:
+        rows = open_file(source, tx.table(table).schema)
         done = tx.append(table, file_batches(rows, source, progress))
     if as_json:
         print_json({"name": table, "rows": done.rows, "version": tx.version})
