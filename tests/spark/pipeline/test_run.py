@@ -410,7 +410,16 @@ steps: [{table: shop.rich, sql: SELECT customer FROM shop.customers WHERE spent 
     assert two == [Made("shop.rich", lake.table("shop.rich").version, {"shop.customers": one[2].version})]
 
 
-@pytest.mark.parametrize(("at", "fresh"), [("TIMESTAMP '2001-01-01'", False), ("current_timestamp()", True)])
+@pytest.mark.parametrize(
+    ("at", "fresh"),
+    [
+        ("TIMESTAMP '2001-01-01'", False),
+        ("current_timestamp()", True),
+        ("CAST(current_timestamp() AS TIMESTAMP_NTZ)", True),
+        ("date_add(current_date(), 1)", True),
+        ("DATE '2001-01-01'", False),
+    ],
+)
 def test_freshness(shop: Shop, at: str, fresh: bool) -> None:
     text = SHOP.replace("SELECT id, amount FROM raw", f"SELECT id, {at} AS at FROM raw")
     assert shop.run(text + "  - fresh: {table: shop.seen, column: at, within: 1h}\n").published is fresh

@@ -59,7 +59,9 @@ def foreign_key(
 def fresh(table: str, column: str, within: str) -> Check:
     """The newest row is at most so old."""
     seconds = int(duration(within, "within").total_seconds())
-    age = f"SELECT CAST(current_timestamp() AS BIGINT) - CAST(max({_name(column)}) AS BIGINT) FROM {table}"
+    # Days, and times without a zone, are no numbers to Spark; they are those of the session.
+    newest = f"CAST(CAST(max({_name(column)}) AS TIMESTAMP) AS BIGINT)"
+    age = f"SELECT CAST(current_timestamp() AS BIGINT) - {newest} FROM {table}"
     return Check(f"{table}: {column} within {within}", age, None, at_most=seconds)
 
 
