@@ -54,6 +54,32 @@ def test_a_sum_of_money_may_drift(now: str, passed: bool) -> None:
     assert plain.evaluate(drift("s.t", 0.5, "sum(x)")).passed == passed
 
 
+@pytest.mark.parametrize(
+    ("found", "low", "high", "passed"),
+    [
+        ("0.95", None, 0.95, True),
+        ("0.96", None, 0.95, False),
+        ("0.1", 0.1, None, True),
+        ("0.09", 0.1, None, False),
+        ("0.3", 0.3, 0.3, True),
+        ("7", 7, 7, True),
+    ],
+)
+def test_a_bound_of_a_decimal_is_what_is_written(
+    found: str, low: float | None, high: float | None, passed: bool
+) -> None:
+    """As a float 0.95 is a little less, and 0.1 a little more: the value itself would be out of bounds."""
+    checked = checker(Answer(Decimal(found), DecimalType(10, 2)))
+    assert checked.evaluate(replace(CHECK, at_least=low, at_most=high)).passed is passed
+
+
+@pytest.mark.parametrize(("now", "was"), [(Decimal(110), 100.0), (110.0, Decimal(100)), (Decimal(110), 100)])
+def test_what_became_a_decimal_may_drift(now: Any, was: Any) -> None:
+    checked = checker(Answer(now, DoubleType()), Answer(was, DoubleType()))
+    assert checked.evaluate(drift("s.t", 0.1, "sum(x)")).passed
+    assert not checked.evaluate(drift("s.t", 0.09, "sum(x)")).passed
+
+
 def test_days_and_times_are_told_and_expected_as_sql_shows_them() -> None:
     here = datetime.fromtimestamp(NOON.timestamp())  # noqa: DTZ006 - as Spark gives it
     at = checker(Answer(here, TimestampType()))

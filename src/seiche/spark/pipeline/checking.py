@@ -69,8 +69,8 @@ class Checker:
             said = " and ".join(
                 f"{words} {bound:g}" for words, bound in (("at least", low), ("at most", high)) if bound is not None
             )
-            inside = found is not None and (low is None or found >= low) and (high is None or found <= high)
-            return said, inside
+            inside = found is not None and (low is None or found >= _like(found, low))
+            return said, inside and (high is None or found <= _like(found, high))
         return repr(check.expect), _same(found, check.expect)
 
     def _drift(self, check: Check, found: Any) -> tuple[str, bool]:
@@ -81,8 +81,10 @@ class Checker:
         was = _value(past, check)
         if was is None or found is None:
             return f"within {share:g} of {was}", was is found
-        # Money is decimal, and takes no part in sums with other numbers.
-        share = Decimal(str(share)) if isinstance(was, Decimal) else share
+        # Money is decimal, and takes no part in sums with other numbers: not even with what it was before it was money.
+        if isinstance(was, Decimal) or isinstance(found, Decimal):
+            now, then, share = (_like(Decimal(0), one) for one in (found, was, share))
+            return f"within {share:g} of {was}", abs(now - then) <= share * abs(then)
         return f"within {share:g} of {was}", abs(found - was) <= share * abs(was)
 
 
@@ -120,11 +122,16 @@ def _collected(frame: "DataFrame", limit: int) -> list[list[Any]]:
     ]
 
 
+def _like(found: Any, bound: Any) -> Any:
+    """A number that was written down, as it was written if it is compared with a decimal: 0.95 is less as a float."""
+    return Decimal(str(bound)) if isinstance(found, Decimal) else bound
+
+
 def _same(found: Any, expected: Any) -> bool:
     if isinstance(expected, str) and isinstance(found, date):
         return str(found) == expected  # a file has no other way to say a day or a time
     if isinstance(found, Decimal) and isinstance(expected, int | float):
-        return found == Decimal(str(expected))
+        return bool(found == _like(found, expected))
     return bool(found == expected) and isinstance(found, bool) == isinstance(expected, bool)
 
 
