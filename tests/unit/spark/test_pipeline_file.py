@@ -13,6 +13,7 @@ from seiche.cli import main
 from seiche.errors import InvalidInput, NotFound
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.plan import plan
+from seiche.spark.pipeline.run import run
 from seiche.spark.pipeline.yaml_file import load, schema
 
 GOOD = """\
@@ -340,6 +341,19 @@ def test_a_plan_on_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["run", str(tmp_path / "shop.yaml"), "--dry-run"]) == 0
     assert "stage" in capsys.readouterr().out
     assert lake.version == 2
+
+
+@pytest.mark.parametrize("run_id", ["", "  ", 20300131])
+def test_a_run_id_that_was_forgotten_is_refused_before_anything_is_made(tmp_path: Path, run_id: Any) -> None:
+    """As an id that is new each time, it would publish twice what is to be published once."""
+    text = "lake: lake\nsteps:\n  - {table: shop.one, sql: SELECT 1 AS x}\n"
+
+    def started() -> Any:
+        raise AssertionError("Spark is not needed to see that")
+
+    with pytest.raises(InvalidInput, match="run id"):
+        run(loaded(tmp_path, text), started, run_id=run_id)
+    assert not (tmp_path / "lake").exists()
 
 
 def test_no_file(tmp_path: Path) -> None:

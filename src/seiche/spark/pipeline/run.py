@@ -8,9 +8,10 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 import seiche
+from seiche.core.given import wrong
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import CommitUnknown, NotFound, PermissionDenied, RetryableConflict, SeicheError
+from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, RetryableConflict, SeicheError
 from seiche.spark.pipeline.attempt import Attempt
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.frames import short
@@ -83,6 +84,7 @@ def run(
     session, or what makes one when everything is checked that can be checked without; `lake` an open lake, with options
     of its own, to take instead of opening the one that the pipeline names.
     """
+    _check_id(run_id)
     planned = plan(definition, select)
     found = there(definition.lake) if lake is None else lake
     check_inputs(planned, found)
@@ -90,7 +92,7 @@ def run(
         check_tag(found, keep)
     lake = open_or_create(definition.lake) if lake is None else lake
     _check_access(lake)
-    identity = run_id or str(runtime.uuid())
+    identity = str(runtime.uuid()) if run_id is None else run_id
     before = _published_before(lake, definition, identity)
     if before is not None:
         return before
@@ -185,6 +187,16 @@ def _session(definition: Definition, spark: "SparkSession | Callable[[], SparkSe
     if spark is None:
         return session(f"seiche {definition.name}")
     return spark() if callable(spark) else spark
+
+
+def _check_id(run_id: str | None) -> None:
+    """An empty id is one that somebody forgot to fill in: as a new one each time it would publish a run twice."""
+    if run_id is None:
+        return
+    if not isinstance(run_id, str):
+        raise wrong("a run id", run_id, "Give a text, such as the scheduler's own id for the run.")
+    if not run_id.strip():
+        raise InvalidInput("the run id is empty", remedy="Give the scheduler's own id for the run, or none at all.")
 
 
 def _key(definition: Definition, run_id: str) -> str:
