@@ -65,7 +65,8 @@ def session(
     """A Spark session: the running one if there is one, else a new one on this machine or at `master`.
 
     `memory` is that of the driver, in which a local Spark does everything; `settings` are Spark's own and win. Workers
-    are told to use this Python, which is not a matter of course. The data source "seiche" is registered.
+    are told to use this Python, which is not a matter of course. The data source "seiche" is registered. `InvalidInput`
+    if Spark does not start with these.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -79,6 +80,7 @@ def session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         chosen = master or "local[*]"
+        _check_master(chosen)
         local = _LOCAL if chosen.startswith("local") else {}
         builder = SparkSession.builder.appName(name).master(chosen).config("spark.driver.memory", memory)
         for key, value in {**DEFAULTS, **_quiet(), **local, **(settings or {})}.items():
@@ -86,10 +88,34 @@ def session(
         with warnings.catch_warnings():
             # Spark's launcher is forked and replaced by Java at once: nothing of this process is used in it.
             warnings.filterwarnings("ignore", message="lance is not fork-safe")
-            running = builder.getOrCreate()
+            running = _started(builder, chosen)
         hush_errors()
     register(running)
     return running
+
+
+def _check_master(master: str) -> None:
+    """As Spark's own launcher does, which says so in a trace."""
+    if master != "yarn" and not master.startswith(("local", "spark", "k8s")):
+        raise InvalidInput(
+            f"{master!r} is no place where Spark runs",
+            remedy="Write local[*], spark://host:7077, yarn or k8s://https://host:6443.",
+        )
+
+
+def _started(builder: "SparkSession.Builder", master: str) -> "SparkSession":
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from seiche.spark.sql.failures import last_cause
+
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise InvalidInput(
+            f"Spark does not start at {master}: {last_cause(error)}",
+            remedy="Check the master, the settings that are given to Spark, and its Java (JAVA_HOME).",
+        ) from error
 
 
 def hush_errors() -> None:

@@ -1,6 +1,7 @@
 """`seiche run` and `seiche runs`, as one types them: what they print, for people and for programs, and exit codes."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import pytest
 
 import seiche
 from seiche.cli import main
+from tests.terminals import COMMAND
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,3 +111,17 @@ def test_some_steps_and_everything_again(command: Command, spark: "SparkSession"
     assert seiche.open("lake").table("shop.total").to_arrow()["amount"].to_pylist() == [14.5]
     command("run", "shop.yaml", "--full-refresh")
     assert seiche.open("lake").table("shop.total").to_arrow()["amount"].to_pylist() == [13.5]
+
+
+@pytest.mark.parametrize("words", [("run", "shop.yaml"), ("sql", "lake", "SELECT 1")])
+@pytest.mark.parametrize(
+    ("master", "said"),
+    [("lcl", "'lcl' is no place where Spark runs"), ("local[x]", "Spark does not start at local[x]: ")],
+)
+def test_a_spark_that_does_not_start(command: Command, words: tuple[str, ...], master: str, said: str) -> None:
+    seiche.create("lake")
+    ended = subprocess.run([COMMAND, *words, "--master", master], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1].startswith(f"seiche: invalid_input: {said}")
+    assert "Traceback" not in ended.stderr
+    assert seiche.open("lake").version == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from seiche.errors import InvalidInput, SeicheError, Unavailable
 
-__all__ = ["as_errors", "as_input_errors", "first_line"]
+__all__ = ["as_errors", "as_input_errors", "first_line", "last_cause"]
 
 _PLACE = re.compile(r";? ?\(?line \d+,? pos \d+\)?")
 # Codes that say in figures what the sentence says. The classes are those of SQL for what the writer has to mend:
@@ -66,13 +66,21 @@ def as_errors() -> Iterator[None]:
     except PySparkException as error:
         raise SeicheError(f"Spark: {first_line(error)}") from error
     except Py4JJavaError as error:
-        *_, last = _causes(error)
-        raise SeicheError(f"Spark: {_said(last)}") from None
+        raise SeicheError(f"Spark: {last_cause(error)}") from None
     except (Py4JError, ConnectionError) as error:
         raise Unavailable(
             f"Spark does not answer: {first_line(error)}",
             remedy="Its Java has ended, and with it what was not committed. Start again.",
         ) from error
+
+
+def last_cause(error: BaseException) -> str:
+    """What the error of Spark's says that led to all others."""
+    if hasattr(error, "java_exception"):
+        *_, last = _causes(error)
+        return _said(last)
+    inner = getattr(error, "cause", None)
+    return first_line(error) if inner is None else last_cause(inner)
 
 
 def first_line(error: BaseException) -> str:
