@@ -258,6 +258,23 @@ def test_names_by_which_native_code_finds_no_column_are_refused(tmp_path: Path, 
         table.rename_columns({"id": name})
 
 
+def test_rows_keep_a_column_that_they_have_a_value_for(table: Table) -> None:
+    """Of rows without any file nothing can be read, nor of the table that they are in."""
+    table.append([{"id": 1_000}])
+    before = table.version
+    rest = [one for one in table.schema.names if one not in ("id", "name")]
+    with pytest.raises(InvalidInput, match="never given one for 'name'"):
+        table.drop_columns(["id", *rest])
+    table.add_columns(pa.schema([("later", pa.string())]))
+    with pytest.raises(InvalidInput, match="never given one for 'later'"):
+        table.drop_columns([one for one in table.schema.names if one != "later"])
+    assert table.version == before + 1
+    table.update({"later": "NULL"})
+    table.drop_columns([one for one in table.schema.names if one != "later"])
+    assert set(table.to_arrow()["later"].to_pylist()) == {None}
+    native(table)
+
+
 def test_a_column_is_dropped_once(table: Table) -> None:
     assert table.drop_columns(["name", "name"]).notes["dropped"] == "name"
 

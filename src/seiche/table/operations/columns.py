@@ -54,7 +54,11 @@ def check_merged_schema(schema: Schema, fragments: Iterable[DataFragment], manif
 
 
 def without_dead_files(fragments: Fragments, before: Schema, after: Schema) -> Fragments:
-    """Without the files of which no column is left in the schema; those of a mere renaming are not even looked at."""
+    """Without the files of which no column is left in the schema; those of a mere renaming are not even looked at.
+
+    `InvalidInput` if of some rows no file would be left: native code does not read such a fragment as nulls, but fails,
+    and with it every scan of the table.
+    """
     kept = {field.id for field in after}
     if kept.issuperset(field.id for field in before):
         return fragments
@@ -64,6 +68,8 @@ def without_dead_files(fragments: Fragments, before: Schema, after: Schema) -> F
             made = DataFragment()
             made.CopyFrom(fragment)
             settle(made, kept)
+            if not made.files:
+                raise _nothing_left(after, fragment.id)
             changes[fragment.id] = made
     return fragments.replaced(changes)
 
@@ -86,6 +92,15 @@ def _used_before(field: Field) -> InvalidInput:
         f"the new field {field.name!r} has the id {field.id}, under which data files still hold a dropped column",
         remedy="Give it an id above all that the schema and the data files have.",
         field=field.id,
+    )
+
+
+def _nothing_left(schema: Schema, fragment: int) -> InvalidInput:
+    names = ", ".join(repr(field.name) for field in schema if field.parent_id == -1)
+    return InvalidInput(
+        f"the rows of fragment {fragment} would be left without any value: they were never given one for {names}",
+        remedy="Give one of these columns a value first (an update to NULL will do), or delete those rows.",
+        fragment=fragment,
     )
 
 
