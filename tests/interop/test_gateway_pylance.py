@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -543,6 +545,39 @@ def test_what_was_committed_past_the_server_is_brought_in_or_set_aside(servers: 
     (named,) = lake.fsck().problems
     assert (named.kind, named.severity) == ("desk.set_aside", "note")
     assert str(kept).endswith(named.path), "it is not lost, and found by those who look"
+
+
+def blobs(dataset: lance.LanceDataset) -> list[bytes]:
+    return [dataset.take_blobs("b", indices=[place])[0].readall() for place in range(dataset.count_rows())]
+
+
+def test_large_values_of_blob_columns_come_into_the_table(servers: Gateways) -> None:
+    """pylance writes them into files of their own, beside those that the manifest names."""
+    lake, namespace, table = servers.lake, client(servers.lance), ["shop", "scans"]
+    schema = pa.schema([("id", pa.int64()), lance.blob_field("b")])
+    values = [bytes([number]) * size for number, size in enumerate((10, 100_000, 5_000_000))]
+    data = pa.table({"id": [0, 1, 2], "b": lance.blob_array(values)}, schema=schema)
+    dataset = lance.write_dataset(data, namespace_client=namespace, table_id=table, mode="create")
+    dataset.insert(data)
+    desk = Path(str(dataset.uri))
+    large = set(desk.glob("data/*/*.blob"))
+    assert len(large) == 4
+    clock = datetime.now(UTC)
+    for path in desk.rglob("*"):
+        if path.is_file() and path.parent.name != "_versions":
+            week = clock.timestamp() - 8 * 86400
+            os.utime(path, (week, week))
+    Desks(lake.store).tidy(clock)
+    assert set(desk.glob("data/*/*.blob")) == large, "versions that stay on the desk are read from there"
+    branch = opened(servers.lance, table=table).create_branch("dev")
+    branch.insert(data)
+    shutil.rmtree(desk)
+    assert blobs(lake.table("shop.scans").to_lance()) == values * 2
+    assert blobs(lake.table(("shop", "scans@dev")).to_lance()) == values * 3
+    opened(servers.lance, table=table).optimize.compact_files()
+    shutil.rmtree(desk)
+    assert blobs(lake.table("shop.scans").to_lance()) == values * 2
+    assert blobs(opened(servers.lance, table=table)) == values * 2
 
 
 def test_desks_are_tidied_and_made_again(servers: Gateways) -> None:

@@ -696,6 +696,41 @@ def test_what_pylance_wrote_is_flushed_before_the_commit(lake: Lake, monkeypatch
         assert Path(store.native_uri(path)).exists()
 
 
+@pytest.mark.parametrize("way", ["append", "insert", "transaction", "namespace", "compact"])
+def test_large_values_of_blob_columns_are_flushed_before_the_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """They lie in files of their own, which no manifest names."""
+    schema = pa.schema([("id", pa.int64()), lance.blob_field("b")])
+    data = pa.table({"id": [1], "b": lance.blob_array([b"x" * 100_000])}, schema=schema)
+    table = lake.create_table("shop.scans", schema)
+    table.append(data)
+    table.append(data)
+    flushed: set[str] = set()
+
+    def flush(self: object, paths: Iterable[str]) -> int:
+        flushed.update(paths)
+        return len(flushed)
+
+    monkeypatch.setattr(type(lake.store), "flush", flush)
+    place = Path(lake.store.native_uri(table.row.location))
+    before = set(place.glob("data/*/*.blob"))
+    match way:
+        case "append":
+            table.append(data)
+        case "insert":
+            table.to_lance().insert(data)
+        case "transaction":
+            with lake.transaction() as tx:
+                lance.dataset(namespace_client=tx.namespace(), table_id=["shop", "scans"]).insert(data)
+        case "namespace":
+            lance.dataset(namespace_client=lake.namespace(), table_id=["shop", "scans"]).insert(data)
+        case "compact":
+            table.compact()
+    (made,) = set(place.glob("data/*/*.blob")) - before
+    assert f"{table.row.location}/{made.relative_to(place)}" in flushed
+
+
 def test_a_dropped_table_that_was_made_anew_is_another_table(lake: Lake) -> None:
     dataset = lake.table("shop.a").to_lance()
     plain = lance.dataset(namespace_client=lake.namespace(), table_id=["shop", "a"])

@@ -222,7 +222,16 @@ class Desks:
         listed: dict[str, list[ObjectInfo]] = {}
         for info in desks.list():
             listed.setdefault(info.path.partition("/")[0], []).append(info)
-        return sum(tidied(below(desks, name), files, before) for name, files in listed.items())
+        return sum(self._tidied(below(desks, name), files, before) for name, files in listed.items())
+
+    @staticmethod
+    def _tidied(desk: Store, files: list[ObjectInfo], before: datetime) -> int:
+        try:
+            return tidied(desk, files, before)
+        except (Corrupt, InvalidInput, NotFound) as error:
+            # Something on it is not understood here, or somebody else clears it. Others are cleared all the same.
+            log.warning("%s was not cleared: %s", desk.uri, error.message)
+            return 0
 
 
 def clear_line(desk: Store) -> None:

@@ -253,7 +253,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
                 )
             previous = LakeVersions(self._lake.store, row).read(row.table_version).manifest
             self._desks.of(row).check_seen(one.native, previous)
-        self._desks.of(one.row).take_over(new_files(previous, one.native.manifest))
+        desk = self._desks.of(one.row)
+        desk.take_over(new_files(previous, one.native.manifest, desk.store))
 
     @staticmethod
     def _check_not_ahead(one: NativeVersion, row: TableRow) -> None:

@@ -4,12 +4,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from seiche.lake.engines.native_manifest import new_files
 from seiche.store.base import ObjectInfo, Store
-from seiche.table.build import empty
 from seiche.table.format import file
-from seiche.table.format.fragments import Fragments
-from seiche.table.format.manifest import Manifest
+from seiche.table.reachable import Reach
 from seiche.table.versions.naming import parse
 
 __all__ = ["tidied"]
@@ -38,42 +35,19 @@ def tidied(desk: Store, files: list[ObjectInfo], before: datetime) -> int:
         kept = next((at for at, path in enumerate(listed) if not old[path]), len(listed))
         gone += listed[:kept]
         staying += listed[kept:]
-    named: set[str] = set()
+    # By their names alone, also those that lie on the desk of another line: names are unique.
+    named = Reach()
     for path in staying:
-        named.update(_named(file.decode(desk.get(path), path=path).manifest))
+        named.add_manifest(file.decode(desk.get(path), path=path).manifest)
     decided = {*gone, *staying}
     gone += [
         path
         for path, is_old in old.items()
-        if is_old
-        and path not in decided
-        and not path.startswith(_KEPT)
-        and not any(map(named.__contains__, _ends(path)))
+        if is_old and path not in decided and not path.startswith(_KEPT) and not any(map(named.holds, _ends(path)))
     ]
     for path in gone:
         desk.delete(path)
     return len(gone)
-
-
-def _named(manifest: Manifest) -> Iterator[str]:
-    """Files that a version on a desk names, also those that lie on the desk of another line: names are unique."""
-    header = manifest.copy_header()
-    fragments = []
-    for fragment in manifest.fragments:
-        one = type(fragment)()
-        one.CopyFrom(fragment)
-        for located in (*one.files, one.deletion_file):
-            located.ClearField("base_id")
-        if not fragment.HasField("deletion_file"):
-            one.ClearField("deletion_file")
-        fragments.append(one)
-    indices = []
-    for index in manifest.indices:
-        other = type(index)()
-        other.CopyFrom(index)
-        other.ClearField("base_id")
-        indices.append(other)
-    yield from new_files(empty(), Manifest(header, Fragments(fragments), indices))
 
 
 def _ends(path: str) -> Iterator[str]:

@@ -42,7 +42,7 @@ def capture(table: StagedTable, native: NativeManifest) -> None:
     except BaseException:
         table.put_back(before)
         raise
-    table.note_files(new_files(work.running, native.manifest))
+    table.note_files(new_files(work.running, native.manifest, table.store))
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,9 @@ class NativeVersion:
     def _take_files(self, transaction: "Transaction", previous: Manifest) -> None:
         check_bases(previous, self.native.manifest, transaction.state)
         # pylance flushes nothing: without this, a power failure could leave the commit without its rows.
-        transaction.unflushed += [join(self.row.location, path) for path in new_files(previous, self.native.manifest)]
+        store = below(transaction.state.store, self.row.location)
+        files = new_files(previous, self.native.manifest, store)
+        transaction.unflushed += [join(self.row.location, path) for path in files]
 
 
 def commit_native(lake: "Lake", versions: Sequence[NativeVersion], since: int) -> int:

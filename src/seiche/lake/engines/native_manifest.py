@@ -10,6 +10,7 @@ from seiche.lake.engines.differences import difference
 from seiche.lake.state import State
 from seiche.store.base import Store
 from seiche.table.bases import base_stores
+from seiche.table.blob_files import data_files, with_blobs
 from seiche.table.build import build
 from seiche.table.format import deletions, file
 from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseIndexFiles, find
@@ -133,23 +134,28 @@ def check_bases(before: Manifest, after: Manifest, state: State) -> None:
             state.outside.check(base.path, state.store.native_uri())
 
 
-def new_files(before: Manifest, after: Manifest) -> Iterator[str]:
-    """Files that the later version names and the earlier one does not, in the table's own directory."""
+def new_files(before: Manifest, after: Manifest, store: Store) -> Iterator[str]:
+    """Files that the later version needs and the earlier one does not, in the table's own directory, which is `store`.
+
+    With data files go the large values beside them, of which only storage knows.
+    """
     for fragment in after.fragments:
         old = before.fragments.get(fragment.id)
         if old != fragment:
-            yield from _files(fragment, old or DataFragment())
+            yield from with_blobs(store, _data(fragment, old or DataFragment()), after.header.fields)
+            yield from _deletions(fragment, old or DataFragment())
     known = {index.uuid.uuid for index in before.indices}
     for index in after.indices:
         if index.uuid.uuid not in known and not index.HasField("base_id"):
             yield from _index_files(index)
 
 
-def _files(fragment: DataFragment, old: DataFragment) -> Iterator[str]:
-    known = {one.path for one in old.files}
-    for one in fragment.files:
-        if one.path not in known and not one.HasField("base_id"):
-            yield f"data/{one.path}"
+def _data(fragment: DataFragment, old: DataFragment) -> Iterator[str]:
+    known = set(data_files([old]))
+    return (path for path in data_files([fragment]) if path not in known)
+
+
+def _deletions(fragment: DataFragment, old: DataFragment) -> Iterator[str]:
     mask = fragment.deletion_file
     if fragment.HasField("deletion_file") and mask != old.deletion_file and not mask.HasField("base_id"):
         yield deletions.path(fragment.id, mask)

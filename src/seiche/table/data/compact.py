@@ -10,6 +10,7 @@ from lance.optimize import CompactionTask
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, SeicheError
 from seiche.store.base import Store
+from seiche.table.blob_files import data_files, with_blobs
 from seiche.table.data.compact_plan import Options
 from seiche.table.data.copying import has_dictionaries, stored_rows
 from seiche.table.data.fragments import fragment_from_json, fragment_to_json
@@ -57,7 +58,7 @@ def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime
     except OSError as error:
         raise trouble(f"{store.uri}: {portion!r} could not be compacted", error, table=store.uri) from error
     made = tuple(map(fragment_from_json, json.loads(done.json())["new_fragments"]))
-    store.flush(f"data/{file.path}" for fragment in made for file in fragment.files)
+    store.flush(with_blobs(store, data_files(made), snapshot.manifest.header.fields))
     return made
 
 

@@ -12,6 +12,7 @@ from seiche.core.given import number
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.store.base import Store
+from seiche.table.blob_files import data_files, with_blobs
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
 from seiche.table.data.native_errors import (
@@ -105,7 +106,7 @@ def write_rows(
     else:
         rows = _Watched(chain([first], () if second is None else [second], batches))
         written = _written_natively(store, header, schema, rows, limits, ids)
-    store.flush(f"data/{file.path}" for fragment in written.fragments for file in fragment.files)
+    store.flush(with_blobs(store, data_files(written.fragments), header.fields))
     return written
 
 

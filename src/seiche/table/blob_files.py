@@ -1,0 +1,32 @@
+"""Files beside data files: large values of blob columns, which no manifest names."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from seiche.store.base import Store
+from seiche.table.format.manifest_pb2 import DataFragment, Field
+from seiche.table.reachable import side_folder
+
+__all__ = ["data_files", "with_blobs"]
+
+_BLOB: Final = "lance.blob.v2"
+
+
+def data_files(fragments: Iterable[DataFragment]) -> Iterator[str]:
+    """The data files of fragments that lie in the table's own directory."""
+    for fragment in fragments:
+        for one in fragment.files:
+            if not one.HasField("base_id"):
+                yield f"data/{one.path}"
+
+
+def with_blobs(store: Store, paths: Iterable[str], fields: Iterable[Field]) -> Iterator[str]:
+    """The data files at `paths`, of a table with these fields, and with each of them the large values beside it.
+
+    Only storage knows these, so each directory is listed; not if there is no column that could have any.
+    """
+    listed = any(field.extension_name == _BLOB for field in fields)
+    for path in paths:
+        yield path
+        if listed:
+            yield from (info.path for info in store.list(side_folder(path)))
