@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import lance_namespace as ln
 import pyarrow as pa
 import pytest
 from lance.optimize import Compaction
@@ -729,6 +730,47 @@ def test_large_values_of_blob_columns_are_flushed_before_the_commit(
             table.compact()
     (made,) = set(place.glob("data/*/*.blob")) - before
     assert f"{table.row.location}/{made.relative_to(place)}" in flushed
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_a_table_that_others_made_after_it_was_declared_is_open_to_all(lake: Lake, branches: bool) -> None:
+    """Whoever declared it may have died."""
+    namespace, table = lake.namespace(branches=branches), ["shop", "new"]
+    namespace.declare_table(ln.DeclareTableRequest(id=table))
+    lake.create_table("shop.new", SCHEMA).append(rows(1))
+    assert not namespace.describe_table(ln.DescribeTableRequest(id=table)).is_only_declared
+    lance.dataset(namespace_client=namespace, table_id=table).insert(rows(2))
+    assert content(lake.table("shop.new").to_arrow()) == {1: 0, 2: 0}
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_of_two_who_declared_a_table_the_first_to_commit_makes_it(lake: Lake, branches: bool) -> None:
+    namespace, table = lake.namespace(branches=branches), ["shop", "new"]
+    create = namespace.create_table_version
+    errors: list[Exception] = []
+
+    def late(request: Any) -> ln.CreateTableVersionResponse:
+        namespace.create_table_version = create  # type: ignore[method-assign]
+        try:
+            lance.write_dataset(rows(2), namespace_client=namespace, table_id=table, mode="create")
+        except OSError as error:
+            errors.append(error)
+        return create(request)
+
+    def early(request: Any) -> ln.CreateTableVersionResponse:
+        namespace.create_table_version = create  # type: ignore[method-assign]
+        namespace.declare_table(ln.DeclareTableRequest(id=table))
+        return create(request)
+
+    namespace.create_table_version = early  # type: ignore[method-assign]
+    lance.write_dataset(rows(1), namespace_client=namespace, table_id=table, mode="create")
+    assert content(lake.table("shop.new").to_arrow()) == {1: 0}
+    lake.drop_table("shop.new")
+    namespace.create_table_version = late  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="exists"):
+        lance.write_dataset(rows(1), namespace_client=namespace, table_id=table, mode="create")
+    assert errors == []
+    assert content(lake.table("shop.new").to_arrow()) == {2: 0}
 
 
 def test_a_dropped_table_that_was_made_anew_is_another_table(lake: Lake) -> None:

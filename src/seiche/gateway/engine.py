@@ -16,5 +16,6 @@ def namespace(lake: "Lake") -> "DeskNamespace":
     """The namespace that a server would hand out, in this process; see `Lake.namespace`."""
     from seiche.gateway.lance_namespace.desk import Desks
     from seiche.gateway.lance_namespace.namespace import DeskNamespace
+    from seiche.lake.engines.declared import Declared
 
-    return DeskNamespace(lake, Desks(lake.store), {})
+    return DeskNamespace(lake, Desks(lake.store), Declared())

@@ -25,6 +25,7 @@ from seiche.gateway.lance_namespace.elsewhere_verbs import ElsewhereVerbs
 from seiche.gateway.lance_namespace.reference_verbs import ReferenceVerbs
 from seiche.lake.engines.answers import answering, asked
 from seiche.lake.engines.catalog import id_of
+from seiche.lake.engines.declared import Declared
 from seiche.lake.engines.native_commit import NativeVersion, before_first, commit_native
 from seiche.lake.engines.native_manifest import NativeManifest, new_files, read_native
 from seiche.lake.engines.object_paths import object_path, path_inside
@@ -33,6 +34,7 @@ from seiche.lake.objects.keys import name_of
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions
+from seiche.store.base import Store
 from seiche.store.prefix import below
 from seiche.table.format.refs import branch_root
 from seiche.table.format.schema import to_arrow
@@ -59,7 +61,7 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
     clean-up of the lake never stands in the way of a client, however long ago it opened the table.
     """
 
-    def __init__(self, lake: "Lake", desks: Desks, declared: dict[Name, TableRow]) -> None:
+    def __init__(self, lake: "Lake", desks: Desks, declared: Declared) -> None:
         super().__init__(lake)
         self._desks = desks
         self._declared = declared
@@ -76,11 +78,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
             return foreign
         self._adopt(name)
         described = super().describe_table(request)
-        row = self._declared.get(name)
-        if row is None and branch_of(self.check_lance(name)) is None:
+        if not described.is_only_declared and branch_of(self.check_lance(name)) is None:
             self._references(name).settle()
-        desk = self._desks.of(self.check_lance(name) if row is None else row)
-        described.location = desk.store.native_uri()
         wanted = asked(request, "version")
         if wanted is not None:
             with answering("version"):
@@ -111,11 +110,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         found_there = {"tag": None, "version": known.version, "branch": known.branch}
         return {**request, **found_there} if isinstance(request, dict) else request.model_copy(update=found_there)
 
-    def declare_table(self, request: Any) -> lance.DeclareTableResponse:
-        """Find a place for a table, and a desk to write its first version on."""
-        declared = super().declare_table(request)
-        declared.location = self._desks.of(self._declared[id_of(request)]).store.native_uri()
-        return declared
+    def _place(self, row: TableRow) -> Store:
+        return self._desks.of(row).store
 
     def list_table_versions(self, request: Any) -> lance.ListTableVersionsResponse:
         """The versions of a table or of a branch of it, oldest first unless `descending`."""
@@ -184,7 +180,7 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         what the lake has; whatever does not is overwritten when the lake makes a version of that number.
         """
         try:
-            row = self._declared.get(name) or self.check_lance(name)
+            row = self._awaited(name) or self.check_lance(name)
             desk, number = self._desks.of(row), row.table_version + 1
             path = Naming.V2.path(number)
             if desk.store.exists(path):
@@ -219,7 +215,7 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
             self._commit_all(wanted)
         made = [self._answer(one) for one in wanted]
         for one, entry in zip(wanted, entries, strict=True):
-            self._declared.pop(one.name, None)
+            self._declared.forget(one.name)
             self._clear(one.row, entry)
         return made
 
@@ -271,17 +267,6 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         with suppress(SeicheError):
             return self._shown(self._row_of(one.name), one.native.version)
         return found(desk.store, one.native.version, Naming.V2.path(one.native.version), len(one.native.data))
-
-    def _wanted(self, entry: Any) -> NativeVersion:
-        name = id_of(entry)
-        declared = self._declared.get(name)
-        if declared is not None:
-            with suppress(NotFound):  # an earlier attempt has made it
-                row = self._row_of(name)
-                if row.id == declared.id:
-                    declared = None
-        row = self.check_lance(name) if declared is None else declared
-        return NativeVersion(name, row, self._read(row, entry), declared=declared is not None)
 
     def _clear(self, row: TableRow, entry: Any) -> None:
         """Remove the manifest that pylance has left, unless it stands under the name of the version itself."""

@@ -28,6 +28,7 @@ from seiche.gateway.lance_namespace.protocol import (
 from seiche.gateway.lance_namespace.requests import check_commits_here, request
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.lake.engines.catalog import id_of
+from seiche.lake.engines.declared import Declared
 from seiche.lake.objects.names import Name
 from seiche.lake.objects.rows import TableRow
 
@@ -45,7 +46,7 @@ class Operations:
         self._lake = lake
         self._credentials = credentials
         self._desks = Desks(lake.store)
-        self._declared: dict[Name, TableRow] = {}
+        self._declared = Declared()
         self._sessions = sessions
 
     def routes(self) -> list[Route]:

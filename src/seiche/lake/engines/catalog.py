@@ -10,12 +10,12 @@ import lance_namespace as lance
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.lake.creating import location
 from seiche.lake.engines.answers import answering, asked
+from seiche.lake.engines.declared import Declared
 from seiche.lake.engines.staged_table import StagedTable
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.tree.root import millis
 from seiche.store.base import Store
-from seiche.store.prefix import below
 
 if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
@@ -38,11 +38,15 @@ class CatalogNamespace(lance.LanceNamespace):
     """
 
     def __init__(self) -> None:
-        self._declared: dict[Name, TableRow] = {}
+        self._declared = Declared()
 
     @abstractmethod
     def _reading(self) -> "Transaction":
         """A transaction to look things up in."""
+
+    @abstractmethod
+    def _place(self, row: TableRow) -> Store:
+        """Where pylance works on a table."""
 
     @abstractmethod
     def _writing(self, do: Callable[["Transaction"], T]) -> T:
@@ -163,8 +167,8 @@ class CatalogNamespace(lance.LanceNamespace):
                 properties=asked(request, "properties") or {},
                 created_at_millis=millis(transaction.runtime.clock.now()),
             )
-        self._declared[name] = row
-        store = below(transaction.state.store, row.location)
+        self._declared.add(name, row)
+        store = self._place(row)
         return lance.DeclareTableResponse(
             location=store.native_uri(),
             storage_options=dict(store.native_options) or None,

@@ -76,7 +76,7 @@ class LakeNamespace(TableNamespace):
         wanted = [self._wanted(entry) for entry in entries]
         made = self._commit(wanted)
         for one, entry in zip(wanted, entries, strict=True):
-            self._declared.pop(one.name, None)
+            self._declared.forget(one.name)
             self._clear(one.row, entry)
         return made
 
@@ -99,9 +99,8 @@ class LakeNamespace(TableNamespace):
 
     def _wanted(self, entry: Any) -> NativeVersion:
         name = id_of(entry)
-        declared = self._declared.get(name)
-        row = self.check_lance(name) if declared is None else declared
-        return NativeVersion(name, row, self._read(row, entry), declared=declared is not None)
+        row, first = self._meant(name, entry)
+        return NativeVersion(name, row, self._read(row, entry), declared=first)
 
     def _is_done(self, one: NativeVersion) -> bool:
         """Whether this very version stands in the lake: an earlier attempt whose answer was lost."""
@@ -185,9 +184,9 @@ class TransactionNamespace(TableNamespace):
         (entry,) = entries
         self._transaction.check_running()
         name = id_of(entry)
-        declared = self._declared.get(name)
-        if declared is not None:
-            return [self._begin(name, declared, entry)]
+        row, first = self._meant(name, entry)
+        if first:
+            return [self._begin(name, row, entry)]
         return [self._capture(self.table(name), entry)]
 
     def _capture(self, table: StagedTable, entry: Any) -> lance.TableVersion:
@@ -225,7 +224,7 @@ class TransactionNamespace(TableNamespace):
             del transaction.edits[row.id]
             transaction.names = names
             raise
-        del self._declared[name]
+        self._declared.forget(name)
         return made
 
     def _view(self, table: StagedTable) -> Views:

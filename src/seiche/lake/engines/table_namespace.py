@@ -16,7 +16,7 @@ from seiche.errors import InvalidInput, NotFound, SeicheError
 from seiche.lake.engines.answers import answering, asked, refused
 from seiche.lake.engines.catalog import CatalogNamespace, id_of
 from seiche.lake.engines.native_manifest import NativeManifest, read_native
-from seiche.lake.engines.object_paths import object_path, path_inside
+from seiche.lake.engines.object_paths import is_inside, object_path, path_inside
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import manifests
@@ -66,9 +66,9 @@ class TableNamespace(CatalogNamespace):
         _check_no_branch(request)
         with answering("table"):
             name = id_of(request)
-            declared = self._declared.get(name)
+            declared = self._awaited(name)
             row = self.check_lance(name) if declared is None else declared
-            store = below(self._store(), row.location)
+            store = self._place(row)
             return lance.DescribeTableResponse(
                 location=store.native_uri(),
                 table_uri=store.native_uri() if asked(request, "with_table_uri") else None,
@@ -144,6 +144,32 @@ class TableNamespace(CatalogNamespace):
                 raise refused(error, "version") from error
             raise
 
+    def _place(self, row: TableRow) -> Store:
+        """Where pylance works on a table."""
+        return below(self._store(), row.location)
+
+    def _awaited(self, name: Name) -> TableRow | None:
+        """The place that was declared last for a table which there is not yet: one that others have made counts."""
+        places = self._declared.of(name)
+        if not places:
+            return None
+        try:
+            self._row_of(name)
+        except NotFound:
+            return places[-1]
+        return None
+
+    def _meant(self, name: Name, entry: Any) -> tuple[TableRow, bool]:
+        """The table that a version is for, and whether it would be its first: where pylance left it tells."""
+        for row in self._declared.of(name):
+            if is_inside(self._place(row), asked(entry, "manifest_path")):
+                with suppress(NotFound):
+                    found = self._row_of(name)
+                    if found.id == row.id:  # an earlier attempt has made it
+                        return found, False
+                return row, True
+        return self.check_lance(name), False
+
     def check_lance(self, name: Name) -> TableRow:
         """The table, if pylance can open it."""
         row = self._row_of(name)
@@ -177,12 +203,12 @@ class TableNamespace(CatalogNamespace):
         return sorted(found | {version for version, _ in manifests(row)})
 
     def _read(self, row: TableRow, entry: Any) -> NativeManifest:
-        store = below(self._store(), row.location)
+        store = self._place(row)
         return read_native(store, path_inside(store, asked(entry, "manifest_path")), asked(entry, "version"))
 
     def _clear(self, row: TableRow, entry: Any) -> None:
         """Remove the manifest that pylance has left, of which there is a copy now."""
-        store = below(self._store(), row.location)
+        store = self._place(row)
         with suppress(SeicheError):
             store.delete(path_inside(store, asked(entry, "manifest_path")))
 
