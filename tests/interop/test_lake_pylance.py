@@ -732,6 +732,21 @@ def test_large_values_of_blob_columns_are_flushed_before_the_commit(
     assert f"{table.row.location}/{made.relative_to(place)}" in flushed
 
 
+def test_pylance_commits_behind_compactions_that_moved_the_same_rows_twice(lake: Lake) -> None:
+    """It leads the entry on that says where rows were moved to as it does with indices; the lake does not."""
+    table = lake.table("shop.a")
+    table.to_lance().create_scalar_index("id", "BTREE")
+    for gone in (3, 4):
+        table.delete(f"id = {gone}")
+        table.compact(index="reuse", materialize_deletions_threshold=0.0)
+    table.to_lance().insert(rows(100))
+    lance.dataset(namespace_client=lake.namespace(), table_id=["shop", "a"]).update({"n": "5"}, where="id = 7")
+    lance.dataset(namespace_client=lake.namespace(branches=True), table_id=["shop", "a"]).delete("id = 5")
+    kept = {number: 0 for number in [*range(40), 100] if number not in (3, 4, 5)}
+    assert content(table.to_arrow()) == {**kept, 7: 5}
+    assert [table.to_lance().to_table(filter=f"id = {one}").num_rows for one in (4, 6, 7, 100)] == [0, 1, 1, 1]
+
+
 @pytest.mark.parametrize("branches", [False, True])
 def test_a_table_that_others_made_after_it_was_declared_is_open_to_all(lake: Lake, branches: bool) -> None:
     """Whoever declared it may have died."""

@@ -18,7 +18,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
 from seiche.table.operations import Operation, Rewrite
-from seiche.table.operations.coverage import covered, followed, is_system, with_coverage
+from seiche.table.operations.coverage import covered, followed, with_coverage
 from seiche.table.transaction import Transaction
 
 __all__ = ["NativeManifest", "check_bases", "check_no_cleanup", "new_files", "read_native"]
@@ -106,13 +106,14 @@ def _led_on(manifest: Manifest, store: Store, runtime: Runtime) -> Manifest:
     """The version with indices that name the fragments where their rows are now.
 
     Behind a compaction that left them for later, pylance writes them so. They may as well go on naming the fragments
-    that they were built over: whoever reads them is led on by the fragment-reuse index.
+    that they were built over: whoever reads them is led on by the fragment-reuse index. That one is no exception: of
+    fragments that were moved once more it names, too, where their rows are now.
     """
     reuse = find(manifest.indices, FRAGMENT_REUSE)
     if reuse is None:
         return manifest
     moves = ReuseIndexFiles(store, runtime, bases=base_stores(manifest, store, runtime)).read(reuse)
-    known = ((index, None if is_system(index) else covered(index)) for index in manifest.indices)
+    known = ((index, covered(index)) for index in manifest.indices)
     indices = [index if now is None else with_coverage(index, followed(now, moves)) for index, now in known]
     return Manifest(manifest.header, manifest.fragments, indices)
 
