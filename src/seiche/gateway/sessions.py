@@ -53,12 +53,32 @@ class Sessions:
     @contextmanager
     def using(self, name: str, *, changes: bool) -> Iterator[Session]:
         """The session of this name, begun if it is new, for one call; saved afterwards if that `changes` anything."""
-        session = self._find(name)
-        with session.lock:
+        with self._turn(name) as session:
             session.transaction.check_running()
             yield session
             if changes:
-                session.transaction.save()
+                try:
+                    session.transaction.save()
+                except BaseException:
+                    # Whoever is told so may believe that it did not happen, and a server that starts again would not
+                    # know of it: so it is not known here, either.
+                    self._end(name)
+                    raise
+
+    @contextmanager
+    def _turn(self, name: str) -> Iterator[Session]:
+        """The session of this name, for nobody else meanwhile.
+
+        While others are waited for it may end, or lose what was not saved: then it is looked for again.
+        """
+        while True:
+            session = self._find(name)
+            with session.lock:
+                with self._lock:
+                    is_current = self._running.get(name) is session
+                if is_current:
+                    yield session
+                    return
 
     def state(self, name: str) -> State:
         """What has become of a transaction; an error if there never was one."""
@@ -84,19 +104,26 @@ class Sessions:
         """
         if self.state(name) == "Succeeded":
             return
-        session = self._find(name)
-        with session.lock:
-            try:
-                session.transaction.commit()
-            except CommitUnknown:
-                # One look at what storage says now; if it says nothing it stays unknown, and can be asked again.
-                if self._lake.status(session.transaction.id).outcome != "committed":
-                    raise
-            except ConflictError:
-                self._give_up(session.transaction)
+        try:
+            with self._turn(name) as session:
+                self._commit(session)
+        except InvalidInput:
+            # Whoever asked before, and was waited for, has ended it.
+            if self.state(name) != "Succeeded":
                 raise
-            finally:
-                self._end(name)
+
+    def _commit(self, session: Session) -> None:
+        try:
+            session.transaction.commit()
+        except CommitUnknown:
+            # One look at what storage says now; if it says nothing it stays unknown, and can be asked again.
+            if self._lake.status(session.transaction.id).outcome != "committed":
+                raise
+        except ConflictError:
+            self._give_up(session.transaction)
+            raise
+        finally:
+            self._end(session.name)
 
     def forget(self, name: str) -> None:
         """What has not been saved of a transaction under way. It goes on from there."""

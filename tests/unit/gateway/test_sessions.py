@@ -1,7 +1,9 @@
 """Transactions that are chosen by a header: what is refused is not in them, and what is decided stays decided."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from seiche import Lake, Unavailable
 from seiche.core.runtime import SYSTEM
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.lake import saved
+from seiche.lake.transaction import Transaction
 from tests.gateway_server import Direct, Said, direct, lake_with_table
 
 COMMIT = "/v1/lake/transactions/commit"
@@ -73,6 +76,109 @@ def test_a_transaction_that_is_committed_swallows_no_other_request(servers: Dire
     assert servers.ask("POST", table, change("t", [setting("c", "1")]), headers={HEADER: "by Lance"}).status == 200
     Sessions(servers.lake, SYSTEM).commit("by Lance")
     assert commit(servers, "by Lance", other).error == (409, "CommitFailedException")
+
+
+def lance_call(servers: Direct, path: str, body: Any = None, session: str = "s") -> Said:
+    return servers.ask("POST", path, body, lance=True, headers={HEADER: session})
+
+
+def stream(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def test_of_a_request_of_lances_protocol_that_is_refused_nothing_is_in_the_transaction(servers: Direct) -> None:
+    """A table of rows is made in two steps."""
+    needed = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    broken = pa.Table.from_arrays([pa.array([1, None], pa.int64())], schema=needed)
+    assert lance_call(servers, "/v1/table/db%24sound/create", stream(pa.table({"id": [1]}))).status == 200
+    assert lance_call(servers, "/v1/table/db%24broken/create", stream(broken)).status == 400
+    assert commit(servers, "s").status == 204
+    assert servers.lake.tables("db") == [("db", "sound"), ("db", "t")]
+
+
+def test_what_could_not_be_saved_is_not_in_the_transaction(servers: Direct, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server, or this one after a crash, would not know of it."""
+    rows = stream(pa.table({"id": [1]}))
+    assert lance_call(servers, "/v1/table/db%24first/create", rows).status == 200
+
+    def away(*_: Any) -> Any:
+        raise Unavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(saved, "write", away)
+        assert lance_call(servers, "/v1/table/db%24second/create", rows).status == 503
+    assert lance_call(servers, "/v1/table/db%24second/exists").status == 404
+    assert commit(servers, "s").status == 204
+    assert servers.lake.tables("db") == [("db", "first"), ("db", "t")]
+
+
+def test_who_waits_for_a_request_that_fails_goes_on_without_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions, waits, failing = Sessions(lake, SYSTEM), Event(), Event()
+
+    def fail() -> None:
+        def away(*_: Any) -> Any:
+            raise Unavailable("away")
+
+        with monkeypatch.context() as patched, sessions.using("s", changes=True) as session:
+            session.transaction.create_namespace("lost")
+            failing.set()
+            waits.wait(10)
+            patched.setattr(saved, "write", away)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fail)
+        failing.wait(10)
+        second = pool.submit(_make_namespace, sessions, "kept")
+        while not second.running():
+            pass
+        waits.set()
+        with pytest.raises(Unavailable):
+            first.result()
+        second.result()
+    sessions.commit("s")
+    assert lake.namespaces() == [("db",), ("kept",)]
+
+
+def _make_namespace(sessions: Sessions, name: str) -> None:
+    with sessions.using("s", changes=True) as session:
+        session.transaction.create_namespace(name)
+
+
+def test_who_asks_for_a_commit_that_is_under_way_is_told_that_it_happened(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions, begun, goes_on = Sessions(lake, SYSTEM), Event(), Event()
+    _make_namespace(sessions, "made")
+    plain = Transaction.commit
+
+    def slow(transaction: Transaction) -> int:
+        begun.set()
+        goes_on.wait(10)
+        return plain(transaction)
+
+    asked = Event()
+    state = Sessions.state
+
+    def noted(self: Sessions, name: str) -> Any:
+        found = state(self, name)
+        if begun.is_set():
+            asked.set()
+        return found
+
+    monkeypatch.setattr(Transaction, "commit", slow)
+    monkeypatch.setattr(Sessions, "state", noted)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(sessions.commit, "s")
+        begun.wait(10)
+        second = pool.submit(sessions.commit, "s")
+        asked.wait(10)
+        goes_on.set()
+        first.result()
+        second.result()
+    assert lake.namespaces() == [("db",), ("made",)]
 
 
 @pytest.mark.parametrize("silent", [False, True])

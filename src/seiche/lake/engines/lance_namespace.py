@@ -18,6 +18,7 @@ from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State, as_relation
+from seiche.lake.undo import kept_on_error
 from seiche.lake.versions import LakeVersions
 from seiche.lake.work import Work
 from seiche.store.base import Store
@@ -153,7 +154,9 @@ class TransactionNamespace(TableNamespace):
         return self._transaction
 
     def _writing(self, do: Callable[["Transaction"], T]) -> T:
-        return do(self._reading())
+        transaction = self._reading()
+        with kept_on_error(transaction):
+            return do(transaction)
 
     def _store(self) -> Store:
         return self._transaction.state.store

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import ViewRow
+from seiche.lake.undo import kept_on_error
 from seiche.spark.names import quoted
 from seiche.spark.sql import statements as made
 from seiche.spark.sql.reading import Reader
-from seiche.spark.sql.relations import find, kept_on_error, qualified, table, view
+from seiche.spark.sql.relations import find, qualified, table, view
 from seiche.spark.sql.statements import Statement
 from seiche.spark.sql.storing import column_of
 from seiche.spark.transaction import SparkTransaction

@@ -1,7 +1,5 @@
 """What a name stands for, as a transaction sees it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from seiche.errors import InvalidInput, NotFound
@@ -15,7 +13,7 @@ from seiche.lake.transaction import Transaction
 if TYPE_CHECKING:
     from seiche.lake.handles import TransactionTable
 
-__all__ = ["find", "kept_on_error", "qualified", "table", "view"]
+__all__ = ["find", "qualified", "table", "view"]
 
 
 def find(tx: Transaction, name: Name) -> "TransactionTable | ViewRow | None":
@@ -64,14 +62,3 @@ def qualified(name: Name, namespace: Name) -> Name:
             f"{text(name)} has no namespace", remedy="Write it as namespace.name, or say USE namespace before."
         )
     return (*namespace, *name)
-
-
-@contextmanager
-def kept_on_error(tx: Transaction) -> Iterator[None]:
-    """If the block fails, the transaction is what it was before: also after a statement of several steps."""
-    edits, written, names = dict(tx.edits), dict(tx.rows), dict(tx.names)
-    try:
-        yield
-    except BaseException:
-        tx.edits, tx.rows, tx.names = edits, written, names
-        raise

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from seiche.errors import InvalidInput, NotFound, SeicheError
 from seiche.lake.objects.names import Name, text
+from seiche.lake.undo import kept_on_error
 from seiche.spark.lake import SparkLake
 from seiche.spark.sql import statements as made
 from seiche.spark.sql.ddl import DEFINITIONS, define
@@ -14,7 +15,7 @@ from seiche.spark.sql.grammar import parse
 from seiche.spark.sql.listing import Listing, describe, listing_frame, show
 from seiche.spark.sql.procedures import arguments_of, clean_up, compacted, procedure_of, table_named
 from seiche.spark.sql.reading import Reader
-from seiche.spark.sql.relations import kept_on_error, qualified, table
+from seiche.spark.sql.relations import qualified, table
 from seiche.spark.sql.remedies import in_words_of_sql
 from seiche.spark.sql.statements import Statement
 from seiche.spark.transaction import SparkTransaction
