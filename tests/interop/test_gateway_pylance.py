@@ -531,6 +531,26 @@ def test_tags_keep_what_they_stand_for(servers: Gateways) -> None:
     assert lake.tags() == {}
 
 
+def test_a_tag_that_cannot_be_moved_does_not_stop_others_from_keeping_what_they_stand_for(servers: Gateways) -> None:
+    lake, dataset = servers.lake, opened(servers.lance)
+    for number in (100, 101):
+        dataset.insert(rows(number))
+    dataset.tags.create("a", 3)
+    opened(servers.lance)
+    lake.expire(older_than=timedelta(0), keep=1)
+    dataset.tags.update("a", 1)  # its file is there still, but no version of the lake keeps it
+    dataset.tags.create("b", 4)
+    torn = Path(str(dataset.uri)) / "_refs" / "tags" / "a-b.json"
+    torn.write_bytes(b"torn")
+    opened(servers.lance)
+    torn.unlink()
+    tags = {name: one["version"] for name, one in opened(servers.lance).tags.list().items()}
+    assert tags == {"a": 3, "b": 4}, "what the lake cannot do is not shown"
+    lake.table("shop.t").append(rows(102))
+    lake.expire(older_than=timedelta(0), keep=1)
+    assert sorted(name.partition("#")[2] for name in lake.tags()) == ["a", "b"]
+
+
 def test_what_was_committed_past_the_server_is_brought_in_or_set_aside(servers: Gateways, tmp_path: Path) -> None:
     lake = servers.lake
     desk = str(opened(servers.lance).uri)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_namespace import LanceNamespaceError
 
-from seiche.errors import NotFound, SeicheError
+from seiche.errors import Corrupt, NotFound, SeicheError
 from seiche.gateway.lance_namespace.branches import branches, found_branch, table_of
 from seiche.gateway.lance_namespace.tags import TableTag, put_tag, remove_tag, tags
 from seiche.lake.objects.names import Name, text
@@ -98,21 +98,26 @@ class References:
 
     def _adopt(self, tag: str, path: str, shown: set[str]) -> None:
         """A tag that a client has made: from now on it keeps what it stands for."""
-        wanted = Tag.decode(self._desk.get(path), path=path)
-        try:
-            put_tag(
-                self._lake, self._row, self._line(wanted.branch), tag, wanted.version, wanted.branch, replaces=False
-            )
-        except (NotFound, LanceNamespaceError) as error:
-            log.warning("%s: tag %s was not taken over: %s", text(self._name), tag, error)
-            return
-        self._note(path, shown)
+        if self._take_over(tag, path, None):
+            self._note(path, shown)
 
     def _move(self, tag: str, found: TableTag) -> None:
-        path = tag_path(tag)
-        wanted = Tag.decode(self._desk.get(path), path=path)
-        if (wanted.version, wanted.branch) != (found.version, found.branch):
-            put_tag(self._lake, self._row, self._line(wanted.branch), tag, wanted.version, wanted.branch, replaces=True)
+        """A tag of the lake that a client may have moved. What cannot be is shown again as it is."""
+        if not self._take_over(tag, tag_path(tag), found):
+            self.show_tag(tag, found)
+
+    def _take_over(self, tag: str, path: str, found: TableTag | None) -> bool:
+        """Whether the tag stands for what its file says. One for which it cannot must not stop the others."""
+        try:
+            wanted = Tag.decode(self._desk.get(path), path=path)
+            if found is None or (wanted.version, wanted.branch) != (found.version, found.branch):
+                line = self._line(wanted.branch)
+                replaces = found is not None
+                put_tag(self._lake, self._row, line, tag, wanted.version, wanted.branch, replaces=replaces)
+        except (Corrupt, NotFound, LanceNamespaceError) as error:
+            log.warning("%s: tag %s was not taken over: %s", text(self._name), tag, error)
+            return False
+        return True
 
     def _line(self, branch: str | None) -> TableRow:
         return self._row if branch is None else found_branch(self._lake.state(), self._name, self._row, branch)[1]
