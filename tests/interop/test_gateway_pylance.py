@@ -166,6 +166,29 @@ def test_an_old_handle_finds_every_version_since(servers: Gateways) -> None:
     assert servers.lake.table("shop.t").to_arrow(filter="id = 9")["n"].to_pylist() == [5]
 
 
+@pytest.mark.parametrize("stable", [False, True])
+def test_compactions_of_rows_that_are_indexed_and_deleted(servers: Gateways, stable: bool) -> None:
+    """Indices that know rows by their ids go on without those that are gone, in pylance otherwise than in the lake."""
+    namespace, table = client(servers.lance), ["shop", "indexed"]
+    lance.write_dataset(
+        rows(*range(30)),
+        namespace_client=namespace,
+        table_id=table,
+        mode="create",
+        enable_stable_row_ids=stable,
+        max_rows_per_file=10,
+    )
+    for kind in ("BITMAP", "BTREE"):
+        opened(servers.lance, table=table).create_scalar_index("id", kind, name=kind)  # type: ignore[arg-type]
+    opened(servers.lance, table=table).delete("id = 3")
+    compacted = opened(servers.lance, table=table).optimize.compact_files()
+    assert (compacted.fragments_removed, compacted.fragments_added) == (3, 1)
+    opened(servers.lance, table=table).delete("id = 5")
+    found = servers.lake.table("shop.indexed").to_lance()
+    assert [found.to_table(filter=f"id = {one}").num_rows for one in (2, 3, 4, 5, 29)] == [1, 0, 1, 0, 1]
+    assert sorted(one.name for one in found.describe_indices()) == ["BITMAP", "BTREE"]
+
+
 def test_a_lost_answer_is_found_to_be_a_commit(servers: Gateways, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server commits, and then fails to say so: pylance looks, and finds its own transaction."""
     from seiche.gateway.lance_namespace.namespace import DeskNamespace

@@ -8,6 +8,7 @@ from typing import Any
 import lance
 import lance_namespace as ln
 import pytest
+from pyroaring import BitMap
 
 import seiche
 from seiche import Corrupt, InvalidInput, Lake, RetryableConflict
@@ -22,6 +23,7 @@ from seiche.table.format import file
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Manifest as Header
+from seiche.table.operations.coverage import with_coverage
 from seiche.table.versions.naming import Naming, parse
 from seiche.testing import CRASHES, Fault, SimulatedStore, crash_points
 from tests.unit.lake.conftest import SCHEMA, ids, rows
@@ -262,6 +264,28 @@ def test_a_manifest_that_is_not_what_its_transaction_says_is_refused(lake: Lake,
         found.create_table_version(ln.CreateTableVersionRequest(**request))
     assert isinstance(found.refusal, Corrupt)
     assert (lake.version, ids(lake, "shop.a")) == (before, [1])
+
+
+@pytest.mark.parametrize(("names", "refused"), [([0, 1], True), ([0, 7], True), ([], True), ([0], False)])
+def test_an_index_must_not_speak_for_fragments_that_it_does_not_know(
+    lake: Lake, names: list[int], refused: bool
+) -> None:
+    """Neither for the one that comes with the version, nor for one that is yet to come."""
+    lake.table("shop.a").append(rows(1))
+    lake.table("shop.a").create_index("id", "BTREE")
+    request = held(lake, append(2))
+    path = Path("/" + request["manifest_path"])
+    read = file.decode(path.read_bytes(), path="")
+    assert read.transaction is not None
+    indices = [with_coverage(one, BitMap(names)) for one in read.manifest.indices]
+    made = Manifest(read.manifest.copy_header(), read.manifest.fragments, indices)
+    path.write_bytes(b"".join(file.encode(made, read.transaction.SerializeToString())))
+    wanted = ln.CreateTableVersionRequest(**request)
+    if not refused:
+        lake.namespace().create_table_version(wanted)
+        return
+    with pytest.raises(ln.InvalidTableStateError, match="otherwise than its transaction says"):
+        lake.namespace().create_table_version(wanted)
 
 
 def test_a_manifest_of_another_version_place_or_kind_is_refused(lake: Lake) -> None:

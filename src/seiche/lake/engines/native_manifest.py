@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from pyroaring import BitMap
+
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.engines.differences import difference
@@ -13,7 +15,7 @@ from seiche.table.bases import base_stores
 from seiche.table.blob_files import data_files, with_blobs
 from seiche.table.build import build
 from seiche.table.format import deletions, file
-from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseIndexFiles, find
+from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, find
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
@@ -94,6 +96,8 @@ def with_reuse_index(operation: Operation, made: Manifest) -> Operation:
 
 def check_same(made: Manifest, native: Manifest, store: Store, runtime: Runtime) -> None:
     """`Corrupt` if the two are not the same version of the table in `store`, whoever built them."""
+    if difference(made, native) is None:
+        return
     found = difference(_led_on(made, store, runtime), _led_on(native, store, runtime))
     if found is not None:
         raise Corrupt(
@@ -103,18 +107,20 @@ def check_same(made: Manifest, native: Manifest, store: Store, runtime: Runtime)
 
 
 def _led_on(manifest: Manifest, store: Store, runtime: Runtime) -> Manifest:
-    """The version with indices that name the fragments where their rows are now.
+    """The version with indices that name the fragments where their rows are now, and none that are gone.
 
     Behind a compaction that left them for later, pylance writes them so. They may as well go on naming the fragments
     that they were built over: whoever reads them is led on by the fragment-reuse index. That one is no exception: of
-    fragments that were moved once more it names, too, where their rows are now.
+    fragments that were moved once more it names, too, where their rows are now. And of indices that know rows by their
+    ids, the lake lets some name fragments that a compaction has replaced, and pylance does not. Fragments that are yet
+    to come are another matter: an index must not speak for them.
     """
     reuse = find(manifest.indices, FRAGMENT_REUSE)
-    if reuse is None:
-        return manifest
-    moves = ReuseIndexFiles(store, runtime, bases=base_stores(manifest, store, runtime)).read(reuse)
+    files = ReuseIndexFiles(store, runtime, bases=base_stores(manifest, store, runtime))
+    moves = ReuseContent() if reuse is None else files.read(reuse)
+    gone = BitMap(range(manifest.header.max_fragment_id + 1)) - BitMap(one.id for one in manifest.fragments)
     known = ((index, covered(index)) for index in manifest.indices)
-    indices = [index if now is None else with_coverage(index, followed(now, moves)) for index, now in known]
+    indices = [index if now is None else with_coverage(index, followed(now, moves) - gone) for index, now in known]
     return Manifest(manifest.header, manifest.fragments, indices)
 
 
