@@ -732,6 +732,41 @@ def test_large_values_of_blob_columns_are_flushed_before_the_commit(
     assert f"{table.row.location}/{made.relative_to(place)}" in flushed
 
 
+@pytest.mark.parametrize("way", ["to_lance", "transaction", "namespace", "desk"])
+@pytest.mark.parametrize("kind", ["BITMAP", "NGRAM"])
+def test_an_index_follows_rows_that_pylance_moves_with_their_ids(lake: Lake, way: str, kind: Any) -> None:
+    """Where rows are known by ids, indices on columns that an update leaves alone go on speaking for them."""
+    table = ["shop", "kept"]
+    lance.write_dataset(
+        rows(*range(20)), namespace_client=lake.namespace(), table_id=table, mode="create", enable_stable_row_ids=True
+    )
+    found = lake.table("shop.kept")
+    found.to_lance().create_scalar_index("s", kind)
+
+    def update(values: dict[str, str], where: str) -> None:
+        if way == "transaction":
+            with lake.transaction() as tx:
+                tx.table("shop.kept").to_lance().update(values, where=where)
+                found.append(rows(1000 + found.version))  # it is rebased
+        elif way == "to_lance":
+            found.to_lance().update(values, where=where)
+        else:
+            names = lake.namespace(branches=way == "desk")
+            lance.dataset(namespace_client=names, table_id=table).update(values, where=where)
+
+    update({"n": "1"}, "id = 5")
+    update({"s": "'other'"}, "id = 6")
+    update({"n": "2"}, "id IN (5, 6)")
+    dataset = found.to_lance()
+    assert {row["id"]: row["n"] for row in dataset.to_table(filter="id < 20").to_pylist()} == {
+        number: 2 if number in (5, 6) else 0 for number in range(20)
+    }
+    for word, expected in (("word 5", [5]), ("word 6", []), ("other", [6]), ("word 7", [7])):
+        where = f"s = '{word}'" if kind == "BITMAP" else f"contains(s, '{word}') AND s = '{word}'"
+        assert dataset.to_table(filter=where)["id"].to_pylist() == expected
+    assert lake.fsck().problems == ()
+
+
 def test_pylance_commits_behind_compactions_that_moved_the_same_rows_twice(lake: Lake) -> None:
     """It leads the entry on that says where rows were moved to as it does with indices; the lake does not."""
     table = lake.table("shop.a")

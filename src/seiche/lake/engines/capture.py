@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 
 from seiche.errors import InvalidInput
-from seiche.lake.engines.native_manifest import NativeManifest, check_bases, check_no_cleanup, check_same, new_files
+from seiche.lake.engines.native_manifest import (
+    NativeManifest,
+    check_bases,
+    check_no_cleanup,
+    check_same,
+    first_that_holds,
+    new_files,
+    readings,
+)
 from seiche.lake.engines.staged_table import StagedTable
 from seiche.lake.work import Work
 from seiche.table.affected import AffectedRows, newly_deleted
@@ -35,13 +43,17 @@ def capture(table: StagedTable, native: NativeManifest) -> None:
     _check_possible(operation, table.name)
     check_no_cleanup(work.running, native.manifest)
     check_bases(work.running, native.manifest, table.transaction.state)
-    table.apply(_change(operation, table, work))
-    try:
-        made, found = (numbers.settled_manifest(one) for one in (table.work.running, native.manifest))
-        check_same(made, found, table.store, table.runtime)
-    except BaseException:
-        table.put_back(before)
-        raise
+
+    def check(meant: Operation) -> None:
+        table.apply(_change(meant, table, work))
+        try:
+            made, found = (numbers.settled_manifest(one) for one in (table.work.running, native.manifest))
+            check_same(made, found, table.store, table.runtime)
+        except BaseException:
+            table.put_back(before)
+            raise
+
+    first_that_holds(readings(operation, work.running), check)
     table.note_files(new_files(work.running, native.manifest, table.store))
 
 

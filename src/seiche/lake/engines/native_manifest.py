@@ -1,6 +1,6 @@
 """A version that pylance has built and left for us to decide on."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -19,11 +19,21 @@ from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, Reus
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
-from seiche.table.operations import Operation, Rewrite
+from seiche.table.operations import Operation, Rewrite, Update
 from seiche.table.operations.coverage import covered, followed, with_coverage
+from seiche.table.operations.fields import related
 from seiche.table.transaction import Transaction
 
-__all__ = ["NativeManifest", "check_bases", "check_no_cleanup", "new_files", "read_native"]
+__all__ = [
+    "NativeManifest",
+    "check_bases",
+    "check_no_cleanup",
+    "check_same",
+    "first_that_holds",
+    "new_files",
+    "read_native",
+    "readings",
+]
 
 _CLEANUP = "lance.auto_cleanup."
 
@@ -54,10 +64,14 @@ class NativeManifest:
         if one said something else than the other, rows would be lost without anybody noticing.
         """
         transaction = self.transaction
-        transaction = replace(transaction, operation=with_reuse_index(transaction.operation, self.manifest))
         schema = None if load is None else lambda: load(transaction.read_version).header.fields
-        made = build(previous, transaction, runtime=runtime, load=load, read_schema=schema, managed=True)
-        check_same(made, self.manifest, store, runtime)
+
+        def check(operation: Operation) -> None:
+            meant = replace(transaction, operation=with_reuse_index(operation, self.manifest))
+            made = build(previous, meant, runtime=runtime, load=load, read_schema=schema, managed=True)
+            check_same(made, self.manifest, store, runtime)
+
+        first_that_holds(readings(transaction.operation, previous), check)
         check_no_cleanup(previous, self.manifest)
 
 
@@ -85,6 +99,35 @@ def read_native(store: Store, path: str, version: int) -> NativeManifest:
             path=path,
         )
     return NativeManifest(data, read.manifest, read.transaction)
+
+
+def readings(operation: Operation, previous: Manifest) -> Sequence[Operation]:
+    """What an operation of pylance's may mean for the indices of the version before.
+
+    Of an update that moves rows with their ids, pylance lists the fields that get other values, in the place where the
+    lake lists those that do not; indices on the others go on speaking for the rows. Whether they do shows only in the
+    version that it made.
+    """
+    if not isinstance(operation, Update) or not previous.has_stable_row_ids or not previous.indices:
+        return [operation]
+    fields = previous.header.fields
+    touched = related(fields, operation.fields_for_preserving_frag_bitmap)
+    kept = tuple(field.id for field in fields if field.id not in touched)
+    return [operation, replace(operation, fields_for_preserving_frag_bitmap=kept, decoded=False)]
+
+
+def first_that_holds(meant: Sequence[Operation], check: Callable[[Operation], None]) -> None:
+    """Return when `check` accepts one of the readings; the first one's `Corrupt` if it accepts none."""
+    refused: Corrupt | None = None
+    for operation in meant:
+        try:
+            check(operation)
+        except Corrupt as error:
+            refused = refused or error
+        else:
+            return
+    if refused is not None:
+        raise refused
 
 
 def with_reuse_index(operation: Operation, made: Manifest) -> Operation:

@@ -53,8 +53,8 @@ class Update(Values):
     # Fragment id to the Roaring bitmap of the rows whose columns were rewritten.
     updated_offsets: Mapping[int, bytes] = field(default_factory=dict)
     # Whether it was read from a message. By the name of the field and by our word, `fields_for_preserving_frag_bitmap`
-    # are fields that did not change. pylance 14 lists those that did, and makes no use of it. From a stored message it
-    # cannot be told which was meant, so there the list is only kept, never acted on: unindexed rows are merely slow.
+    # are fields that did not change. pylance 14 lists those that did. From a stored message it cannot be told which was
+    # meant, so there the list is only kept, never acted on: unindexed rows are merely slow.
     decoded: bool = field(default=False, compare=False, kw_only=True, repr=False)
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
