@@ -500,6 +500,23 @@ def test_branches_by_the_routes_of_the_protocol(servers: Gateways) -> None:
     assert ids(servers.lake) == list(range(10))
 
 
+def test_a_branch_goes_on_when_its_table_is_dropped_by_others(servers: Gateways) -> None:
+    """It is a table of the lake as all others."""
+    lake = servers.lake
+    branch = opened(servers.lance).create_branch("dev")
+    branch.insert(rows(100))
+    branch.create_branch("inner")
+    lake.drop_table("shop.t")
+    for name in ("t@dev", "t@inner"):
+        dataset = opened(servers.lance, table=["shop", name])
+        dataset.insert(rows(101))
+        dataset.delete("id < 9")
+        dataset.optimize.compact_files()
+        assert ids(lake, ("shop", name)) == [9, 100, 101]
+        assert sorted(dataset.to_table()["id"].to_pylist()) == [9, 100, 101]
+    assert lake.fsck().problems == ()
+
+
 def test_two_who_begin_one_branch(servers: Gateways) -> None:
     opened(servers.lance).create_branch("dev").insert(rows(1))
     with pytest.raises((OSError, ValueError)):

@@ -149,7 +149,7 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
             clone = native.transaction.operation
             if not isinstance(clone, Clone) or not clone.is_shallow or clone.ref_version != native.version:
                 raise lance.TableBranchNotFoundError(f"{text(name)} has no branch {branch}")
-            parent = self._behind(root, clone.ref_path)
+            parent = self._behind(name, root, clone.ref_path)
             if parent is None:
                 raise InvalidInput(f"{clone.ref_path} is no line of {text(name)}", remedy="Open the table again.")
             row = Start(name, root, parent, branch, native.version, native.message.uuid).commit(self._lake)
@@ -160,14 +160,10 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
                 there.delete(path)
             return shown
 
-    def _behind(self, root: TableRow, address: str) -> TableRow | None:
-        """The table or branch whose desk, or directory, has this address."""
+    def _behind(self, name: Name, root: TableRow, address: str) -> TableRow | None:
+        """The table or branch whose desk, or directory, has this address; `name` is what the table is called."""
         wanted = address.removeprefix("file://").rstrip("/")
-        lines = [root]
-        key = self._lake.state().key_of(root.id)
-        if key is not None:
-            lines += [row for _, row in branches(self._lake.state(), name_of(key), root).values()]
-        for one in lines:
+        for one in (root, *(row for _, row in branches(self._lake.state(), name, root).values())):
             places = (self._desks.of(one).store, below(self._lake.store, one.location))
             if any(place.native_uri().removeprefix("file://").rstrip("/") == wanted for place in places):
                 return one
@@ -282,11 +278,20 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         if branch_of(row) is None:
             return desk.read(path, version)
         state = self._lake.state()
-        root = self._row_of((family(row)[0],))
+        table_id, location = family(row)
+        try:
+            root = self._row_of((table_id,))
+        except NotFound:  # it is dropped, and the branch goes on: its files are there as long as that refers to them
+            root = TableRow(id=table_id, location=location)
+        key = state.key_of(row.id)
+        if key is None:
+            raise NotFound(f"there is no branch {branch_of(row)} any more", table=text(id_of(entry)))
+        *outer, own = name_of(key)
+        lines = (*outer, own.rpartition("@")[0])
         known = LakeVersions(state.store, row, state.manifests).read(row.table_version).manifest.header.base_paths
 
         def really(address: str) -> str:
-            line = self._behind(root, address)
+            line = self._behind(lines, root, address)
             return address if line is None else below(state.store, line.location).native_uri()
 
         return desk.read(path, version, tuple(known), really)
