@@ -116,6 +116,17 @@ def test_tables_are_made_of_rows_renamed_and_dropped(lake: Lake) -> None:
             call()
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_table_is_described_at_a_version(lake: Lake, inside: bool) -> None:
+    lake.table("shop.a").append(rows(1))
+    found = lake.transaction().namespace() if inside else lake.namespace()
+    assert found.describe_table(ln.DescribeTableRequest(id=["shop", "a"], version=1)).version == 1
+    with pytest.raises(ln.TableVersionNotFoundError):
+        found.describe_table(ln.DescribeTableRequest(id=["shop", "a"], version=99))
+    with pytest.raises(ln.UnsupportedOperationError, match="tags"):
+        found.describe_table(ln.DescribeTableRequest.model_validate({"id": ["shop", "a"], "tag": "nightly"}))
+
+
 def test_a_declared_table_is_nobody_elses_and_not_in_the_lake(lake: Lake) -> None:
     found = lake.namespace()
     before = lake.version

@@ -80,10 +80,6 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         described = super().describe_table(request)
         if not described.is_only_declared and branch_of(self.check_lance(name)) is None:
             self._references(name).settle()
-        wanted = asked(request, "version")
-        if wanted is not None:
-            with answering("version"):
-                described.version = self._version(name, wanted).version
         if described.table_uri is not None:
             # Only clients that pass servers by when they write ask for it, as DuckDB does, and some of their statements
             # take no notice of flags in manifests. They open what they read by its location, and cannot open this.

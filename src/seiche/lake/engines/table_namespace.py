@@ -62,22 +62,29 @@ class TableNamespace(CatalogNamespace):
         """Make new versions, all or none of them."""
 
     def describe_table(self, request: lance.DescribeTableRequest) -> lance.DescribeTableResponse:
-        """Where a table is, and that its versions are made through this namespace only."""
+        """Where a table is, and that its versions are made through this namespace only; at a version, if one is asked
+        for.
+        """
         _check_no_branch(request)
+        if asked(request, "tag") is not None:
+            raise lance.UnsupportedOperationError("this namespace has no tags: use `lake.namespace(branches=True)`")
+        name, wanted = id_of(request), asked(request, "version")
         with answering("table"):
-            name = id_of(request)
             declared = self._awaited(name)
             row = self.check_lance(name) if declared is None else declared
             store = self._place(row)
-            return lance.DescribeTableResponse(
-                location=store.native_uri(),
-                table_uri=store.native_uri() if asked(request, "with_table_uri") else None,
-                version=None if declared is not None else self._newest(name).version,
-                storage_options=dict(store.native_options) or None,
-                properties=dict(row.properties) or None,
-                managed_versioning=True,
-                is_only_declared=declared is not None,
-            )
+            newest = None if declared is not None else self._newest(name).version
+        with answering("version"):
+            version = newest if wanted is None else self._version(name, wanted).version
+        return lance.DescribeTableResponse(
+            location=store.native_uri(),
+            table_uri=store.native_uri() if asked(request, "with_table_uri") else None,
+            version=version,
+            storage_options=dict(store.native_options) or None,
+            properties=dict(row.properties) or None,
+            managed_versioning=True,
+            is_only_declared=declared is not None,
+        )
 
     def list_table_versions(self, request: lance.ListTableVersionsRequest) -> lance.ListTableVersionsResponse:
         """The versions of a table, oldest first unless `descending`."""
