@@ -222,6 +222,9 @@ class Service:
         given = dict(properties or {})
         if given:
             check_properties(given)
+        if work and changes:
+            # One of them would be done and the other not, and both said to be.
+            raise refused("the request has changes and work", "changes.and-work", "Send one of them.")
         known = self.lake.states.known
         base = known.version if base_version is None else min(base_version, known.version)
         if base < 0:

@@ -397,6 +397,28 @@ def test_a_reserved_id_is_the_same_each_time(service: Service, lake: Lake) -> No
     assert lake.table("shop.fresh").schema.names == ["a"]
 
 
+def test_who_begins_cannot_reserve_an_id_of_his_own(service: Service, lake: Lake) -> None:
+    """With the id of a table that was dropped, a new one would be made in the place where that still is."""
+    given = {RESERVED + "shop.fresh": lake.table("shop.orders").row.id}
+    lake.drop_table("shop.orders")
+    for call in (service.begin, lambda **options: service.execute([appending(lake, "shop.stock")], **options)):
+        with pytest.raises(InvalidInput) as caught:
+            call(properties=given)
+        assert refusal(caught) == "properties.reserved"
+
+
+def test_changes_beside_work_are_not_left_out(service: Service, lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.append("shop.stock", [{"writer": 1, "number": 1}])
+    tx.late.write()
+    asked = tx.intent()
+    assert asked is not None
+    with pytest.raises(InvalidInput) as caught:
+        service.execute([appending(lake, "shop.orders")], work=encode(asked, 1 << 60).SerializeToString())
+    assert refusal(caught) == "changes.and-work"
+    assert numbers_in(lake) == numbers_in(lake, "shop.stock") == []
+
+
 def test_two_creates_of_one_name_have_one_winner(service: Service, lake: Lake) -> None:
     """Scenario 62: the loser's id is never found."""
     ids = []
