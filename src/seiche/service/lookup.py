@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from seiche.errors import SeicheError
+from seiche.errors import SeicheError, Unavailable
 from seiche.lake.lake import Lake
 from seiche.lake.objects.names import Name
 from seiche.lake.state import State
@@ -13,6 +13,17 @@ from seiche.service.settings import Settings
 from seiche.service.targets import Found, Resolver
 
 __all__ = ["Targets"]
+
+
+def _may_be_old(wanted: Wanted, change: Change, *, look: bool) -> bool:
+    """Whether something was found that others may have changed since, before this was asked for.
+
+    A version that was captured before they did would be a conflict with nobody, and a name that was another table's
+    would lead to that one. An append in one call is not worth a look: it names files in the directory of its table.
+    """
+    captured = wanted.exclusive and change.expected_version is None
+    appends = wanted.operation is not None and wanted.operation.appends
+    return captured or (bool(change.table_name) and (look or not appends))
 
 
 class Targets:
@@ -29,19 +40,30 @@ class Targets:
     def wanted(
         self, tx: str, changes: Sequence[Change], reserved: Mapping[str, Name], *, look: bool = True
     ) -> list[Wanted]:
-        """As `Resolver.all`. Without `look` storage is not asked what is new before anything is refused."""
+        """As `Resolver.all`. Without `look` storage is not asked what is new before anything is refused; what must not
+        be found in an old version is refused then too.
+        """
         most = self._settings.max_operations
         if most is not None and len(changes) > most:
             raise refused(f"{len(changes)} changes are more than {most}", "POINTER_TXN_TOO_LARGE")
         state = self._lake.states.known
+        refusal: SeicheError | None = None
         try:
-            return self._resolver(state, tx, reserved).all(changes)
-        except SeicheError:
-            # What this server knows may be old: others make tables too.
-            newer = self._lake.states.latest() if look else state
-            if newer.version == state.version:
-                raise
-            return self._resolver(newer, tx, reserved).all(changes)
+            wanted = self._resolver(state, tx, reserved).all(changes)
+        except SeicheError as error:
+            refusal = error
+        else:
+            if not any(_may_be_old(*pair, look=look) for pair in zip(wanted, changes, strict=True)):
+                return wanted
+            if not look:
+                raise Unavailable("what is wanted is to be found in the latest version", reason="look")
+        # What this server knows may be old: others make tables too, change them and give them other names.
+        newer = self._lake.states.latest() if look else state
+        if newer.version == state.version:
+            if refusal is not None:
+                raise refusal
+            return wanted
+        return self._resolver(newer, tx, reserved).all(changes)
 
     def _resolver(self, state: State, tx: str, reserved: Mapping[str, Name]) -> Resolver:
         found = self._found

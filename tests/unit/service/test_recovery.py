@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from seiche import InvalidInput, Lake
+from seiche import InvalidInput, Lake, Unavailable
 from seiche.lake.commit import Committer
 from seiche.lake.transacting import Status
 from seiche.service.core import Service
@@ -15,7 +15,17 @@ from seiche.service.noting import Notes
 from seiche.service.state.opening import open_database
 from seiche.service.state.transactions import TransactionStore
 from seiche.service.states import State
-from tests.service_lake import SCHEMA, appending, defining, make_lake, make_service, numbers_in, reopened, shifted
+from tests.service_lake import (
+    SCHEMA,
+    appending,
+    defining,
+    make_lake,
+    make_service,
+    numbers_in,
+    overwriting,
+    reopened,
+    shifted,
+)
 
 
 class Killed(BaseException):
@@ -170,6 +180,43 @@ def test_a_server_that_has_not_looked_for_a_while_commits_what_was_prepared_on_a
     assert numbers_in(lake) == [0, 1]
     first.close()
     second.close()
+
+
+def test_a_server_that_has_not_looked_for_a_while_captures_the_version_that_is_the_latest(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """What others did before a transaction was prepared is no conflict with it."""
+    service, other = make_service(lake, tmp_path), reopened(lake)
+    other.table("shop.orders").append([{"writer": 1, "number": 1}])
+    tx = service.begin().id
+    service.prepare(tx, [defining(other, "shop.orders", "renamed")])
+    assert service.commit(tx).state is State.APPLIED
+    other.table("shop.renamed").append([{"writer": 1, "number": 2}])
+    assert service.execute([defining(other, "shop.renamed", "orders")]).record.state is State.APPLIED
+    assert numbers_in(other) == [1, 2]
+    service.close()
+
+
+@pytest.mark.parametrize("calls", ["three", "one"])
+def test_a_server_that_has_not_looked_for_a_while_changes_the_table_that_has_the_name_now(
+    lake: Lake, tmp_path: Path, calls: str
+) -> None:
+    service, other = make_service(lake, tmp_path), reopened(lake)
+    for number, name in enumerate(("shop.orders", "shop.stock")):
+        lake.table(name).append([{"writer": 1, "number": number}])
+    with other.transaction() as tx:
+        tx.rename_tables([("shop.orders", "shop.stock"), ("shop.stock", "shop.orders")])
+    emptied = overwriting(other, "shop.orders")
+    if calls == "three":
+        begun = service.begin().id
+        service.prepare(begun, [emptied])
+        assert service.commit(begun).state is State.APPLIED
+    else:
+        with pytest.raises(Unavailable):
+            service.submit([emptied], lambda _: None, look=False)
+        assert service.execute([emptied]).record.state is State.APPLIED
+    assert (numbers_in(other), numbers_in(other, "shop.stock")) == ([], [0])
+    service.close()
 
 
 def test_a_conflict_is_not_answered_while_another_server_may_apply_it(lake: Lake, tmp_path: Path) -> None:
