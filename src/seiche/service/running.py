@@ -38,7 +38,7 @@ class Running:
 
     @property
     def address(self) -> str:
-        return f"grpc://{self.server.ports.host}:{self.port}"
+        return f"grpc://{self.server.ports.address(self.port)}"
 
     def stop(self, grace: float = 10.0) -> None:
         """Answer those who wait, and end."""

@@ -47,8 +47,18 @@ class Ports:
         """Whether only this machine can reach it."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
+    def address(self, port: int) -> str:
+        """The host with a port, as it is written also if it is an address of IPv6."""
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+
     def credentials(self) -> grpc.ServerCredentials | None:
         if self.certificate is None and self.key is None:
+            if self.client_ca is not None:
+                # Otherwise the server would let everybody in, and over a connection that everybody can read.
+                raise InvalidInput(
+                    "without TLS clients cannot be asked for certificates",
+                    remedy="Give the server's own certificate and its key, too.",
+                )
             return None
         if self.certificate is None or self.key is None:
             raise InvalidInput("TLS needs a certificate and its key", remedy="Give both.")
@@ -56,7 +66,8 @@ class Ports:
             pair = (self.key.read_bytes(), self.certificate.read_bytes())
             ca = None if self.client_ca is None else self.client_ca.read_bytes()
             # gRPC would only say that it cannot listen.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password="")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.certificate, self.key, password="")
         except ssl.SSLError as error:
             raise InvalidInput(
                 f"{self.certificate} and {self.key} are not a certificate and its key",
@@ -64,6 +75,13 @@ class Ports:
             ) from error
         except OSError as error:
             raise NotFound(f"{error.filename} cannot be read: {error.strerror}") from error
+        try:
+            if ca is not None:
+                context.load_verify_locations(self.client_ca)
+        except ssl.SSLError as error:
+            raise InvalidInput(
+                f"{self.client_ca} has no certificate", remedy="Give a PEM file with that of the clients' authority."
+            ) from error
         return grpc.ssl_server_credentials([pair], root_certificates=ca, require_client_auth=ca is not None)
 
 
@@ -99,7 +117,7 @@ class Server:
         for name in ("", *NAMES):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         reflection.enable_server_reflection((NAMES[0], health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        address = f"{self.ports.host}:{self.ports.port}"
+        address = self.ports.address(self.ports.port)
         try:
             credentials = self.ports.credentials()
             if credentials is None:
