@@ -30,6 +30,9 @@ CLIENTS, EACH = 16, 6
         (["--no-auth", "--port", "{taken}"], "Choose another port"),
         (["--no-auth", "--metrics-port", "{taken}"], "Choose another port"),
         (["--no-auth", "--tls-cert", "{junk}", "--tls-key", "{junk}"], "certificate"),
+        (["--no-auth", "--client-ca", "{junk}"], "without TLS"),
+        (["--no-auth", "--catalog", ""], "catalog"),
+        (["--config", "{other}"], "both to be the lake"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -40,8 +43,11 @@ def test_mistakes_are_one_line(
     junk, tokens = tmp_path / "junk", tmp_path / "tokens.toml"
     junk.write_text("junk = junk = junk, and so on until it is long enough to be taken for a file of something")
     tokens.write_text('[[tokens]]\naccount = "default"\n')
+    other_lake = tmp_path / "other.toml"
+    other_lake.write_text('[accounts.default]\nuri = "elsewhere"\n[[tokens]]\ntoken = "t"\naccount = "default"\n')
     with socket.create_server(("127.0.0.1", 0)) as other:
-        names = {"folder": tmp_path, "junk": junk, "tokens": tokens, "taken": other.getsockname()[1]}
+        names = {"folder": tmp_path, "junk": junk, "tokens": tokens, "other": other_lake}
+        names["taken"] = other.getsockname()[1]
         given = [one.format(**names) for one in arguments]
         assert main(["serve", lake.uri, *([] if "--port" in given else ["--port", "0"]), *given]) != 0
     error = capsys.readouterr().err
@@ -53,6 +59,14 @@ def test_mistakes_are_one_line(
 def test_no_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--no-auth"]) == 2
     assert "no lake" in capsys.readouterr().err
+
+
+def test_everybody_is_an_account_that_has_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Otherwise a server would start that refuses every call."""
+    config = tmp_path / "server.toml"
+    config.write_text(f'[accounts.shop]\nuri = "{make_lake(tmp_path).uri}"\n')
+    assert main(["serve", "--no-auth", "--config", str(config), "--port", "0"]) != 0
+    assert "without a lake" in capsys.readouterr().err
 
 
 def test_many_clients_share_roots(tmp_path: Path) -> None:

@@ -94,10 +94,20 @@ def serve(
 
     found = Config() if config is None else read_config(config)
     lakes = dict(found.accounts)
-    if uri is not None:
-        lakes[DEFAULT_ACCOUNT] = uri
+    if uri is not None and lakes.setdefault(DEFAULT_ACCOUNT, uri) != uri:
+        raise InvalidInput(
+            f"{uri} and {lakes[DEFAULT_ACCOUNT]} are both to be the lake of the account {DEFAULT_ACCOUNT!r}",
+            remedy="Leave one of them out.",
+        )
     if not lakes:
         raise InvalidInput("there is no lake to serve", remedy="Give its URI, or accounts in --config.")
+    if no_auth and DEFAULT_ACCOUNT not in lakes:
+        raise InvalidInput(
+            f"with --no-auth everybody is {DEFAULT_ACCOUNT!r}, an account without a lake here",
+            remedy="Give the URI of its lake.",
+        )
+    if not catalog:
+        raise InvalidInput("the catalog has no name", remedy="Leave --catalog out, or give one.")
     ports = Ports(host, port, metrics_port, tls_cert, tls_key, client_ca)
     if no_auth and not ports.loopback:
         raise InvalidInput("--no-auth is for loopback addresses only", remedy="Listen at 127.0.0.1, or give tokens.")
@@ -177,7 +187,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 async def _until_stopped(server: "Server", catalogs: Mapping[str, str]) -> None:
     await server.start()
     scheme = "grpc" if server.ports.certificate is None else "grpcs"
-    print_line(f"listening at {scheme}://{server.ports.host}:{server.port}")
+    print_line(f"listening at {scheme}://{server.ports.address(server.port)}")
     for name, address in catalogs.items():
         print_line(f"listening at {address} ({name})")
     sys.stdout.flush()

@@ -66,11 +66,25 @@ def _authenticator(found: Mapping[str, Any], path: str | Path) -> Authenticator 
     if "oidc" in found:
         if "tokens" in found:
             raise InvalidInput(f"{path} has tokens and [oidc]", remedy="Give one of them: the others could not call.")
-        try:
-            return OpenIdConnect(**_table(found, "oidc", path))
-        except TypeError as error:
-            raise InvalidInput(f"{path}: [oidc] needs issuer, audience and jwks_uri: {error}") from error
+        return _open_id_connect(_table(found, "oidc", path), f"{path}: [oidc]")
     return Tokens(found["tokens"]) if found.get("tokens") else None
+
+
+def _open_id_connect(entry: Mapping[str, Any], where: str) -> Authenticator:
+    needed, more = ("issuer", "audience", "jwks_uri"), ("account_claim", "permissions_claim")
+    _known(entry, (*needed, *more, "algorithms"), where)
+    for name in (*needed, *more):
+        value = entry.get(name, "" if name in needed else name)
+        if not isinstance(value, str) or not value:
+            raise InvalidInput(
+                f"{where} has no text as {name}", remedy=f'Write {name} = "...". It needs {", ".join(needed)}.'
+            )
+    algorithms = entry.get("algorithms", ["RS256"])
+    if not isinstance(algorithms, list) or not algorithms or not all(isinstance(one, str) for one in algorithms):
+        raise InvalidInput(
+            f"{where} has no list as algorithms", remedy='Write algorithms = ["RS256"], or leave it out.'
+        )
+    return OpenIdConnect(**entry)
 
 
 def _table(found: Mapping[str, Any], name: str, path: str | Path) -> Mapping[str, Any]:
@@ -116,6 +130,7 @@ class Host:
             )
             for account, lake in lakes.items()
         }
+        self._check_own_lakes()
         _warm_up()
         self._stop = Event()
         self._sweeper = Thread(target=self._sweep, args=(sweep_seconds,), name="seiche-sweep", daemon=True)
@@ -141,6 +156,19 @@ class Host:
             service.close()
         self._sweeper.join()
         self.database.close()
+
+    def _check_own_lakes(self) -> None:
+        """Two accounts in one lake would see each other's transactions, however each of them spells its address."""
+        owners: dict[str, str] = {}
+        for account, service in self.services.items():
+            other = owners.setdefault(service.lake.state().definition.id, account)
+            if other != account:
+                for one in self.services.values():
+                    one.close()
+                raise InvalidInput(
+                    f"the accounts {other!r} and {account!r} have the same lake, {service.lake.uri}",
+                    remedy="Give each its own.",
+                )
 
     def _sweep(self, seconds: float) -> None:
         store = TransactionStore(self.database)

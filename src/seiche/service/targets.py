@@ -151,11 +151,13 @@ def _name(key: bytes) -> str:
 
 def split_name(name: str, catalog: str) -> Name:
     """The parts of `catalog.ns1.ns2.table` without the catalog, which must be this one."""
-    first, _, rest = name.partition(".")
+    # A catalog may have dots in its name.
+    ours = name.startswith(f"{catalog}.")
+    rest = name.removeprefix(f"{catalog}.") if ours else name.partition(".")[2]
     try:
         full = parts(rest, what="table")
     except InvalidInput as error:
         raise refused(f"{name!r} is not the name of a table: {error.message}", "table.name") from error
-    if first != catalog or len(full) < 2:
+    if not ours or len(full) < 2:
         raise refused(f"table not found: {name}", "table.not-found", f"Names are {catalog}.namespace.table here.")
     return full

@@ -718,6 +718,16 @@ def test_other_operations_go_through_the_matrix_too(service: Service, lake: Lake
     assert numbers_in(lake) == []
 
 
+def test_a_catalog_with_dots_in_its_name(lake: Lake, tmp_path: Path) -> None:
+    service = make_service(lake, tmp_path, settings=Settings(catalog="acme.lake"))
+    change = replace(appending(lake, "shop.orders", numbers=[1]), table_name="acme.lake.shop.orders")
+    assert service.execute([change]).record.state is State.APPLIED
+    with pytest.raises(InvalidInput) as caught:
+        service.execute([replace(change, table_name="acme.shop.orders")])
+    assert refusal(caught) == "table.not-found"
+    service.close()
+
+
 def test_no_account_no_service(lake: Lake, tmp_path: Path) -> None:
     from seiche.service.state.opening import open_database
 
