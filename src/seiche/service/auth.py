@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from seiche.errors import InvalidInput, PermissionDenied, Unavailable
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import InvalidInput, PermissionDenied
+from seiche.service.provider import ProviderKeys
 
 __all__ = ["READ", "WRITE", "Authenticator", "Nobody", "OpenIdConnect", "Principal", "Tokens"]
 
@@ -62,6 +64,9 @@ class Tokens(Authenticator):
         if not isinstance(entries, list | tuple) or not all(isinstance(entry, Mapping) for entry in entries):
             raise InvalidInput("tokens is not a list of tokens", remedy="Write [[tokens]] above the settings of each.")
         self._known = [_token(entry) for entry in entries]
+        if len({known for known, _ in self._known}) < len(self._known):
+            # Which of the two accounts it is for, or which of the permissions it has, is not to be guessed.
+            raise InvalidInput("a token stands in the server's configuration twice", remedy="Write each of them once.")
 
     def principal(self, authorization: str | None) -> Principal:
         given = _hash(_bearer(authorization))
@@ -117,6 +122,7 @@ class OpenIdConnect(Authenticator):
         permissions_claim: str = "permissions",
         algorithms: Sequence[str] = ("RS256", "ES256"),
         fetch: Any = None,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         """`fetch` gives the key for a token, for those who have keys of their own."""
         try:
@@ -127,7 +133,7 @@ class OpenIdConnect(Authenticator):
             ) from error
         self._jwt = jwt
         self._options: dict[str, Any] = {"issuer": issuer, "audience": audience, "algorithms": list(algorithms)}
-        self._key = fetch or jwt.PyJWKClient(jwks_uri, cache_keys=True).get_signing_key_from_jwt
+        self._key = fetch or ProviderKeys(jwks_uri, runtime.clock)
         self._account_claim = account_claim
         self._permissions_claim = permissions_claim
 
@@ -135,18 +141,14 @@ class OpenIdConnect(Authenticator):
         token = _bearer(authorization)
         try:
             key = self._key(token)
-            claims = self._jwt.decode(
-                token, getattr(key, "key", key), options={"require": ["exp", "iss", "aud"]}, **self._options
-            )
-        except self._jwt.PyJWKClientConnectionError as error:
-            raise Unavailable(f"the identity provider does not answer: {error}") from error
+            claims = self._jwt.decode(token, key, options={"require": ["exp", "iss", "aud"]}, **self._options)
         except self._jwt.PyJWTError as error:
             raise _unauthenticated(f"the token is not valid: {error}") from error
         account = claims.get(self._account_claim)
         if not isinstance(account, str) or not account:
             raise _unauthenticated(f"the token has no claim {self._account_claim!r}")
         granted = claims.get(self._permissions_claim, ())
-        words = granted.split() if isinstance(granted, str) else granted
+        words = granted.split() if isinstance(granted, str) else granted if isinstance(granted, list | tuple) else ()
         return Principal(account, frozenset(map(str, words)) & _ALL, str(claims.get("sub", "")))
 
 

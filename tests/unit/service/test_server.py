@@ -1,18 +1,25 @@
 """The server as its clients see it: calls, statuses, who may do what, health, reflection, figures, and stopping."""
 
 import datetime
+import json
+import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.message import Message
 
+import seiche
 from seiche import InvalidInput, Lake, NotFound, PermissionDenied, Unavailable
+from seiche.core.clock import SystemClock
 from seiche.core.retry import Patience
+from seiche.core.runtime import Runtime
 from seiche.service import common_pb2, statuses
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import READ, WRITE, Authenticator, Nobody, OpenIdConnect, Principal, Tokens
@@ -398,6 +405,90 @@ def test_tls_needs_both(tmp_path: Path) -> None:
         Ports(certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem").credentials()
 
 
+def test_clients_are_not_asked_for_certificates_without_tls(tmp_path: Path) -> None:
+    """A server that ignores it would let everybody in."""
+    cert, key = certificate(tmp_path)
+    with pytest.raises(InvalidInput, match="without TLS"):
+        Ports(client_ca=cert).credentials()
+    junk = tmp_path / "junk.pem"
+    junk.write_text("junk")
+    with pytest.raises(InvalidInput, match="junk"):
+        Ports(certificate=cert, key=key, client_ca=junk).credentials()
+    with pytest.raises(NotFound, match="missing"):
+        Ports(certificate=cert, key=key, client_ca=tmp_path / "missing.pem").credentials()
+
+
+def test_an_address_of_ipv6(lake: Lake, tmp_path: Path) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has none")
+    with running(hosted({"default": lake}, tmp_path), Ports("::1")) as server:
+        client = seiche.connect(server.address)
+        client.table("shop.orders").append([{"writer": 1, "number": 1}])
+        client.close()
+    assert numbers_in(lake) == [1]
+
+
+def test_accounts_do_not_share_a_lake_by_spelling_it_in_two_ways(lake: Lake, tmp_path: Path) -> None:
+    path = lake.uri.removeprefix("file://")
+    with pytest.raises(InvalidInput, match="same lake"):
+        Host({"a": path, "b": f"{path}/../lake"}, open_database(f"sqlite://{tmp_path}/state.db"))
+
+
+class LateClock(SystemClock):
+    later = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.later
+
+
+def test_keys_of_the_provider_are_asked_for_anew_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that was taken back opens nothing after some minutes; a provider that is away is not waited for."""
+    import jwt
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    shown = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())) | {"use": "sig", "alg": "RS256"}
+    published, threads, away = ["old"], [], False
+
+    def fetch(_: Any) -> Any:
+        threads.append(threading.current_thread())
+        if away:
+            raise ConnectionResetError("away")
+        return {"keys": [shown | {"kid": name} for name in published]}
+
+    monkeypatch.setattr(jwt.PyJWKClient, "fetch_data", fetch)
+    clock = LateClock()
+    provider = OpenIdConnect("https://issuer", "seiche", "https://issuer/keys", runtime=Runtime(clock, Random(0)))
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    claims = {"iss": "https://issuer", "aud": "seiche", "exp": later, "account": "acme", "permissions": 7}
+
+    def called(name: str) -> Principal:
+        return provider.principal(f"Bearer {jwt.encode(claims, key, algorithm='RS256', headers={'kid': name})}")
+
+    assert called("old") == called("old") == Principal("acme", frozenset()), "what is no list permits nothing"
+    for made_up in "ab":
+        with pytest.raises(PermissionDenied):
+            called(made_up)
+    assert len(threads) == 1, "keys that are made up cost nothing"
+    away, clock.later = True, 1000.0
+    assert called("old").account == "acme", "the provider is away, and what was known is still good"
+    threads[-1].join(10)
+    away, published[:], clock.later = False, ["new"], 1100.0
+    assert called("old").account == "acme"
+    threads[-1].join(10)
+    assert threads[1] is not threading.current_thread() is not threads[2]
+    with pytest.raises(PermissionDenied):
+        called("old")
+    assert called("new").account == "acme"
+    away, clock.later = True, 9000.0
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            called("new")
+    assert len(threads) == 4, "who is away is not asked by everybody who comes"
+
+
 def test_tokens_of_an_identity_provider() -> None:
     import jwt
     from cryptography.hazmat.primitives.asymmetric import rsa
@@ -474,6 +565,13 @@ def test_the_configuration_file(tmp_path: Path) -> None:
             '[[tokens]]\ntoken = "t"\naccount = "a"\n[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\n',
             "oidc",
         ),
+        ('[[tokens]]\ntoken = "t"\naccount = "a"\n[[tokens]]\ntoken = "t"\naccount = "b"\n', "twice"),
+        ('[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "keys.json"\n', "jwks_uri"),
+        ('[oidc]\nissuer = "x"\naudience = 1\njwks_uri = "http://z"\n', "audience"),
+        ('[oidc]\nissuer = ""\naudience = "y"\njwks_uri = "http://z"\n', "issuer"),
+        ('[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\nalgorithms = "RS256"\n', "algorithms"),
+        ('[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\nfetch = "f"\n', "fetch"),
+        ('[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\naccount_claim = 1\n', "account_claim"),
     ],
 )
 def test_a_slip_in_the_configuration_file_lets_nobody_in(tmp_path: Path, text: str, said: str) -> None:
