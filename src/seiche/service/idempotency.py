@@ -1,5 +1,6 @@
 """Calls under a key: done once, and answered again as often as they are repeated."""
 
+import logging
 from collections.abc import Callable
 
 from seiche.core.runtime import Runtime
@@ -12,6 +13,8 @@ from seiche.service.state.records import Record
 from seiche.service.states import State
 
 __all__ = ["Idempotency"]
+
+log = logging.getLogger("seiche.service")
 
 
 class Idempotency:
@@ -41,10 +44,20 @@ class Idempotency:
         try:
             record = act()
         except SeicheError as error:
-            (self._keys.release if error.retryable else self._keys.forget)(claim)
+            self._note(self._keys.release if error.retryable else self._keys.forget, claim)
             raise
         if record.final or record.state is State.PREPARED:
-            self._keys.done(claim, self._ledger.now())
+            self._note(lambda one: self._keys.done(one, self._ledger.now()), claim)
         else:
-            self._keys.release(claim)
+            self._note(self._keys.release, claim)
         return record
+
+    @staticmethod
+    def _note(note: Callable[[Claim], None], claim: Claim) -> None:
+        """Note how it ended. If that fails the answer is the same: whoever asks again is given it, once the lease of
+        this one has run out.
+        """
+        try:
+            note(claim)
+        except SeicheError as error:
+            log.warning("a key is not noted: %s", error.message, extra={"operation": claim.operation})

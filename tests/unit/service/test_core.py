@@ -24,6 +24,7 @@ from seiche.lake.saved import encode
 from seiche.service.blobs import blob_uri, delete_uri
 from seiche.service.changes import Change, pointer_key
 from seiche.service.core import LONGEST_TTL, RESERVED, Service, Settings
+from seiche.service.state.keys import KeyStore
 from seiche.service.states import State
 from seiche.table.operations import Append, Restore
 from tests.service_lake import (
@@ -609,6 +610,20 @@ def test_a_key_is_not_used_up_by_a_failure_that_may_pass(
     with monkeypatch.context() as patch:
         patch.setattr(lake, "decide_group", raising(Unavailable("away")))
         assert service.commit(tx, key="c").state is State.APPLY_FAILED_RETRYABLE
+    assert service.commit(tx, key="c").state is State.APPLIED
+
+
+def test_a_key_that_cannot_be_noted_changes_no_answer(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was applied is not answered with an error because the database went away after it."""
+    for name in ("done", "release", "forget"):
+        monkeypatch.setattr(KeyStore, name, raising(Unavailable("the database is away")))
+    tx = service.begin().id
+    with pytest.raises(InvalidInput) as caught:
+        service.prepare(tx, [], key="none")
+    assert refusal(caught) == "changes.missing"
+    assert service.prepare(tx, [appending(lake, "shop.orders")], key="p").state is State.PREPARED
     assert service.commit(tx, key="c").state is State.APPLIED
 
 
