@@ -20,7 +20,7 @@ from seiche import CommitUnknown, ConflictError, InvalidInput, Lake, NotFound, R
 from seiche.core.retry import Patience
 from seiche.lake.transaction import Transaction
 from seiche.service import transactions_pb2 as pb
-from seiche.service.client import RemoteLake, connect
+from seiche.service.client import RemoteLake, channel, connect
 from seiche.service.client.channel import Address, Channel
 from seiche.service.client.lines import Failed
 from seiche.service.host import Host
@@ -281,6 +281,21 @@ def test_files_are_there_and_last_before_the_server_hears_of_them(
     monkeypatch.setattr(type(client.store), "flush", lambda _, paths: flushed.extend(paths))
     monkeypatch.setattr(client.channel, "execute", heard)
     client.decide(replace(intent, unwritten={"late/file": b"late"}))
+
+
+@pytest.mark.parametrize("verb", ["append", "delete"])
+def test_what_is_too_large_to_be_sent_did_not_happen(
+    client: RemoteLake, lake: Lake, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """That is known before anything is sent; it is not tried again and again and then called unknown."""
+    client.table("shop.orders").append(data(1))
+    monkeypatch.setattr(channel, "_MOST_BYTES", 100)
+    before = lake.version
+    with pytest.raises(InvalidInput) as caught, client.transaction() as tx:
+        _ = tx.append("shop.orders", data(2)) if verb == "append" else tx.delete("shop.orders", "number = 1")
+    assert caught.value.reason == "request.too-large"
+    assert "seiche.open" in caught.value.remedy
+    assert (lake.version, numbers_in(lake)) == (before, [1])
 
 
 def test_run_tries_again(client: RemoteLake, lake: Lake) -> None:

@@ -134,7 +134,15 @@ class Channel:
 
         The request must have an id or a key.
         """
-        large = request.ByteSize() > _LARGE
+        size = request.ByteSize()
+        if size > _MOST_BYTES:
+            # gRPC would say so as of something that may pass, and it would be tried for a minute, and called unknown.
+            raise InvalidInput(
+                f"the transaction takes {size} bytes, and {_MOST_BYTES} can be sent to a server",
+                remedy="Nothing was written. Do it in several, or without the server: `seiche.open(...)`.",
+                reason="request.too-large",
+            )
+        large = size > _LARGE
 
         def act() -> pb.ExecuteTransactionResponse:
             line = None if large else self._opened_line()
