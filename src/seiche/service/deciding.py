@@ -180,7 +180,7 @@ class Decider:
                 path
                 for one in plan.wanted
                 if one.kind == "operation"
-                for path in plan.operation(one).files(table_in(state, one.table).row.location)
+                for path in plan.operation(one).files(state, table_in(state, one.table).row)
             ]
             self.lake.store.flush(files)
             return replace(plan, base=written_since(files, plan.base, state, self.runtime))

@@ -11,9 +11,8 @@ from seiche.lake.edits import TableEdit
 from seiche.lake.intent import Intent, Member
 from seiche.lake.state import State
 from seiche.lake.work import Work
-from seiche.service.operations import manifest_at
+from seiche.service.operations import check_format, manifest_at
 from seiche.service.planning import Plan, table_in
-from seiche.service.refusals import refused
 from seiche.table.change import Change
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import Append
@@ -67,8 +66,7 @@ def merged(plans: Sequence[Plan], state: State, lineage: Lineage, runtime: Runti
     edits: dict[str, TableEdit] = {}
     for table, added in fragments.items():
         found = table_in(state, table)
-        if found.row.type != "managed" or found.row.format != "lance":
-            raise refused(f"a table of format {found.row.format} takes no operations of Lance", "payload.format")
+        check_format(found.row)
         version = lineage.newest(table, versions[table], found.row.table_version)
         base = manifest_at(state, found.row, version)
         change = Change(Append(tuple(added)))

@@ -1,6 +1,5 @@
 """Operations of Lance that come as bytes: read, looked at, and made a statement about a table."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seiche.errors import Corrupt, InvalidInput, NotFound, SeicheError
@@ -9,16 +8,19 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions
 from seiche.lake.work import CONTENT, Work
+from seiche.service.brought import brought, stays_inside
 from seiche.service.refusals import refused
-from seiche.store.paths import join, valid
+from seiche.store.paths import join
+from seiche.store.prefix import below
 from seiche.table import affected
+from seiche.table.blob_files import with_blobs
 from seiche.table.change import Change
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
-from seiche.table.operations import Append, Clone, Opaque, Overwrite
+from seiche.table.operations import Append, Clone, Merge, Opaque, Overwrite
 from seiche.table.transaction import Transaction
 
-__all__ = ["Operation", "decode", "edit", "manifest_at"]
+__all__ = ["Operation", "check_format", "decode", "edit", "manifest_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,14 @@ class Operation:
         operation = self.transaction.operation
         return operation.fragments if isinstance(operation, Append | Overwrite) else ()
 
-    def files(self, location: str) -> Iterator[str]:
-        """The data files that it brings, as paths in the lake."""
-        for fragment in self.fragments:
-            for file in fragment.files:
-                if not file.HasField("base_id"):
-                    yield join(location, "data", file.path)
+    def files(self, state: State, row: TableRow) -> list[str]:
+        """The files that it brings to a table, as paths in the lake."""
+        check_format(row)
+        operation, now = self.transaction.operation, manifest_at(state, row, row.table_version)
+        base = None if self.appends else manifest_at(state, row, self.transaction.read_version)
+        fields = operation.schema if isinstance(operation, Overwrite | Merge) else now.header.fields
+        paths = with_blobs(below(state.store, row.location), brought(operation, base), fields)
+        return [join(row.location, path) for path in paths]
 
 
 def decode(data: bytes, table: str) -> Operation:
@@ -53,11 +57,15 @@ def decode(data: bytes, table: str) -> Operation:
         raise refused(error.message, "payload.invalid", "Send the bytes of a Lance Transaction message.") from error
     if isinstance(read.operation, Clone | Opaque) or read.operation.unknown or read.unknown:
         raise refused(f"{read.operation.name} cannot be part of a transaction", "payload.operation", table=table)
-    operation = Operation(read)
-    for fragment in operation.fragments:
-        if not all(valid(file.path) for file in fragment.files):
-            raise refused(f"the payload for {table} names a file outside of the table", "payload.path", table=table)
-    return operation
+    if not stays_inside(read.operation):
+        raise refused(f"the payload for {table} names a file outside of the table", "payload.path", table=table)
+    return Operation(read)
+
+
+def check_format(row: TableRow) -> None:
+    """Refuse tables that take no operations of Lance."""
+    if row.type != "managed" or row.format != "lance":
+        raise refused(f"a table of format {row.format} takes no operations of Lance", "payload.format")
 
 
 def manifest_at(state: State, row: TableRow, version: int) -> Manifest:
@@ -80,8 +88,7 @@ def manifest_at(state: State, row: TableRow, version: int) -> Manifest:
 
 def edit(operation: Operation, state: State, key: bytes, row: TableRow) -> TableEdit:
     """The operation as all that a transaction does to the table, checked and rebased when it is committed."""
-    if row.type != "managed" or row.format != "lance":
-        raise refused(f"a table of format {row.format} takes no operations of Lance", "payload.format")
+    check_format(row)
     transaction = operation.transaction
     base = manifest_at(state, row, transaction.read_version)
     rows = affected.unpack(transaction.properties)

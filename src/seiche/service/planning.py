@@ -120,7 +120,7 @@ def _apply(one: Wanted, plan: Plan, transaction: Transaction, found: Found | Non
         operation = plan.operation(one)
         transaction.edits[found.row.id] = operations.edit(operation, transaction.state, found.key, found.row)
         if not plan.flushed:
-            transaction.unflushed += operation.files(found.row.location)
+            transaction.unflushed += operation.files(transaction.state, found.row)
     elif found is not None and one.kind != "delete":
         from seiche.service import iceberg  # needs PyIceberg
 

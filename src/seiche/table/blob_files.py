@@ -10,6 +10,7 @@ from seiche.table.reachable import side_folder
 __all__ = ["data_files", "with_blobs"]
 
 _BLOB: Final = "lance.blob.v2"
+_DATA: Final = "data/"
 
 
 def data_files(fragments: Iterable[DataFragment]) -> Iterator[str]:
@@ -17,16 +18,16 @@ def data_files(fragments: Iterable[DataFragment]) -> Iterator[str]:
     for fragment in fragments:
         for one in fragment.files:
             if not one.HasField("base_id"):
-                yield f"data/{one.path}"
+                yield _DATA + one.path
 
 
 def with_blobs(store: Store, paths: Iterable[str], fields: Iterable[Field]) -> Iterator[str]:
-    """The data files at `paths`, of a table with these fields, and with each of them the large values beside it.
+    """The files at `paths`, of a table with these fields, and with each data file the large values beside it.
 
     Only storage knows these, so each directory is listed; not if there is no column that could have any.
     """
     listed = any(field.extension_name == _BLOB for field in fields)
     for path in paths:
         yield path
-        if listed:
+        if listed and path.startswith(_DATA):
             yield from (info.path for info in store.list(side_folder(path)))

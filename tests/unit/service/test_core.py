@@ -26,7 +26,22 @@ from seiche.service.changes import Change, pointer_key
 from seiche.service.core import LONGEST_TTL, RESERVED, Service, Settings
 from seiche.service.state.keys import KeyStore
 from seiche.service.states import State
-from seiche.table.operations import Append, Restore
+from seiche.table.format.manifest_pb2 import UUID, DataFile, DataFragment, IndexFile, IndexMetadata
+from seiche.table.operations import (
+    Append,
+    CreateIndex,
+    DataReplacement,
+    DataReplacementGroup,
+    Delete,
+    Merge,
+    Operation,
+    Overwrite,
+    Restore,
+    Rewrite,
+    RewriteGroup,
+    RewrittenIndex,
+    Update,
+)
 from tests.service_lake import (
     SCHEMA,
     appending,
@@ -36,7 +51,6 @@ from tests.service_lake import (
     numbers_in,
     overwriting,
     payload,
-    rows,
     shifted,
 )
 
@@ -711,11 +725,30 @@ def test_refused_before_anything_is_written(service: Service, lake: Lake, change
     assert service.get(tx).state is State.OPEN
 
 
-def test_a_file_outside_of_the_table_is_refused(service: Service, lake: Lake) -> None:
-    bad = rows(lake, "shop.orders", 0, [1])
-    bad.fragments[0].files[0].path = "../../../secret.lance"
+OUTSIDE = DataFragment(files=[DataFile(path="../../../secret.lance", fields=[0, 1])])
+OUTSIDE_INDEX = IndexMetadata(uuid=UUID(uuid=bytes(16)), name="by", files=[IndexFile(path="../../secret.idx")])
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Append((OUTSIDE,)),
+        Overwrite((OUTSIDE,)),
+        Delete((OUTSIDE,)),
+        Update(updated_fragments=(OUTSIDE,)),
+        Update(new_fragments=(OUTSIDE,)),
+        Merge((OUTSIDE,)),
+        Rewrite((RewriteGroup(new_fragments=[OUTSIDE]),)),
+        Rewrite(rewritten_indices=(RewrittenIndex(new_id=OUTSIDE_INDEX.uuid, new_index_files=OUTSIDE_INDEX.files),)),
+        DataReplacement((DataReplacementGroup(new_file=OUTSIDE.files[0]),)),
+        CreateIndex((OUTSIDE_INDEX,)),
+        CreateIndex((IndexMetadata(uuid=UUID(uuid=b"short"), name="by"),)),
+    ],
+    ids=lambda one: one.name,
+)
+def test_a_file_outside_of_the_table_is_refused(service: Service, lake: Lake, operation: Operation) -> None:
     with pytest.raises(InvalidInput) as caught:
-        prepared(service, Change(table_name="lake.shop.orders", payload=payload(lake, "shop.orders", bad)))
+        prepared(service, Change(table_name="lake.shop.orders", payload=payload(lake, "shop.orders", operation)))
     assert refusal(caught) == "payload.path"
 
 

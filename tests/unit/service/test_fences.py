@@ -14,7 +14,7 @@ from seiche.lake import written
 from seiche.lake.commit import Committer
 from seiche.service.changes import Change
 from seiche.service.states import State
-from tests.service_lake import appending, make_service, numbers_in, reopened
+from tests.service_lake import appending, make_service, numbers_in, payload, reopened
 
 GRACE = timedelta(milliseconds=20)
 
@@ -120,4 +120,99 @@ def test_new_metadata_must_not_name_files_that_are_not_there(lake: Lake, tmp_pat
     assert (ended.state, ended.error_code) == (State.APPLY_FAILED_CONFLICT, "TABLE_INTENT_INVALID_PAYLOAD")
     assert data.path in ended.error_message
     assert reopened(lake).fsck(deep=True).problems == ()
+    service.close()
+
+
+def some_rows(lake: Lake) -> None:
+    for number in (1, 2):
+        lake.table("shop.orders").append({"writer": [1, 1], "number": [number, number + 10]})
+
+
+def deleting(table: Any) -> None:
+    table.delete("number = 1")
+
+
+def updating(table: Any) -> None:
+    table.update({"number": "number + 100"}, where="number = 1")
+
+
+def adding_a_column(table: Any) -> None:
+    table.add_columns({"twice": "number * 2"})
+
+
+def replacing_a_column(table: Any) -> None:
+    table.replace_column("number", [5, 6, 7, 8])
+
+
+def overwriting(table: Any) -> None:
+    table.overwrite({"writer": [2], "number": [7]})
+
+
+def indexing(table: Any) -> None:
+    table.create_index("number", "BTREE", name="by_number")
+
+
+def made_by(act: Any, lake: Lake) -> tuple[Change, list[str]]:
+    """What a statement does, as an operation that nobody has committed, and the files that it wrote for that."""
+    before = {one.path for one in lake.store.list()}
+    tx = lake.transaction()
+    act(tx.table("shop.orders"))
+    tx.late.write()
+    (edit,) = tx.edits.values()
+    assert edit.work is not None
+    (change,) = edit.work.statements
+    files = [one.path for one in lake.store.list() if one.path not in before]
+    data = payload(lake, "shop.orders", change.operation)
+    return Change(table_name="lake.shop.orders", payload=data), files
+
+
+STATEMENTS = pytest.mark.parametrize(
+    "act",
+    [deleting, updating, adding_a_column, replacing_a_column, overwriting, indexing],
+    ids=lambda act: act.__name__,
+)
+
+
+@STATEMENTS
+def test_an_operation_must_not_name_files_that_are_not_there(lake: Lake, tmp_path: Path, act: Any) -> None:
+    """Whatever it does: the table would not be readable any more."""
+    some_rows(lake)
+    change, files = made_by(act, lake)
+    assert files
+    service = make_service(lake, tmp_path)
+    for path in files:
+        kept = lake.store.get(path)
+        lake.store.delete(path)
+        ended = service.execute([change]).record
+        lake.store.put(path, kept)
+        assert (ended.state, ended.error_code) == (State.APPLY_FAILED_CONFLICT, "TABLE_INTENT_INVALID_PAYLOAD"), path
+        assert path in ended.error_message
+    assert numbers_in(reopened(lake)) == [1, 2, 11, 12]
+    # With all of them there it is done.
+    flushed: list[str] = []
+    flush = lake.store.flush
+    lake.store.flush = lambda paths: flush([*paths, *(flushed.extend(paths) or ())])  # type: ignore[method-assign, func-returns-value]
+    assert service.execute([change]).record.state is State.APPLIED
+    assert set(files) <= set(flushed), "they are safe before it is said that they are committed"
+    service.close()
+    assert reopened(lake).fsck(deep=True).problems == ()
+
+
+@STATEMENTS
+def test_files_of_any_operation_from_before_a_clean_up_are_refused(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Any
+) -> None:
+    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
+    some_rows(lake)
+    early, _ = made_by(act, lake)
+    assert clean_up(lake) == 0, "it only notes them"
+    lake.table("shop.stock").append({"writer": [1], "number": [1]})
+    service = make_service(lake, tmp_path)
+    taken = clean_up_before_the_root(lake, monkeypatch)
+    ended = service.execute([early]).record
+    assert taken[0] >= 1
+    assert ended.state is State.APPLY_FAILED_CONFLICT
+    assert "given up by an expiry or clean-up" in ended.error_message
+    assert reopened(lake).fsck(deep=True).problems == ()
+    assert numbers_in(reopened(lake)) == [1, 2, 11, 12]
     service.close()

@@ -12,7 +12,7 @@ from seiche.lake.engines.differences import difference
 from seiche.lake.state import State
 from seiche.store.base import Store
 from seiche.table.bases import base_stores
-from seiche.table.blob_files import data_files, with_blobs
+from seiche.table.blob_files import with_blobs
 from seiche.table.build import build
 from seiche.table.format import deletions, file
 from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, find
@@ -29,7 +29,9 @@ __all__ = [
     "check_bases",
     "check_no_cleanup",
     "check_same",
+    "files_of",
     "first_that_holds",
+    "index_files",
     "new_files",
     "read_native",
     "readings",
@@ -192,25 +194,25 @@ def new_files(before: Manifest, after: Manifest, store: Store) -> Iterator[str]:
     for fragment in after.fragments:
         old = before.fragments.get(fragment.id)
         if old != fragment:
-            yield from with_blobs(store, _data(fragment, old or DataFragment()), after.header.fields)
-            yield from _deletions(fragment, old or DataFragment())
+            yield from with_blobs(store, files_of(fragment, old or DataFragment()), after.header.fields)
     known = {index.uuid.uuid for index in before.indices}
     for index in after.indices:
         if index.uuid.uuid not in known and not index.HasField("base_id"):
-            yield from _index_files(index)
+            yield from index_files(index)
 
 
-def _data(fragment: DataFragment, old: DataFragment) -> Iterator[str]:
-    known = set(data_files([old]))
-    return (path for path in data_files([fragment]) if path not in known)
-
-
-def _deletions(fragment: DataFragment, old: DataFragment) -> Iterator[str]:
+def files_of(fragment: DataFragment, old: DataFragment) -> Iterator[str]:
+    """Files that the fragment names and an older form of it does not, in the table's own directory."""
+    known = {one.path for one in old.files}
+    for one in fragment.files:
+        if one.path not in known and not one.HasField("base_id"):
+            yield f"data/{one.path}"
     mask = fragment.deletion_file
     if fragment.HasField("deletion_file") and mask != old.deletion_file and not mask.HasField("base_id"):
         yield deletions.path(fragment.id, mask)
 
 
-def _index_files(index: IndexMetadata) -> Iterator[str]:
+def index_files(index: IndexMetadata) -> Iterator[str]:
+    """The files of an index segment, in the table's own directory."""
     for one in index.files:
         yield f"_indices/{UUID(bytes=index.uuid.uuid)}/{one.path}"
