@@ -1,7 +1,8 @@
 """One group of transactions: noted before, decided by a root, noted after. The root alone decides."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -37,6 +38,18 @@ _OPEN = (Unavailable, CommitUnknown)
 Settle: TypeAlias = Callable[[Plan, Answer], None]
 # Tables by their ids, as an answer says that a root left them: all that were joined have the same ones.
 Seen: TypeAlias = dict[tuple[str, ...], tuple[Answer, tuple[Touched, ...]]]
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """A defect, or work that nobody thought of, is the failure of one transaction, not of those decided with it."""
+    try:
+        yield
+    except SeicheError:
+        raise
+    except Exception as error:
+        log.exception("a commit failed")
+        raise SeicheError(f"the commit failed: {type(error).__name__}: {error}") from error
 
 
 class Decider:
@@ -83,7 +96,8 @@ class Decider:
         for ticket in tickets:
             record = records[ticket.id]
             try:
-                plans.append(ticket.plan or self._prepared(record, intents.get(ticket.id, [])))
+                with _alone():
+                    plans.append(ticket.plan or self._prepared(record, intents.get(ticket.id, [])))
             except SeicheError as error:
                 settle(Plan(record.id, record.base_version, kept=True), Answer(error=error))
         return plans
@@ -131,7 +145,8 @@ class Decider:
             if plan.appends:
                 continue
             try:
-                intents.append((intent_of(plan, self.lake), [plan]))
+                with _alone():
+                    intents.append((intent_of(plan, self.lake), [plan]))
             except SeicheError as error:
                 answers[plan.id] = Answer(error=error)
         # Appends last: nearly nothing is in their way, whereas they are in the way of whoever expects a version.
@@ -143,7 +158,9 @@ class Decider:
 
     def _joined(self, plans: list[Plan], answers: dict[str, Answer]) -> Iterable[tuple[Intent, list[Plan]]]:
         try:
-            yield merged(plans, self._state(plans), self.lineage, self.runtime), plans
+            with _alone():
+                joined = merged(plans, self._state(plans), self.lineage, self.runtime)
+            yield joined, plans
         except SeicheError as error:
             if len(plans) == 1:
                 answers[plans[0].id] = Answer(error=error)
@@ -175,15 +192,16 @@ class Decider:
         if plan.flushed or plan.work:
             return plan
         try:
-            state = self._state([plan])
-            files = [
-                path
-                for one in plan.wanted
-                if one.kind == "operation"
-                for path in plan.operation(one).files(state, table_in(state, one.table).row)
-            ]
-            self.lake.store.flush(files)
-            return replace(plan, base=written_since(files, plan.base, state, self.runtime))
+            with _alone():
+                state = self._state([plan])
+                files = [
+                    path
+                    for one in plan.wanted
+                    if one.kind == "operation"
+                    for path in plan.operation(one).files(state, table_in(state, one.table).row)
+                ]
+                self.lake.store.flush(files)
+                return replace(plan, base=written_since(files, plan.base, state, self.runtime))
         except SeicheError as error:
             answers[plan.id] = Answer(error=error)
             return None
@@ -218,14 +236,8 @@ class Decider:
         return again
 
     def _decide(self, intents: Sequence[Intent], stands: Callable[[list[Answer]], None]) -> list[Answer]:
-        try:
+        with _alone():
             return self.lake.decide_group(intents, stands)
-        except SeicheError:
-            raise
-        except Exception as error:
-            # A defect, or work that nobody thought of: it must not be taken for that of the others in the group.
-            log.exception("a commit failed")
-            raise SeicheError(f"the commit failed: {type(error).__name__}: {error}") from error
 
     def _note_lineage(
         self, intent: Intent, plans: list[Plan], answer: Answer, group: Sequence[tuple[Intent, list[Plan]]]

@@ -22,7 +22,7 @@ def apply(data: bytes, transaction: Transaction, found: Found) -> None:
     """
     try:
         given = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise refused("the payload for an Iceberg table is not JSON", "payload.invalid") from error
     if not isinstance(given, dict):
         raise refused("the payload for an Iceberg table is not an object", "payload.invalid")
@@ -47,6 +47,9 @@ def _commit(given: dict[str, Any], transaction: Transaction, found: Found) -> No
         )
     except ValidationError as error:
         raise refused(f"the payload cannot be read: {error.error_count()} mistakes", "payload.invalid") from error
+    except Exception as error:
+        # PyIceberg looks into what it is given before it is known to be what it takes it for.
+        raise refused(f"the payload cannot be read: {type(error).__name__}", "payload.invalid") from error
     transaction.commit_iceberg(found.name, request.requirements, request.updates)
 
 

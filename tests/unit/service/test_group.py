@@ -9,11 +9,13 @@ import pytest
 
 from seiche import Lake, SeicheError, Unavailable
 from seiche.core.clock import SystemClock
-from seiche.service import group
+from seiche.service import deciding, group
 from seiche.service.changes import Change
 from seiche.service.core import Service, Settings
 from seiche.service.deciding import Decided, Ticket
 from seiche.service.group import Limits
+from seiche.service.operations import Operation
+from seiche.service.planning import intent_of
 from seiche.service.requests import FLUSHED
 from seiche.service.states import State
 from seiche.table.operations import Append
@@ -193,6 +195,37 @@ def test_one_of_which_it_cannot_be_found_out_what_became_is_open_alone(
     _, *done = together(service, lake, monkeypatch, acts)
     assert [one.record.state for one in done] == [State.APPLIED, State.APPLY_FAILED_RETRYABLE]
     assert service.intents(prepared) == []
+
+
+@pytest.mark.parametrize("where", ["planning", "looking at files", "reading what was prepared"])
+def test_what_nobody_thought_of_fails_alone(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """A defect that one transaction meets is not that of those who are decided with it."""
+    prepared = service.begin().id
+    service.prepare(prepared, [overwriting(lake, "shop.carts")])
+
+    def defect(*given: Any) -> Any:
+        if where == "planning" and given[0].id != prepared:
+            return intent_of(*given)
+        raise AttributeError("nobody thought of it")
+
+    match where:
+        case "planning":
+            monkeypatch.setattr(deciding, "intent_of", defect)
+        case "looking at files":
+            ready = Operation.files
+            fails = lambda one, *rest: ready(one, *rest) if one.appends else defect()  # noqa: E731
+            monkeypatch.setattr(Operation, "files", fails)
+        case _:
+            monkeypatch.setattr(deciding, "decode", defect)
+    acts = [executing(service, appending(lake, "shop.stock", numbers=[n])) for n in range(3)]
+    acts.insert(1, lambda: Decided(service.commit(prepared)))
+    _, failed, *done = together(service, lake, monkeypatch, acts)
+    assert failed.record.state is State.APPLY_FAILED_RETRYABLE
+    assert "AttributeError" in failed.record.error_message
+    assert [one.record.state for one in done] == [State.APPLIED] * 2
+    assert numbers_in(lake, "shop.stock") == [0, 1, 2]
 
 
 def test_members_are_checked_against_those_before_them(

@@ -86,7 +86,19 @@ def test_metadata_that_cannot_follow_is_refused(service: Service, facts: Lake, c
     assert "owner" not in metadata(facts)["properties"]
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"updates": 7}', b'{"updates": [{"action": "explode"}]}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"updates": 7}',
+        b'{"updates": [{"action": "explode"}]}',
+        b'{"updates": [{"action": "set-properties", "updates": 7}]}',
+        b"[" * 100_000,
+    ],
+    ids=lambda data: data[:70],
+)
 def test_what_is_no_metadata(service: Service, facts: Lake, data: bytes) -> None:
     before = facts.version
     done = commit(service, data)
