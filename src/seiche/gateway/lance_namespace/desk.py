@@ -160,13 +160,15 @@ class Desk:
         pylance, after an answer that was lost, compares what stands under the number with what it wrote. If it did not
         find its own bytes it would take the version for somebody else's, and do its work a second time.
         """
-        start = f"{Naming.V2.path(number)}-"
-        for info in self.store.list("_versions"):
-            if info.path.startswith(start):
-                with suppress(NotFound, Corrupt):
-                    data = self.store.get(info.path)
-                    if _uuid(file.decode(data, path=info.path)) == _uuid(stored):
-                        return data
+        path = Naming.V2.path(number)
+        # They come right behind the name of the version itself: of a long list of versions nothing else is looked at.
+        for info in self.store.list("_versions", start_after=path):
+            if not info.path.startswith(f"{path}-"):
+                break
+            with suppress(NotFound, Corrupt):
+                data = self.store.get(info.path)
+                if _uuid(file.decode(data, path=info.path)) == _uuid(stored):
+                    return data
         return None
 
     def _set_aside(self, found: bytes, number: int) -> None:
