@@ -290,7 +290,8 @@ def _check_settings(properties: Mapping[str, str | None]) -> None:
 
 def _pairs(names: Iterable[tuple[NameLike, NameLike]]) -> Iterator[tuple[NameLike, NameLike]]:
     remedy = 'Give old and new names in pairs: [("shop.a", "shop.b")].'
-    for pair in given.several(names, "names", remedy):
+    each: Iterable[object] = given.several(names, "names", remedy)
+    for pair in each:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise wrong("one of names", pair, remedy)
         yield pair[0], pair[1]
