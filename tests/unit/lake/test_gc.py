@@ -190,7 +190,11 @@ def test_expired_versions_leave_their_files(lake: Lake) -> None:
     assert ids(lake, "shop.a") == [*expected, 99]
     (run,) = lake.trash()
     before = files(lake)
-    assert len(lake.trash().restore(run.id)) == len(done.moved)
+    one, *others = sorted(file.path for file in run.files)
+    assert others
+    assert lake.trash().restore(run.id, f"{one} and {others[0]}") == [], "no file has this name"
+    assert lake.trash().restore(run.id, one) == [one]
+    assert len(lake.trash().restore(run.id)) == len(others)
     assert {one.path for one in done.moved} <= files(lake)
     assert before - {one for one in before if one.startswith("_trash/")} <= files(lake)
     with pytest.raises(NotFound):

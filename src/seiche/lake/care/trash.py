@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from seiche.core import given
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, Corrupt, NotFound
 from seiche.lake.care.insisting import insist
@@ -75,7 +76,9 @@ class Trash:
         found = self._read(run)
         if found is None:
             raise NotFound(f"there is no clean-up {run!r} in the trash", remedy="`lake.trash()` lists them.", run=run)
-        wanted = {one.path: one for one in found.files if paths is None or one.path in paths}
+        # One text would be asked for parts of it, and files come back that nobody named.
+        named = None if paths is None else set(given.names(paths, "paths", "Give paths as `lake.trash()` lists them."))
+        wanted = {one.path: one for one in found.files if named is None or one.path in named}
         # Manifests last: one that stands must name nothing but what stands too.
         back = [path for path in reversed(_in_order(wanted)) if self._put_back(run, wanted[path])]
         if paths is None:
