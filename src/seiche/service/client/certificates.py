@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 
+from seiche.core import given
 from seiche.errors import InvalidInput, NotFound
 
 __all__ = ["Certificates"]
@@ -34,6 +35,8 @@ class Certificates:
                 "a certificate is shown with its key", remedy="Give both `certificate=` and `certificate_key=`."
             )
         for path in (ca, certificate, key):
+            if path is not None:
+                given.an_address(path, "Give the path of a PEM file.")
             _check_readable(path)
         found = cls(*(None if path is None else Path(path) for path in (ca, certificate, key)))
         try:

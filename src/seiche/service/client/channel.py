@@ -89,15 +89,32 @@ class Address:
 
     @classmethod
     def parse(cls, text: str, *, token: str = "", certificates: Certificates | None = None) -> "Address":
-        parts = urlsplit(given.text(text, "the address of a server", "Write grpc://host:port."))
-        if parts.scheme not in ("grpc", "grpcs") or not parts.hostname or not parts.port:
-            raise InvalidInput(f"{text!r} is not the address of a server", remedy="Write grpc://host:port.")
+        remedy = "Write grpc://host:port."
+        text = given.text(text, "the address of a server", remedy)
+        try:
+            parts = urlsplit(text)
+            name = parts.hostname if parts.scheme in ("grpc", "grpcs") and parts.port else None
+        except ValueError:  # a port that is no number, or brackets that do not close
+            name = None
+        if not name:
+            raise InvalidInput(f"{text!r} is not the address of a server", remedy=remedy)
+        if "@" in parts.netloc or parts.path.strip("/") or parts.query or parts.fragment:
+            # Whoever has written a token there would be taken for one without any.
+            raise InvalidInput(
+                "the address of a server has a host and a port, and nothing else",
+                remedy=f"{remedy} A token is given as `token=`.",
+            )
+        secret: object = token
+        if not isinstance(secret, str):
+            raise InvalidInput(
+                f"a token is a text, not {type(secret).__name__}", remedy="Leave it out if there is none."
+            )
         if not (token.isascii() and token.isprintable()):
             raise InvalidInput(
                 "the token has a line break, another control character or one beyond ASCII, which cannot be sent",
                 remedy="If it was read from a file, take the end of the line off: `.strip()`.",
             )
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        host = f"[{name}]" if ":" in name else name
         shown = (certificates or Certificates()) if parts.scheme == "grpcs" else None
         return cls(f"{host}:{parts.port}", token, shown)
 

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from seiche.core.durations import Duration
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import (
@@ -23,6 +24,7 @@ from seiche.lake.edits import TableEdit
 from seiche.lake.group import aborted
 from seiche.lake.intent import Intent
 from seiche.lake.lake import Lake, open_lake
+from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree.root import millis
 from seiche.service import transactions_pb2 as pb
@@ -187,15 +189,18 @@ def _answer(intent: Intent, response: pb.ExecuteTransactionResponse, seen: int) 
 class RemoteLake(Lake):
     """A lake as `seiche.open` gives it, except that a server decides what is committed."""
 
-    def __init__(self, states: States, channel: Channel) -> None:
+    def __init__(
+        self, states: States, channel: Channel, *, pinned: State | None = None, lease: Duration | None = None
+    ) -> None:
         """Use `seiche.connect`."""
-        super().__init__(states)
+        super().__init__(states, pinned=pinned, lease=lease)
         direct = self._committer
         self._committer = RemoteCommitter(direct.states, direct.publisher, direct.runtime, direct.patience, channel)
         self.channel = channel
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteLake, (self._states, self.channel)
+        _, found = super().__reduce__()
+        return _behind, (self.channel, *found)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -220,10 +225,16 @@ def remote_lake(
     except CommitUnknown as error:
         nobody = Unavailable(error.message, remedy="Check that the server runs, and its address.")
         raise obstacle(at) or nobody from error
-    states = open_lake(uri or found.uri, runtime=runtime, **options).states
-    if states.known.definition.id != found.lake_id:
+    with open_lake(uri or found.uri, runtime=runtime, **options) as opened:
+        _, wanted = opened.__reduce__()
+    if opened.states.known.definition.id != found.lake_id:
         raise NotFound(
             f"{uri or found.uri} is another lake than that of the server",
             remedy="Give `uri=` as the address under which this client finds the server's lake.",
         )
-    return RemoteLake(states, channel)
+    return _behind(channel, *wanted)
+
+
+def _behind(channel: Channel, states: States, version: int | None, lease: Duration | None) -> RemoteLake:
+    """The lake, or one version of it, behind a server."""
+    return RemoteLake(states, channel, pinned=None if version is None else states.at(version), lease=lease)
