@@ -366,6 +366,16 @@ def test_an_append_meets_what_others_did_since_the_last_one_of_this_server(
     assert numbers_in(lake) == [2, 9]
 
 
+def test_an_append_meets_what_others_did_between_two_of_this_server(service: Service, lake: Lake) -> None:
+    """Nobody has met it yet: the first append after it was built behind it."""
+    late = added_at(lake, 1)
+    assert service.execute([added_at(lake, number=1)]).record.state is State.APPLIED
+    overwritten(lake)
+    assert service.execute([added_at(reopened(lake), number=2)]).record.state is State.APPLIED
+    assert service.execute([late], base_version=1).record.state is State.APPLY_FAILED_CONFLICT
+    assert numbers_in(lake) == [2, 9]
+
+
 def test_an_append_in_a_group_meets_what_others_did_since_it_was_built(
     service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
