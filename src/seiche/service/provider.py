@@ -43,7 +43,7 @@ class ProviderKeys:
 
     def __call__(self, token: str) -> Any:
         """The key that the token says it was signed with. `Unavailable` if the provider does not tell its keys."""
-        name = self._jwt.get_unverified_header(token).get("kid")
+        name = str(self._jwt.get_unverified_header(token).get("kid"))
         age = self._clock.monotonic() - self._fetched
         found = self._keys.get(name) if age < _GOOD_SECONDS else None
         if found is None:
