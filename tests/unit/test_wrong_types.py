@@ -65,6 +65,10 @@ OPENING: dict[str, tuple[Call, str]] = {
         "a manifest store",
     ),
     "Table.create(bases=[5])": (lambda _: seiche.Table.create("memory://x/3", SCHEMA, bases=[5]), "a base"),
+    "Table.create(naming=[])": (
+        lambda _: seiche.Table.create("memory://x/7", SCHEMA, naming=[]),  # type: ignore[arg-type]
+        "naming scheme",
+    ),
     "Table.open(5)": (lambda _: seiche.Table.open(5), "an address cannot be 5"),  # type: ignore[arg-type]
     "open_store(None)": (lambda _: seiche.store.open_store(None), "an address cannot be None"),  # type: ignore[arg-type]
     "probe(text)": (lambda _: seiche.store.probe("memory://x"), "open_store"),  # type: ignore[arg-type]
@@ -203,6 +207,17 @@ OF_PLAIN: dict[str, tuple[Call, str]] = {
     "compact(progress=5)": (lambda table: table.compact(progress=5), "progress cannot be 5"),
     "clone(progress=5)": (lambda table: table.clone("memory://x/5", progress=5), "progress cannot be 5"),
     "clone(carry=5)": (lambda table: table.clone("memory://x/6", carry=5), "carry cannot be 5"),
+    "merge(condition=5)": (lambda table: table.merge(ROW, on="id").when_matched_delete(5), "condition"),
+    "merge(others=condition 5)": (
+        lambda table: table.merge(ROW, on="id").when_not_matched_by_source_delete(5),
+        "condition",
+    ),
+    "mark_generations(5)": (lambda table: table.mark_generations(5), "generations cannot be 5"),
+    "changes(columns=5)": (lambda table: table.changes(1, columns=5), "columns cannot be 5"),
+    "cleanup(protect=5)": (lambda table: table.cleanup(protect=5), "protect cannot be 5"),
+    "pack(affected_rows=5)": (lambda table: table.pack(RESERVE, affected_rows=5), "affected rows"),
+    "pack(affected_rows={a: []})": (lambda table: table.pack(RESERVE, affected_rows={"a": []}), "id of a fragment"),
+    "add_bases(id=-1)": (lambda table: table.add_bases({"path": "/more", "id": -1}), "a base cannot be made of"),
     "tag(metadata=5)": (lambda table: table.tag("x", metadata=5), "metadata of a reference cannot be 5"),
     "tag(metadata=text)": (lambda table: table.tag("x", metadata="x"), "metadata of a reference"),
 }

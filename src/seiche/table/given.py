@@ -43,7 +43,10 @@ def decoded(data: bytes) -> Transaction:
 def rows(given: Mapping[int, Iterable[int]]) -> Mapping[int, BitMap]:
     """Affected rows in whatever collections they came."""
     try:
-        return affected.as_rows(given)
+        found = affected.as_rows(given)
+        for fragment_id in found:
+            number(fragment_id, "the id of a fragment", "Give whole numbers.")
+        return found
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InvalidInput(
             f"the affected rows are not what they must be: {error}",

@@ -95,7 +95,7 @@ class Table(TableVerbs, CareVerbs):
         """
         from seiche.table.format.schema import metadata_from_arrow, writable_fields
 
-        if naming not in Naming.__members__:
+        if naming not in tuple(Naming.__members__):
             raise InvalidInput(f"the naming scheme {naming!r} is unknown", remedy="Use 'V2', or 'V1' for old readers.")
         versions = open_versions(
             uri, naming=Naming[naming], manifest_store=manifest_store, runtime=runtime, options=options
@@ -252,7 +252,7 @@ class Table(TableVerbs, CareVerbs):
         known = self._manifest.version if read_version is None else read_version
         transaction = Transaction(known, self._runtime.uuid_text(), operation)
         if affected_rows is not None:
-            packed = affected.pack(affected.as_rows(affected_rows), uuid=transaction.uuid)
+            packed = affected.pack(given.rows(affected_rows), uuid=transaction.uuid)
             self.store.put_many(packed.files)
             transaction = replace(transaction, properties=packed.properties)
         return transaction.encode()

@@ -276,9 +276,9 @@ def _checked(columns: Sequence[str] | None, dataset: Any) -> list[str]:
         raise InvalidInput(
             f"there is no column {unknown[0]!r}" if unknown else "a column is asked for twice",
             remedy=f"The columns are {', '.join(existing)}.",
-            columns=list(columns),
+            columns=columns,
         )
-    return list(columns)
+    return columns
 
 
 def _schema(dataset: Any, columns: list[str]) -> pa.Schema:

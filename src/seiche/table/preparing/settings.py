@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
+from seiche.core.given import wrong
 from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.format import manifest_pb2 as pb
@@ -142,6 +143,9 @@ class Marking:
     """Prepares the record of generations of the write-ahead log that have arrived in the table."""
 
     def __init__(self, generations: Mapping[str | UUID, int]) -> None:
+        given: object = generations
+        if not isinstance(given, Mapping):
+            raise wrong("generations", given, "Give the last generation of each shard by its UUID: {shard: 7}.")
         self._generations = tuple(_generation(shard, number) for shard, number in generations.items())
         if len({one.shard.uuid for one in self._generations}) < len(self._generations):
             shards = list(map(str, generations))
@@ -179,7 +183,7 @@ def _update_map(values: Mapping[str, str | None], replace: bool) -> UpdateMap:
                 remedy="Write it as text; None deletes the key.",
                 key=key,
             )
-    return UpdateMap({key: value for key, value in values.items() if value is not None or not replace}, replace)
+    return UpdateMap({key: value for key, value in values.items() if value is not None or not replace}, bool(replace))
 
 
 def _is_so(update: UpdateMap, now: dict[str, str]) -> bool:
@@ -218,7 +222,8 @@ def _base_members(given: Any) -> dict[str, Any]:
         members = {name: getattr(given, name, None) for name in _BASE_MEMBERS}
     present = {name: value for name, value in members.items() if value is not None}
     kinds = {"path": str, "name": str, "id": int, "is_dataset_root": bool}
-    if not isinstance(present.get("path"), str) or any(not isinstance(present[name], kinds[name]) for name in present):
+    fitting = all(isinstance(present[name], kinds[name]) for name in present) and "path" in present
+    if not fitting or not 0 <= present.get("id", 0) < 1 << 32:
         raise InvalidInput(
             f"a base cannot be made of {given!r}", remedy="Give its path, or a mapping with path, name and so on."
         )

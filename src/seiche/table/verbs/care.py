@@ -5,7 +5,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from seiche.core.durations import Duration
-from seiche.core.given import a_function
+from seiche.core.given import a_function, several
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
@@ -171,7 +171,8 @@ class CareVerbs(ReferenceVerbs):
         versions: set[int] = set()
         transactions: list[TransactionMessage] = []
         clones: list[Store] = []
-        for one in (protect,) if isinstance(protect, str | bytes) else protect:
+        remedy = "Give numbers of versions, transactions, or addresses of shallow clones, in a list."
+        for one in (protect,) if isinstance(protect, str | bytes) else several(protect, "protect", remedy):
             match one:
                 case int() if type(one) is int:
                     versions.add(one)
@@ -188,7 +189,7 @@ class CareVerbs(ReferenceVerbs):
                 case _:
                     raise InvalidInput(
                         f"{one!r} cannot be protected",
-                        remedy="Give numbers of versions, transactions, or addresses of shallow clones.",
+                        remedy=remedy,
                     )
         return Protection(frozenset(versions), tuple(transactions), tuple(clones))
 

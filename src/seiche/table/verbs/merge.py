@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from seiche.core.given import names, texts
+from seiche.core.given import names, text, texts
 from seiche.table.change import Result
 from seiche.table.data.clauses import Clause
 from seiche.table.engines import engine_for
@@ -77,5 +77,7 @@ class MergeBuilder:
         return f"<merge on {', '.join(self._on)}: {clauses or 'no clause yet'}; execute() does it>"
 
     def _with(self, clause: Clause) -> Self:
+        if clause.condition is not None:
+            text(clause.condition, f"the condition of '{clause}'", "Give SQL, or nothing for all such rows.")
         self._clauses.append(clause)
         return self
