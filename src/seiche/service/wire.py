@@ -6,7 +6,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from seiche.service import definitions
 from seiche.service import transactions_pb2 as pb
 from seiche.service.changes import Change
-from seiche.service.core import RESERVED
 from seiche.service.refusals import refused
 from seiche.service.state.records import Record
 from seiche.service.tickets import Decided
@@ -16,7 +15,6 @@ __all__ = ["change", "executed", "seconds", "transaction"]
 # What the service adds to the properties of a transaction, for clients that look at them.
 _FAILURE = "seiche.transaction.apply-failure-"
 _VERSION = "seiche.transaction.lake-version"
-_HIDDEN = RESERVED
 
 
 def seconds(message: Duration | None) -> float | None:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["bare_count", "needed_columns", "pushed_filter"]
 
-# With these, all columns of what stands in the same FROM count, named or not.
-_OUTER = ("LEFT", "RIGHT", "FULL")
 _COMPARED: "dict[type[Any], str]" = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SMALLEST = "-1.7976931348623157e308"

@@ -19,7 +19,6 @@ from seiche.table.snapshot import Snapshot
 
 __all__ = ["Estimate", "estimate"]
 
-_SAMPLE = 3
 # Columns must be this many times as cheap: rows can be rebased over each other's deletions, columns cannot.
 _ADVANTAGE = 2
 # A file of its own for each fragment is not worth it for less than this.

@@ -32,7 +32,6 @@ TAGGED_FRAGMENT_REUSE = 1 << 10
 # Accepted and dropped by pylance 14, which gives it no name.
 UNNAMED_11 = 1 << 11
 MANAGED_BLOBS = 1 << 14
-NON_REUSABLE_FIELD_IDS = 1 << 15
 # Ours: the table belongs to a lake, and only commits that go through the lake are allowed. No other writer knows it,
 # which is the point: they refuse to write, and still read.
 SEICHE_FENCE = 1 << 62

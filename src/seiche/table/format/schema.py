@@ -14,7 +14,6 @@ from seiche.table.format.manifest_pb2 import Field
 __all__ = ["from_arrow", "metadata_from_arrow", "to_arrow", "writable_fields"]
 
 _EXTENSION_NAME = "ARROW:extension:name"
-_EXTENSION_METADATA = "ARROW:extension:metadata"
 _BLOB = "lance-encoding:blob"
 _BLOB_V2 = "lance.blob.v2"
 _ARROW_JSON, _LANCE_JSON = "arrow.json", "lance.json"
