@@ -25,6 +25,7 @@ from seiche.table.data.removal import remove_all
 from seiche.table.data.scanning import ADDRESS
 from seiche.table.data.write import Limits, fields_of
 from seiche.table.format import roaring
+from seiche.table.format.fields import column_ids
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import REWRITE_ROWS, Delete, KeyExistenceFilter, Update
 from seiche.table.snapshot import Snapshot
@@ -111,7 +112,7 @@ class LanceGround:
 
     def edit(self, statement: Statement, rows: Rows, edits: "DataFrame") -> Change | None:
         """One operation of what the workers report; `None` if nothing was changed."""
-        ids = {one.name: one.id for one in self._snapshot.manifest.header.fields if one.parent_id == -1}
+        ids = column_ids(self._snapshot.manifest.header.fields)
         key = tuple(sorted((ids[name], name) for name in statement.on))
         target = target_of(self._snapshot, statement.limits)
         editing = Editing(target, self._portions, statement.actions, key, merge=statement.verb == "merge")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seiche.errors import InvalidInput
+from seiche.table.format.fields import column_ids
 from seiche.table.format.manifest import Manifest
 
 __all__ = ["Columns"]
@@ -19,7 +20,7 @@ class Columns:
     @classmethod
     def of(cls, manifest: Manifest) -> "Columns":
         """Those of a version, by which all others are read."""
-        return cls(manifest.version, _ids(manifest))
+        return cls(manifest.version, column_ids(manifest.header.fields))
 
     def within(self, manifest: Manifest, wanted: Sequence[str], follows: Callable[[int, int], bool]) -> dict[str, str]:
         """What each of the columns `wanted` is called in another version. One that was not there yet is left out.
@@ -29,7 +30,7 @@ class Columns:
         column got another one with its type: then it is known by its name, unless that is of another column.
         `InvalidInput` for one that is there no more: nulls in its place would be taken for values.
         """
-        there = _ids(manifest)
+        there = column_ids(manifest.header.fields)
         wanted = [name for name in wanted if name in self.ids]
         same = all(there.get(name) == self.ids[name] for name in wanted)
         known_by_id = not same and follows(*sorted((manifest.version, self.version)))
@@ -49,7 +50,3 @@ class Columns:
                     version=manifest.version,
                 )
         return found
-
-
-def _ids(manifest: Manifest) -> dict[str, int]:
-    return {field.name: field.id for field in manifest.header.fields if field.parent_id < 0}

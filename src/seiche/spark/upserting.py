@@ -30,6 +30,7 @@ from seiche.table.data.scanning import batches, scanner
 from seiche.table.data.target import find_matches
 from seiche.table.data.write import Limits, fields_of
 from seiche.table.format import roaring
+from seiche.table.format.fields import column_ids
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import REWRITE_ROWS, KeyExistenceFilter, Update
 from seiche.table.snapshot import Snapshot
@@ -158,7 +159,7 @@ def _inserted(
     session: "SparkSession", search: _Search, snapshot: Snapshot, written: FrameWritten, matched: BitMap
 ) -> KeyExistenceFilter:
     """The keys of the rows that are new."""
-    ids = {field.name: field.id for field in snapshot.manifest.header.fields if field.parent_id == -1}
+    ids = column_ids(snapshot.manifest.header.fields)
     on = sorted(search.on, key=lambda name: ids[name])
     hashes: list[int] | None = []
     new = written.rows - len(matched)

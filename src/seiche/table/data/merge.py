@@ -17,6 +17,7 @@ from seiche.table.data.moving import Moved
 from seiche.table.data.removal import by_fragment, remove_rows
 from seiche.table.data.source import Rows, Source
 from seiche.table.data.write import Limits, Written, fields_of, write_rows
+from seiche.table.format.fields import column_ids
 from seiche.table.format.manifest_pb2 import Manifest as Header
 from seiche.table.operations import REWRITE_ROWS, KeyExistenceFilter, Update
 from seiche.table.snapshot import Snapshot
@@ -113,7 +114,7 @@ class Merging:
 
     def _inserted(self, planned: MergePlan) -> KeyExistenceFilter:
         """The keys of the rows that are new: none, if there are none."""
-        ids = {field.name: field.id for field in planned.snapshot.manifest.header.fields if field.parent_id == -1}
+        ids = column_ids(planned.snapshot.manifest.header.fields)
         columns = dict(zip((ids[name] for name in self._on), planned.source.keys, strict=True))
         rows = pa.array(planned.new)
         return inserted_keys(sorted(columns), [columns[field_id].take(rows) for field_id in sorted(columns)])

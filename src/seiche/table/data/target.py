@@ -16,6 +16,7 @@ from seiche.table.data.moving import Moved, Places
 from seiche.table.data.removal import by_fragment
 from seiche.table.data.scanning import BATCH_ROWS, WIDE_BATCH_ROWS, batches, quoted, scanner
 from seiche.table.format import roaring
+from seiche.table.format.fields import column_ids
 from seiche.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _together(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
 def _key_condition(snapshot: Snapshot, on: Sequence[str], source: MergeSource) -> str | None:
     """A condition that all rows with a key of the data meet, if there is one that is quick to look for."""
     indexed = {field for index in snapshot.manifest.indices for field in index.fields}
-    ids = {field.name: field.id for field in snapshot.manifest.header.fields if field.parent_id == -1}
+    ids = column_ids(snapshot.manifest.header.fields)
     for name, column in sorted(zip(on, source.keys, strict=True), key=lambda item: ids[item[0]] not in indexed):
         limit = _MOST_INDEXED_KEYS if ids[name] in indexed else _FEW_KEYS
         if len(column) > limit or not len(column):

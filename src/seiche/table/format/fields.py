@@ -6,7 +6,7 @@ from seiche.errors import NotFound
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 
-__all__ = ["SYSTEM_COLUMNS", "children", "field_ids", "find", "max_field_id", "path_of", "top_level"]
+__all__ = ["SYSTEM_COLUMNS", "children", "column_ids", "field_ids", "find", "max_field_id", "path_of"]
 
 # What every row has without a column of its own. Beside a column of that name, native code cannot read the table.
 SYSTEM_COLUMNS = frozenset(
@@ -34,9 +34,9 @@ def max_field_id(manifest: Manifest) -> int:
     return largest
 
 
-def top_level(fields: Iterable[Field]) -> list[Field]:
-    """The columns, without the fields inside them."""
-    return [field for field in fields if field.parent_id == -1]
+def column_ids(fields: Iterable[Field]) -> dict[str, int]:
+    """The ids of the columns by their names, without the fields inside them."""
+    return {field.name: field.id for field in fields if field.parent_id == -1}
 
 
 def children(fields: Iterable[Field], parent: int) -> list[Field]:
