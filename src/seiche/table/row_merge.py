@@ -33,11 +33,6 @@ class Tracked:
     fragment: DataFragment
     changed_by: tuple[Encounter, ...] = ()
 
-    @property
-    def needs_rewrite(self) -> bool:
-        """Whether our deletion vector must be merged with another and written anew."""
-        return bool(self.changed_by)
-
 
 def tracked(meeting: Encounter, modified: frozenset[int], known: Mapping[int, Tracked]) -> Mapping[int, Tracked]:
     """`known`, and those of the fragments that we modify that the other side deletes or moves rows of too.

@@ -4,7 +4,7 @@ import pytest
 
 from seiche.core.runtime import Runtime
 from seiche.errors import NotFound, SeicheError, Unavailable
-from seiche.lake.tree.latest import latest_root, newer_root, read_hint, read_root, write_hint, write_oldest
+from seiche.lake.tree.latest import latest_root, read_hint, read_root, write_hint, write_oldest
 from seiche.lake.tree.names import HINT, HINT_FALLBACK, root_name
 from seiche.lake.tree.root import millis
 from seiche.testing import CountingStore, DictStore, SimulatedStore
@@ -133,16 +133,6 @@ def test_a_store_without_roots_is_not_a_lake(hint: bytes | None) -> None:
         store.put(HINT, hint)
     with pytest.raises(NotFound, match="holds no lake"):
         latest_root(store)
-
-
-def test_a_known_root_is_renewed_with_one_request() -> None:
-    runtime = Runtime.seeded(1)
-    store = CountingStore(DictStore(runtime=runtime))
-    roots = chain(store, 9, runtime)
-    store.reset()
-    assert newer_root(store, roots[9]) is roots[9]
-    assert store.requests == 1
-    assert newer_root(store, roots[2]) == roots[9]
 
 
 def test_a_version_that_does_not_exist_yet_is_not_found() -> None:

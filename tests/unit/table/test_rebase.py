@@ -231,7 +231,7 @@ def test_parts_of_the_rebase_are_those_of_the_specification(files: DeletionFiles
     assert not rebase.fragments
     after = rebase.against(committed(2, theirs))
     assert after.fragments[0].fragment == BASE
-    assert after.fragments[0].needs_rewrite
+    assert [one.other.version for one in after.fragments[0].changed_by] == [2]
     assert not rebase.fragments, "a rebase is a value"
 
 

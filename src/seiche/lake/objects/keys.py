@@ -37,7 +37,6 @@ __all__ = [
     "TRASH",
     "KeyRange",
     "children_of",
-    "descendants_of",
     "export_key",
     "id_key",
     "name_of",
@@ -131,14 +130,12 @@ def tables_of(namespace: Sequence[str]) -> KeyRange:
     return _within(TABLE + _path(namespace) + _END)
 
 
-def descendants_of(namespace: Sequence[str]) -> KeyRange:
-    """Exactly the namespaces below this one, at any depth."""
-    return _below(NAMESPACE, namespace)
-
-
 def tables_under(namespace: Sequence[str]) -> KeyRange:
     """Exactly the tables and views in this namespace or below it, at any depth."""
-    return _below(TABLE, namespace)
+    if not namespace:
+        return _within(TABLE)
+    # U+001F leads further down, the blank right behind it to what is directly inside.
+    return KeyRange(TABLE + _path(namespace) + _NEST, tables_of(namespace).stop)
 
 
 @lru_cache(maxsize=4096)
@@ -161,10 +158,3 @@ def _named(schema: bytes, name: Name) -> bytes:
 
 def _within(prefix: bytes) -> KeyRange:
     return KeyRange(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))
-
-
-def _below(schema: bytes, namespace: Sequence[str]) -> KeyRange:
-    if not namespace:
-        return _within(schema)
-    # U+001F leads further down, the blank right behind it to what is directly inside.
-    return KeyRange(schema + _path(namespace) + _NEST, _within(schema + _path(namespace) + _END).stop)

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
@@ -91,10 +91,6 @@ class LakeDefinition:
                 remedy="Use a newer release if one wrote this lake; otherwise restore the file from a copy.",
                 path=path,
             ) from error
-
-    def with_properties(self, properties: Mapping[str, str]) -> "LakeDefinition":
-        """This definition with other properties."""
-        return replace(self, properties=dict(properties))
 
 
 def stow(definition: LakeDefinition, runtime: Runtime) -> tuple[Pointer, dict[str, bytes]]:

@@ -14,7 +14,7 @@ from seiche.lake.tree.names import HINT, HINT_FALLBACK, OLDEST, root_name, root_
 from seiche.lake.tree.root import Root
 from seiche.store.base import Store
 
-__all__ = ["latest_root", "newer_root", "read_hint", "read_root", "stored_root", "write_hint", "write_oldest"]
+__all__ = ["latest_root", "read_hint", "read_root", "stored_root", "write_hint", "write_oldest"]
 
 _LONGEST_HINT: Final = 64
 
@@ -34,12 +34,6 @@ def latest_root(store: Store) -> Root:
             return Root.decode(data, hint)
         # The hint is ahead of the lake: a restored copy, or nonsense that looks like a number.
     return read_root(store, _last(store, _first(store)))
-
-
-def newer_root(store: Store, root: Root) -> Root:
-    """The newest root, given one that was the newest before: `root` itself, after one request, if it still is."""
-    version = _last(store, root.version)
-    return root if version == root.version else read_root(store, version)
 
 
 def read_root(store: Store, version: int) -> Root:

@@ -9,7 +9,7 @@ from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.format.unknown import own_unknown_fields
 from seiche.table.format.varint import varint
 
-__all__ = ["UnknownOperation", "decode", "file_path", "operation_field", "set_unknown_operation", "unknown_operation"]
+__all__ = ["UnknownOperation", "decode", "file_path", "set_unknown_operation", "unknown_operation"]
 
 # Numbers below belong to the transaction itself, from here on each is an operation.
 _FIRST_OPERATION = 100
@@ -44,15 +44,6 @@ def decode(data: bytes, *, path: str) -> Transaction:
             path=path,
             offset=0,
         ) from error
-
-
-def operation_field(transaction: Transaction) -> int | None:
-    """The field number of the operation, known or not; `None` if there is none."""
-    unknown = unknown_operation(transaction)
-    if unknown is not None:
-        return unknown.number
-    name = transaction.WhichOneof("operation") or transaction.WhichOneof("blob_operation")
-    return None if name is None else Transaction.DESCRIPTOR.fields_by_name[name].number
 
 
 def unknown_operation(transaction: Transaction) -> UnknownOperation | None:
