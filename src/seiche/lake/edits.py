@@ -15,6 +15,7 @@ from seiche.lake.objects.keys import id_key, name_of, trash_key
 from seiche.lake.objects.names import text
 from seiche.lake.objects.rows import ObjectNameRow, TableRow, TrashRow
 from seiche.lake.state import State, as_relation
+from seiche.lake.tree.root import millis
 from seiche.lake.work import Folded, Work
 from seiche.store.prefix import below
 from seiche.table.bases import deletion_files
@@ -185,7 +186,7 @@ def trashed(row: TableRow, key: bytes, state: State, runtime: Runtime) -> Planne
     trash = TrashRow(
         location=row.location,
         dropped_in_version=state.version + 1,
-        dropped_at_millis=int(runtime.clock.now().timestamp() * 1000),
+        dropped_at_millis=millis(runtime.clock.now()),
         key=key,
         row=rows.encode(row),
     )

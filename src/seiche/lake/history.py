@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, overload
 
 from seiche.core import given
@@ -14,12 +14,11 @@ from seiche.lake.states import States
 from seiche.lake.tags import Point, tags, version_of
 from seiche.lake.tree import transactions
 from seiche.lake.tree.latest import read_root
-from seiche.lake.tree.root import Root, micros
+from seiche.lake.tree.root import Root, at_micros, at_millis, micros
 from seiche.lake.tree.transactions import Isolation, Outcome, TransactionRecord
 
 __all__ = ["Log", "LogEntry", "LoggedTransaction", "history"]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE: Final = 16
 _SHOWN: Final = 10
 _MENTIONED: Final = 5
@@ -163,20 +162,20 @@ class Log(Sequence[LogEntry]):
             version=root.version,
             time=time,
             storage_time=storage_time,
-            created_at=_time(root.created_at_millis * 1000),
+            created_at=at_millis(root.created_at_millis),
             transactions=self._transactions(root, before),
             tags=self._tags.get(root.version, ()),
             rollback_to=root.rollback_to,
             min_base=root.min_base,
-            expired_at=None if root.expired_at_millis is None else _time(root.expired_at_millis * 1000),
+            expired_at=None if root.expired_at_millis is None else at_millis(root.expired_at_millis),
         )
 
     def _times(self, root: Root, after: Root | None) -> tuple[datetime, datetime]:
         if after is not None and after.prev_eff_micros is not None and after.prev_storage_micros is not None:
-            return _time(after.prev_eff_micros), _time(after.prev_storage_micros)
+            return at_micros(after.prev_eff_micros), at_micros(after.prev_storage_micros)
         stored = self._states.store.head(root.name).modified.astimezone(UTC)
         written = micros(min(stored, self._states.runtime.clock.now()))
-        return _time(max(root.prev_eff_micros or 0, written)), stored
+        return at_micros(max(root.prev_eff_micros or 0, written)), stored
 
     def _transactions(self, root: Root, before: Root | None) -> tuple[LoggedTransaction, ...]:
         records = root.transactions
@@ -203,11 +202,6 @@ def _changed(keys: Sequence[bytes], state: State, previous: State | None) -> tup
     if previous is None:
         return tuple(changes_made(after))
     return tuple(object_changes({key: previous.get(key) for key in keys}, after))
-
-
-def _time(after_1970: int) -> datetime:
-    """From microseconds."""
-    return _EPOCH + timedelta(microseconds=after_1970)
 
 
 def history(states: States, newest: int, *, limit: int | None = None, since: Point | None = None) -> Log:

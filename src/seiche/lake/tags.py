@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias
+from datetime import datetime
+from typing import TypeAlias
 
 from seiche.core.given import text
 from seiche.core.runtime import Runtime
@@ -17,14 +17,12 @@ from seiche.lake.objects.rows import ExportRow, TagRow
 from seiche.lake.pins import TAGS, check_kept
 from seiche.lake.state import State
 from seiche.lake.states import States
-from seiche.lake.tree.root import millis
+from seiche.lake.tree.root import at_millis, millis
 
 __all__ = ["Point", "Tag", "Tagging", "Untagging", "check_tag_name", "tags", "version_of"]
 
 # What stands for a version: its number, the name of a tag or an export, or a time, meaning the newest at that time.
 Point: TypeAlias = int | str | datetime
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def version_of(states: States, point: Point) -> int:
 
 def _tag(key: bytes, value: bytes) -> Tag:
     row = rows.decode(value, TagRow)
-    return Tag(key[4:].decode(), row.version, _EPOCH + timedelta(milliseconds=row.created_at_millis))
+    return Tag(key[4:].decode(), row.version, at_millis(row.created_at_millis))
 
 
 def _no_tag(name: str) -> NotFound:

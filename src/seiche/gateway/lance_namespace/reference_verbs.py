@@ -14,6 +14,7 @@ from seiche.lake.engines.catalog import id_of
 from seiche.lake.engines.lance_namespace import LakeNamespace
 from seiche.lake.objects.names import Name, parts
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.tree.root import millis
 from seiche.table.format.refs import check_branch_name
 
 if TYPE_CHECKING:
@@ -183,4 +184,4 @@ class ReferenceVerbs(LakeNamespace):
         return References(self._lake, self._desks.of(row).main, name, row)
 
     def _now(self) -> int:
-        return int(self._lake.states.runtime.clock.now().timestamp() * 1000)
+        return millis(self._lake.states.runtime.clock.now())

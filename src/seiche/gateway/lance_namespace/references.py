@@ -7,7 +7,6 @@ what was shown and is gone was deleted by a client, what is there and was not sh
 
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from lance_namespace import LanceNamespaceError
@@ -17,7 +16,7 @@ from seiche.gateway.lance_namespace.branches import branches, found_branch, tabl
 from seiche.gateway.lance_namespace.tags import TableTag, put_tag, remove_tag, tags
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.tree.root import millis
+from seiche.lake.tree.root import at_millis, millis
 from seiche.store.base import Store
 from seiche.table.format.refs import BRANCHES, TAGS, Tag, branch_path, branch_root, name_of, tag_path
 
@@ -129,7 +128,7 @@ class References:
 
     def show_tag(self, tag: str, found: TableTag) -> None:
         """Write the file of a tag that the lake has."""
-        at = datetime.fromtimestamp(found.created_at_millis / 1000, UTC)
+        at = at_millis(found.created_at_millis)
         self._show(
             tag_path(tag), Tag(version=found.version, branch=found.branch, created_at=at, updated_at=at).encode()
         )

@@ -14,6 +14,7 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.saved import FOLDER
 from seiche.lake.saved_pb2 import SavedTransaction
 from seiche.lake.state import State
+from seiche.lake.tree.root import at_millis, millis
 from seiche.store.base import Store
 from seiche.table.format.manifest_pb2 import IndexMetadata
 from seiche.table.format.transaction_pb2 import CreateIndex, Transaction
@@ -22,9 +23,8 @@ __all__ = ["SavedWork", "saved_work"]
 
 # Clocks may be wrong by so much before a transaction counts as too old that its owner still takes for young.
 _SLACK: Final = timedelta(days=1)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Whoever wants it to wait for ever may name a time that is no date.
-_MOST_MILLIS: Final = (datetime(9999, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+_MOST_MILLIS: Final = millis(datetime(9999, 1, 1, tzinfo=UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _work(path: str, saved: SavedTransaction) -> SavedWork:
                 index = IndexMetadata.FromString(statement.frag_reuse_index)
                 written.append((location, Transaction(create_index=CreateIndex(new_indices=[index]))))
         snapshots += [(location, one) for step in edit.iceberg for one in _snapshots(step.updates)]
-    until = _EPOCH + timedelta(milliseconds=min(saved.expires_at_millis, _MOST_MILLIS))
+    until = at_millis(min(saved.expires_at_millis, _MOST_MILLIS))
     base = min(saved.base_version, saved.oldest_version) if saved.HasField("oldest_version") else saved.base_version
     return SavedWork(saved.id, path, base, until, tuple(written), tuple(snapshots))
 

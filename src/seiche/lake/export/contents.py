@@ -6,7 +6,6 @@ that is run again after a crash makes the same files, and whoever finds one know
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from seiche.core.clock import SimulatedClock
@@ -28,13 +27,12 @@ from seiche.lake.state import State, as_relation
 from seiche.lake.states import States
 from seiche.lake.tree.latest import read_root
 from seiche.lake.tree.pointer import target as path_of
-from seiche.lake.tree.root import Root, millis
+from seiche.lake.tree.root import Root, at_millis, millis
 from seiche.lake.tree.tree import Tree
 from seiche.store.base import Store
 
 __all__ = ["Contents", "check_exportable", "contents", "export_root_id"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Messages = dict[bytes, bytes | None]
 
 
@@ -269,5 +267,5 @@ def _chosen(state: State, tables: tuple[Name, ...] | None) -> frozenset[str] | N
 def _repeatable(lake_id: str, export: Export) -> Runtime:
     """A runtime that says the same whenever this export is worked out."""
     seed = Runtime.derived_uuid(UUID(lake_id), f"export {export.name} {export.version} {export.created_at}").int
-    start = _EPOCH + timedelta(milliseconds=millis(export.created_at))
+    start = at_millis(millis(export.created_at))
     return Runtime(SimulatedClock(start), Runtime.seeded(seed).random)

@@ -9,8 +9,8 @@ running it again.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, TypeAlias, get_args
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, get_args
 
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
@@ -22,13 +22,11 @@ from seiche.lake.objects.names import Name, tables_named, text
 from seiche.lake.objects.rows import ExportRow, TagRow
 from seiche.lake.pins import EXPORTS, TAGS, check_kept
 from seiche.lake.state import State
-from seiche.lake.tree.root import millis
+from seiche.lake.tree.root import at_millis, millis
 
 __all__ = ["Beginning", "Export", "Finishing", "Forgetting", "Mode", "check_mode", "exports", "find_export"]
 
 Mode: TypeAlias = Literal["full", "minimal", "partial"]
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class Export:
             mode=mode,
             tables=None if tables is None else tuple(tuple(one) for one in tables),
             tags=json.loads(row.properties.get("tags", "{}")),
-            created_at=_EPOCH + timedelta(milliseconds=row.created_at_millis),
+            created_at=at_millis(row.created_at_millis),
             done=row.properties.get("state", "done") == "done",
             address=row.properties.get("address", ""),
         )

@@ -12,7 +12,7 @@ from seiche.lake.tree.node import EMPTY, Node
 from seiche.lake.tree.pointer import Pointer, target
 from seiche.lake.tree.transactions import TransactionRecord
 
-__all__ = ["FORMAT_VERSION", "Root", "micros", "millis"]
+__all__ = ["FORMAT_VERSION", "Root", "at_micros", "at_millis", "micros", "millis"]
 
 FORMAT_VERSION: Final = 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,6 +27,16 @@ def millis(time: datetime) -> int:
 def micros(time: datetime) -> int:
     """Microseconds since 1970, exactly: commits within one millisecond are still told apart by their storage times."""
     return (time - _EPOCH) // _MICROSECOND
+
+
+def at_millis(after_1970: int) -> datetime:
+    """The time that is so many milliseconds after 1970 began."""
+    return at_micros(after_1970 * 1000)
+
+
+def at_micros(after_1970: int) -> datetime:
+    """The time that is so many microseconds after 1970 began."""
+    return _EPOCH + after_1970 * _MICROSECOND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
