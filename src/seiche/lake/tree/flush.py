@@ -29,7 +29,7 @@ class Flush:
         self._nodes = nodes
         self._shape = shape
 
-    def excess(self, root: Node) -> int:
+    def excess(self, root: Node | Draft) -> int:
         """By how many bytes a root is too large; most are not, and then nothing has to move."""
         messages = root.buffer_size
         return max(messages - self._shape.root_buffer_bytes, messages + root.table_size - self._shape.node_bytes)
@@ -41,12 +41,12 @@ class Flush:
         later writer finds in it.
         """
         draft = Draft.of(node)
-        while (excess := self._root_excess(draft)) > 0:
+        while (excess := self.excess(draft)) > 0:
             if draft.level == 0:
                 self._apply_to_root_leaf(draft, own)
                 break
             draft.settle(own)
-            if not self._flush(draft, min(excess, self._root_excess(draft)), own):
+            if not self._flush(draft, min(excess, self.excess(draft)), own):
                 break
             draft = self._collapsed(draft)
         return self.grown(draft, self._shape.most_keys)
@@ -63,10 +63,6 @@ class Flush:
             keys = [draft.keys[bound] for bound in bounds]
             values = [draft.values[bound] for bound in bounds]
             draft = Draft(draft.level + 1, keys, values, list(pieces), buffer)
-
-    def _root_excess(self, draft: Draft) -> int:
-        messages = draft.buffer_size
-        return max(messages - self._shape.root_buffer_bytes, messages + draft.table_size - self._shape.node_bytes)
 
     def _apply_to_root_leaf(self, draft: Draft, own: AbstractSet[bytes]) -> None:
         draft.write({key: message for key, message in draft.buffer.items() if key not in own})
