@@ -8,7 +8,7 @@ import typer
 
 import seiche
 from seiche.cli.arguments import Run, TableName, Uri
-from seiche.cli.output import AsJson, print_json, print_line, print_table
+from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
 from seiche.cli.values import plain, shown
 from seiche.core.counts import counted
@@ -22,7 +22,6 @@ __all__ = ["adopt", "app", "changes", "cleanup", "compact", "history"]
 
 app = typer.Typer(help="Look after one table, of a lake or a plain one.", rich_markup_mode="markdown")
 
-_TIME = "%Y-%m-%d %H:%M:%S"
 _SHOWN = 100
 _STYLES = {"insert": "green", "update": "yellow", "delete": "red"}
 
@@ -55,7 +54,7 @@ def history(
             [{"version": one.version, "time": one.timestamp.isoformat(), "operation": one.operation} for one in found]
         )
     else:
-        rows = [(one.version, f"{one.timestamp:{_TIME}}", one.operation) for one in found]
+        rows = [(one.version, f"{one.timestamp:{TIME}}", one.operation) for one in found]
         print_table(("version", "time (UTC)", "operation"), rows)
 
 
