@@ -50,7 +50,7 @@ class Reader:
         """The query with whole names for the tables of the lake; `InvalidInput` if it also looks at Spark's own."""
         edits: list[tuple[int, int, str]] = []
         for table in query.tables:
-            full = self._full_name(table, self.tx)
+            full = self._full_name(table)
             if full is None:
                 raise InvalidInput(
                     f"{text(table.name)} is not in the lake: a view can look at what is in the lake only",
@@ -103,7 +103,7 @@ class Reader:
             return None
         reference, called = bare
         at = self._at(query, reference, tx)
-        full = self._full_name(reference, at)
+        full = self._full_name(reference)
         found = None if full is None else find(at, full)
         if full is None or found is None or isinstance(found, ViewRow) or not _is_lance(found):
             return None
@@ -115,7 +115,7 @@ class Reader:
     ) -> "DataFrame | None":
         """What stands behind a table in a query; `None` for what Spark itself knows."""
         at = self._at(query, table, tx)
-        full = self._full_name(table, at)
+        full = self._full_name(table)
         if full is None:
             if table.travel is not None:
                 raise InvalidInput(f"{text(table.name)} is Spark's own, and has no versions", remedy="Leave out AS OF.")
@@ -157,7 +157,7 @@ class Reader:
             self._past[point] = cast(SparkTransaction, handle.transaction(spark=self.lake.session))
         return self._past[point]
 
-    def _full_name(self, table: TableReference, at: SparkTransaction) -> Name | None:
+    def _full_name(self, table: TableReference) -> Name | None:
         """The name in the lake; `None` for a view of the Spark session, which goes first, as in Spark."""
         if len(table.name) > 1:
             return table.name
