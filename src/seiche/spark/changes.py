@@ -18,6 +18,7 @@ from seiche.spark.scanning import grouped
 from seiche.spark.types import as_shown, spark_schema
 from seiche.table.bases import deletion_files
 from seiche.table.build import empty
+from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION
 from seiche.table.data.moving import Places
 from seiche.table.data.portion import Portion
 from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, quoted
@@ -30,8 +31,6 @@ from seiche.table.row_changes import Rows, VersionChanges, changes_of
 from seiche.table.snapshot import Snapshot
 
 __all__ = [
-    "CHANGE_TYPE",
-    "COMMIT_VERSION",
     "ChangeScan",
     "History",
     "OnChange",
@@ -39,9 +38,6 @@ __all__ = [
     "kinds_of",
     "read_changes",
 ]
-
-CHANGE_TYPE = "_change_type"
-COMMIT_VERSION = "_commit_version"
 
 # What to do about versions that changed or removed rows when only new ones are asked for.
 OnChange: TypeAlias = Literal["fail", "skip"]

@@ -27,8 +27,6 @@ from seiche.lake.state import State
 from seiche.lake.tags import version_of
 from seiche.lake.versions import LakeVersions, newest_manifest
 from seiche.spark.changes import (
-    CHANGE_TYPE,
-    COMMIT_VERSION,
     ChangeScan,
     History,
     OnChange,
@@ -38,6 +36,7 @@ from seiche.spark.changes import (
 from seiche.spark.columns import Columns
 from seiche.spark.options import Options
 from seiche.spark.types import shown_schema
+from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION
 from seiche.table.row_changes import VersionChanges
 
 __all__ = ["ChangesReader"]
