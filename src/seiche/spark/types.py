@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_type, is_geography, is_geometry,
 
 from seiche.errors import InvalidInput
 from seiche.table.data.conform import Conform, conform
-from seiche.table.data.fitting import fits
+from seiche.table.data.fitting import fits, is_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,13 +185,8 @@ def _dictionary(kind: pa.DataType, path: str) -> spark.DataType:
     return _spark_type(kind.value_type, path)
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    plain = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
-    return bool(plain or kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
-
-
 _NESTED: "tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str], spark.DataType]], ...]" = (
-    (_is_list, _list),
+    (is_list, _list),
     (kinds.is_map, _map),
     (kinds.is_struct, _struct),
     (kinds.is_dictionary, _dictionary),

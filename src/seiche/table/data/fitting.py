@@ -5,7 +5,7 @@ import pyarrow.types as kinds
 
 from seiche.table.data.blobs import is_binary, is_blob
 
-__all__ = ["fits"]
+__all__ = ["fits", "is_list"]
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -22,6 +22,12 @@ def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     if kinds.is_dictionary(wanted):
         return fits(given, wanted.value_type)
     return any(rule(given, wanted) for rule in (_texts, _numbers, _decimals, _times, _lists, _structs, _maps))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether its values are lists, in whichever of Arrow's ways."""
+    plain = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
+    return bool(plain or kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -73,15 +79,10 @@ def _finer(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _lists(given: pa.DataType, wanted: pa.DataType) -> bool:
-    if not (_is_list(given) and _is_list(wanted)):
+    if not (is_list(given) and is_list(wanted)):
         return False
     same_length = not kinds.is_fixed_size_list(given) or not kinds.is_fixed_size_list(wanted)
     return (same_length or given.list_size == wanted.list_size) and fits(given.value_type, wanted.value_type)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    plain = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
-    return bool(plain or kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
 
 
 def _structs(given: pa.DataType, wanted: pa.DataType) -> bool:
