@@ -222,7 +222,7 @@ def test_the_fence_keeps_pylance_from_writing_and_not_from_reading(tmp_path: Pat
 
     def fence(manifest: Manifest) -> Manifest:
         header = manifest.copy_header()
-        flags.recompute(header, has_deletions=False, fenced=True)
+        header.writer_feature_flags |= flags.SEICHE_FENCE
         return Manifest(header, manifest.fragments)
 
     rewrite(tmp_path, fence)

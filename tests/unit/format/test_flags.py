@@ -76,10 +76,8 @@ def test_what_content_does_not_show_is_carried_over() -> None:
     assert manifest.writer_feature_flags == sticky
 
 
-def test_the_fence_is_set_only_when_asked_for() -> None:
+def test_the_fence_is_not_carried_over() -> None:
     manifest = header(0, flags.SEICHE_FENCE)
     flags.recompute(manifest, has_deletions=False)
     assert manifest.writer_feature_flags == 0
-    flags.recompute(manifest, has_deletions=False, fenced=True)
-    assert manifest.writer_feature_flags == flags.SEICHE_FENCE
     assert manifest.reader_feature_flags == 0

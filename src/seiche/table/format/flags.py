@@ -81,11 +81,11 @@ def require_writable(header: Manifest, *, managed: bool = False) -> None:
         _check_dictionaries(header)
 
 
-def recompute(header: Manifest, *, has_deletions: bool, fenced: bool = False) -> None:
+def recompute(header: Manifest, *, has_deletions: bool) -> None:
     """Set both words of `header` to what its content needs, keeping the marks that content does not show.
 
     Stable row ids are one of those: a table without rows has them or not, so the mark is set when the table is created
-    and stays. `fenced` says whether plain Lance writers are to be kept out.
+    and stays. The fence is not: a version of a lake's table gets it when it is published.
     """
     carried = (header.reader_feature_flags | header.writer_feature_flags) & _CARRIED
     both = carried | (header.reader_feature_flags & STABLE_ROW_IDS)
@@ -94,7 +94,7 @@ def recompute(header: Manifest, *, has_deletions: bool, fenced: bool = False) ->
     if header.base_paths:
         both |= BASE_PATHS
     header.reader_feature_flags = both
-    header.writer_feature_flags = both | (TABLE_CONFIG if header.config else 0) | (SEICHE_FENCE if fenced else 0)
+    header.writer_feature_flags = both | (TABLE_CONFIG if header.config else 0)
 
 
 def _check_pairs(header: Manifest) -> None:
