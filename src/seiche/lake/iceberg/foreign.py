@@ -90,9 +90,9 @@ def seen(tx: "Sight", edit: TableEdit) -> ForeignEdit:
     return looked
 
 
-def at_place(state: State, row: TableRow, name: Name, runtime: Runtime = SYSTEM) -> IcebergTable:
+def at_place(state: State, row: TableRow, name: Name) -> IcebergTable:
     """The table as it is now; what version of the lake is asked makes no difference but for its name."""
-    _, found = _found(state.store, state.outside, row, text(name), runtime)
+    _, found = _found(state.store, state.outside, row, text(name), SYSTEM)
     return IcebergTable(name, row, found.metadata, found.metadata_location, state, found.io)
 
 
