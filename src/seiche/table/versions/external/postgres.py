@@ -1,6 +1,5 @@
 """Records in a PostgreSQL database."""
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from seiche.core.retry import Patience
@@ -42,19 +41,10 @@ class PostgresManifestStore(SqlManifestStore):
         super().__init__(table)
         self._conninfo = _parsed(conninfo)
         self._runtime = runtime
-        self._connection: psycopg.Connection[Any] | None = None
-        self._owner = 0
-        self._inherited: list[object] = []
 
     @property
     def uri(self) -> str:
         return f"postgresql://{self._conninfo.get('host', '')}/{self._conninfo.get('dbname', '')}"
-
-    def close(self) -> None:
-        with self._lock:
-            if self._connection is not None and self._owner == os.getpid():
-                self._connection.close()
-            self._connection = None
 
     def _execute(self, statement: str, values: dict[str, Any], *, writes: bool) -> list[Any]:
         """Run one statement, again only where it certainly had no effect; a lost write is the caller's to settle."""
@@ -79,17 +69,14 @@ class PostgresManifestStore(SqlManifestStore):
     def _connected(self) -> "psycopg.Connection[Any]":
         import psycopg
 
-        current = self._connection
-        if current is not None and self._owner != os.getpid():
-            # A connection must not be used by a forked child, nor closed by it.
-            self._inherited.append(current)
-        elif current is not None and not current.closed:
-            return current
+        held: psycopg.Connection[Any] | None = self._held()
+        if held is not None and not held.closed:
+            return held
         self._connection = None
         try:
             # Without prepared statements, which poolers that switch servers between transactions would mix up.
             opened = psycopg.connect(**self._conninfo, autocommit=True, prepare_threshold=None)
-            self._connection, self._owner = opened, os.getpid()
+            self._hold(opened)
             opened.execute(_DURABLE)
         except psycopg.Error as error:
             raise self._meaning(error, sent=False) from error

@@ -1,5 +1,6 @@
 """Records as rows: the statements that SQLite and PostgreSQL share."""
 
+import os
 from abc import abstractmethod
 from contextlib import suppress
 from threading import Lock
@@ -63,6 +64,27 @@ class SqlManifestStore(ManifestStore):
             for statement in (_CREATE, _GET, _LATEST, _INSERT, _UPDATE, _DELETE)
         )
         self._lock = Lock()
+        self._connection: Any = None
+        # The process that the connection belongs to, and connections of the one that it was forked from.
+        self._owner = 0
+        self._inherited: list[Any] = []
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None and self._owner == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    def _held(self) -> Any:
+        """The connection of this process, if it has one."""
+        if self._connection is not None and self._owner != os.getpid():
+            # A connection must not be used by a forked child, nor closed by it.
+            self._inherited.append(self._connection)
+            self._connection = None
+        return self._connection
+
+    def _hold(self, connection: Any) -> None:
+        self._connection, self._owner = connection, os.getpid()
 
     def __getstate__(self) -> dict[str, Any]:
         # A connection belongs to its process.

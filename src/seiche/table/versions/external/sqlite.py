@@ -37,19 +37,10 @@ class SqliteManifestStore(SqlManifestStore):
         super().__init__(table)
         self._path = os.path.abspath(os.fspath(path))
         self._timeout = timeout
-        self._connection: sqlite3.Connection | None = None
-        self._owner = 0
-        self._inherited: list[sqlite3.Connection] = []
 
     @property
     def uri(self) -> str:
         return "sqlite://" + as_uri_path(self._path)
-
-    def close(self) -> None:
-        with self._lock:
-            if self._connection is not None and self._owner == os.getpid():
-                self._connection.close()
-            self._connection = None
 
     def _execute(self, statement: str, values: dict[str, Any], *, writes: bool) -> list[Any]:
         sent = False
@@ -63,12 +54,9 @@ class SqliteManifestStore(SqlManifestStore):
                 raise self._meaning(error, sent=sent) from error
 
     def _connected(self) -> sqlite3.Connection:
-        if self._connection is not None and self._owner == os.getpid():
-            return self._connection
-        if self._connection is not None:
-            # A connection must not be used by a forked child, nor closed by it.
-            self._inherited.append(self._connection)
-            self._connection = None
+        held: sqlite3.Connection | None = self._held()
+        if held is not None:
+            return held
         connection = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             with suppress(sqlite3.OperationalError):
@@ -80,7 +68,7 @@ class SqliteManifestStore(SqlManifestStore):
         except sqlite3.Error:
             connection.close()
             raise
-        self._connection, self._owner = connection, os.getpid()
+        self._hold(connection)
         return connection
 
     def _meaning(self, error: sqlite3.Error, *, sent: bool) -> SeicheError:
