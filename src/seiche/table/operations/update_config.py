@@ -1,8 +1,8 @@
 """UpdateConfig: settings and metadata change, the data does not."""
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from seiche.errors import Corrupt, InvalidInput, RetryableConflict
 from seiche.table.format import transaction_pb2 as pb
@@ -12,6 +12,8 @@ from seiche.table.operations.base import Values, unknown_fields, with_unknown
 from seiche.table.operations.context import Build
 
 __all__ = ["UpdateConfig", "UpdateMap"]
+
+V = TypeVar("V")
 
 _OLD_FORM = ("upsert_values", "delete_keys", "schema_metadata", "field_metadata")
 
@@ -46,21 +48,18 @@ class UpdateMap:
 
     def change(self, values: MutableMapping[str, str]) -> None:
         """Make the changes to a map of strings."""
-        if self.replace:
-            values.clear()
-        for key, value in self.entries.items():
-            if value is not None:
-                values[key] = value
-            elif key in values:
-                del values[key]
+        self._change(values, str)
 
     def change_bytes(self, values: MutableMapping[str, bytes]) -> None:
         """Make the changes to a map whose values are stored as bytes."""
+        self._change(values, str.encode)
+
+    def _change(self, values: MutableMapping[str, V], stored: Callable[[str], V]) -> None:
         if self.replace:
             values.clear()
         for key, value in self.entries.items():
             if value is not None:
-                values[key] = value.encode()
+                values[key] = stored(value)
             elif key in values:
                 del values[key]
 
