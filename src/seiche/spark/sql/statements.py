@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from seiche.lake.objects.names import Name
 from seiche.lake.tree.transactions import Isolation
 from seiche.spark.sql.queries import Expression, Query
 
@@ -43,7 +44,6 @@ __all__ = [
     "Vacuum",
 ]
 
-Name: TypeAlias = tuple[str, ...]
 Assignments: TypeAlias = tuple[tuple[str, Expression], ...]
 
 

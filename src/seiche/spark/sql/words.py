@@ -164,9 +164,9 @@ class Cursor:
             parts.append(self.part(what))
         return tuple(parts)
 
-    def string(self, what: str = "a text in quotes") -> str:
+    def string(self) -> str:
         if self.here.sort != "string":
-            self.refuse(f"{what} was expected")
+            self.refuse("a text in quotes was expected")
         return self.next().value
 
     def integer(self, what: str = "a whole number") -> int:
