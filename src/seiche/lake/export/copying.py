@@ -8,7 +8,7 @@ with the copy: at the end, or from disk to disk when it is made (`on_disk`).
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound
@@ -25,6 +25,7 @@ __all__ = [
     "LIST",
     "Carrier",
     "Hashed",
+    "Progress",
     "Threads",
     "copy_files",
     "copy_item",
@@ -43,7 +44,8 @@ _AT_ONCE: Final = 128
 # From this size on it pays to hash several files at a time, also where writing them does not.
 _LARGE: Final = 1 << 18
 
-Progress = Callable[[str, int], None]
+# Told of what is being done, and how much of it is done.
+Progress: TypeAlias = Callable[[str, int], None]
 Done = TypeVar("Done")
 T = TypeVar("T", Item, "Hashed")
 

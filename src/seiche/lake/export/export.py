@@ -11,7 +11,7 @@ Whatever happens in between, the lake is as it was, the place holds no lake or a
 again finishes it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["export_lake"]
 
-Progress = Callable[[str, int], None]
-
 
 def export_lake(
     lake: "HistoryVerbs",
@@ -48,7 +46,7 @@ def export_lake(
     mode: str = "full",
     tables: Sequence[str | Sequence[str]] | None = None,
     address: str | None = None,
-    progress: Progress = lambda _what, _done: None,
+    progress: copying.Progress = lambda _what, _done: None,
     carrier: copying.Carrier | None = None,
     **options: Any,
 ) -> Export:
@@ -108,7 +106,7 @@ def _wanted(
 
 
 def _carry_out(
-    states: States, export: Export, store: Store, progress: Progress, carrier: copying.Carrier | None
+    states: States, export: Export, store: Store, progress: copying.Progress, carrier: copying.Carrier | None
 ) -> None:
     runtime = states.runtime
     root = states.at(export.version).root
