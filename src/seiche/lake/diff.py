@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from seiche.core.counts import counted
 from seiche.lake.changes import ObjectChange, changes_between
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
@@ -75,4 +76,4 @@ def _content(state: State, change: ObjectChange) -> TableDiff | None:
 
 
 def _count(objects: tuple[ObjectChange, ...]) -> str:
-    return "nothing differs" if not objects else f"{len(objects)} object{'s' if len(objects) > 1 else ''}"
+    return "nothing differs" if not objects else counted(len(objects), "object")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Final, overload
 
 from seiche.core import given
+from seiche.core.counts import counted
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.changes import ObjectChange, changes_made, object_changes
@@ -83,7 +84,7 @@ class LogEntry:
         changed = [str(one) for one in dict.fromkeys(self.objects)]
         parts += changed[:_MENTIONED]
         parts += [f"and {len(changed) - _MENTIONED} more"] if len(changed) > _MENTIONED else []
-        parts += [f"aborted {aborted} transaction{'s' if aborted > 1 else ''}"] if aborted else []
+        parts += [f"aborted {counted(aborted, 'transaction')}"] if aborted else []
         return ", ".join(parts) or ("created the lake" if self.version == 0 else "no object changed")
 
     def as_dict(self) -> dict[str, object]:
@@ -143,7 +144,7 @@ class Log(Sequence[LogEntry]):
             yield from self._read(self._versions[first : first + _AT_ONCE])
 
     def __repr__(self) -> str:
-        lines = [f"<log of {len(self)} version{'' if len(self) == 1 else 's'}>", *(f"  {one}" for one in self[:_SHOWN])]
+        lines = [f"<log of {counted(len(self), 'version')}>", *(f"  {one}" for one in self[:_SHOWN])]
         return "\n".join([*lines, f"  and {len(self) - _SHOWN} more"] if len(self) > _SHOWN else lines)
 
     def _read(self, versions: range) -> Iterator[LogEntry]:
