@@ -4,14 +4,14 @@ import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, RetryableConflict
 from seiche.gateway.credentials import Credentials
 from seiche.gateway.grouping import Grouping
-from seiche.gateway.http.calls import Call, integer
+from seiche.gateway.http.calls import Answer, Call, integer
 from seiche.gateway.iceberg_rest.aftercare import Aftercare
 from seiche.gateway.iceberg_rest.commits import HASH, Commits, attempts, check_same_request, too_many
 from seiche.gateway.iceberg_rest.problems import Refusal
@@ -34,6 +34,7 @@ __all__ = [
     "missing_table",
     "missing_view",
     "page",
+    "paged",
     "require_namespace",
 ]
 
@@ -159,6 +160,12 @@ def page(items: Mapping[Name, T], call: Call) -> tuple[Mapping[Name, T], str | N
     shown = names if size is None else names[:size]
     more = _token(shown[-1]) if len(shown) < len(names) else None
     return {name: items[name] for name in shown}, more
+
+
+def paged(what: str, shown: list[Any], token: str | None) -> Answer:
+    """The answer with a part of a listing, and what the next is asked for with."""
+    body: dict[str, Any] = {what: shown}
+    return Answer(body=body if token is None else {**body, "next-page-token": token})
 
 
 def _token(name: Name) -> str:

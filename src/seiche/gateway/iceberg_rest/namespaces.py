@@ -6,7 +6,7 @@ from urllib.parse import unquote
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.http.openapi import query
-from seiche.gateway.iceberg_rest.catalog import Catalog, page, require_namespace
+from seiche.gateway.iceberg_rest.catalog import Catalog, page, paged, require_namespace
 from seiche.gateway.iceberg_rest.names import namespace_in
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.routing import route
@@ -51,8 +51,7 @@ class _Namespaces:
         with self._catalog.reading(call) as transaction:
             names = transaction.namespaces(_parent(transaction, call.query.get("parent")))
         found, token = page(dict.fromkeys(names), call)
-        body: dict[str, Any] = {"namespaces": [list(name) for name in found]}
-        return Answer(body=body if token is None else {**body, "next-page-token": token})
+        return paged("namespaces", [list(name) for name in found], token)
 
     def create(self, call: Call) -> Answer:
         body = call.document()

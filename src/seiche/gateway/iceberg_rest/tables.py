@@ -1,13 +1,13 @@
 """Routes about tables, but for commits and registration."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyiceberg.catalog.rest import CreateTableRequest
 
 from seiche.errors import InvalidInput, NotFound
 from seiche.gateway.http.calls import Answer, Call, Route, flag
 from seiche.gateway.http.openapi import query
-from seiche.gateway.iceberg_rest.catalog import Catalog, check_free, missing_table, page, require_namespace
+from seiche.gateway.iceberg_rest.catalog import Catalog, check_free, missing_table, page, paged, require_namespace
 from seiche.gateway.iceberg_rest.loading import Loading, Snapshots, make_directories
 from seiche.gateway.iceberg_rest.names import identifier, namespace_in, table_in
 from seiche.gateway.iceberg_rest.requests import checked
@@ -67,8 +67,7 @@ class _Tables:
             formats = {name: _format(transaction, name) for name in transaction.tables(outer)}
         found, token = page({name: kind for name, kind in formats.items() if kind is not None}, call)
         listed = [{"namespace": list(name[:-1]), "name": name[-1], "format": kind} for name, kind in found.items()]
-        body: dict[str, Any] = {"identifiers": listed}
-        return Answer(body=body if token is None else {**body, "next-page-token": token})
+        return paged("identifiers", listed, token)
 
     def create(self, call: Call) -> Answer:
         given = call.document()

@@ -13,7 +13,7 @@ from pyiceberg.view.metadata import ViewMetadata
 
 from seiche.errors import InvalidInput, PermissionDenied, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Route
-from seiche.gateway.iceberg_rest.catalog import Catalog, check_free, missing_view, page, require_namespace
+from seiche.gateway.iceberg_rest.catalog import Catalog, check_free, missing_view, page, paged, require_namespace
 from seiche.gateway.iceberg_rest.names import identifier, namespace_in, table_in
 from seiche.gateway.iceberg_rest.requests import checked
 from seiche.gateway.iceberg_rest.routing import route
@@ -70,8 +70,7 @@ class _Views:
             require_namespace(transaction, outer)
             names = [name for name in transaction.tables(outer) if _row(transaction, name) is not None]
         found, token = page(dict.fromkeys(names), call)
-        body: dict[str, Any] = {"identifiers": [{"namespace": list(one[:-1]), "name": one[-1]} for one in found]}
-        return Answer(body=body if token is None else {**body, "next-page-token": token})
+        return paged("identifiers", [{"namespace": list(one[:-1]), "name": one[-1]} for one in found], token)
 
     def create(self, call: Call) -> Answer:
         asked: CreateViewRequest = checked(CreateViewRequest, {"location": None, **call.document()})
