@@ -1,6 +1,6 @@
 """What happened to the rows of a table, version by version, as tasks for Spark's workers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from seiche.spark.scanning import grouped
 from seiche.spark.types import as_shown, spark_schema
 from seiche.table.bases import deletion_files
 from seiche.table.build import empty
-from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION
+from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION, Kind
 from seiche.table.data.moving import Places
 from seiche.table.data.portion import Portion
 from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, quoted
@@ -35,13 +35,11 @@ __all__ = [
     "History",
     "OnChange",
     "changes_schema",
-    "kinds_of",
     "read_changes",
 ]
 
 # What to do about versions that changed or removed rows when only new ones are asked for.
 OnChange: TypeAlias = Literal["fail", "skip"]
-Kind: TypeAlias = Literal["insert", "update", "delete"]
 
 
 def changes_schema(schema: pa.Schema) -> StructType:
@@ -194,8 +192,3 @@ def _places(snapshot: Snapshot, rows: Mapping[int, bytes]) -> Places:
             ids = RowIds.decode(fragment.inline_row_ids, rows=fragment.physical_rows).to_array()
             row_ids.append(ids[offsets.astype(np.int64)])
     return Places(np.concatenate(addresses), np.concatenate(row_ids) if stable else None)
-
-
-def kinds_of(changes: VersionChanges) -> Sequence[tuple[Kind, Rows]]:
-    """What happened in a version, in the order in which to show it."""
-    return ("delete", changes.deleted), ("update", changes.updated), ("insert", changes.inserted)

@@ -30,13 +30,12 @@ from seiche.spark.changes import (
     ChangeScan,
     History,
     OnChange,
-    kinds_of,
     read_changes,
 )
 from seiche.spark.columns import Columns
 from seiche.spark.options import Options
 from seiche.spark.types import shown_schema
-from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION
+from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION, kinds_of
 from seiche.table.row_changes import VersionChanges
 
 __all__ = ["ChangesReader"]

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,12 @@ from seiche.table.versions.base import Versions
 if TYPE_CHECKING:
     import lance
 
-__all__ = ["CHANGE_TYPE", "COMMIT_VERSION", "Changes", "find_changes"]
+__all__ = ["CHANGE_TYPE", "COMMIT_VERSION", "Changes", "Kind", "find_changes", "kinds_of"]
 
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
+
+Kind: TypeAlias = Literal["insert", "update", "delete"]
 
 _WHAT = "the read of changes"
 
@@ -74,9 +76,9 @@ class Changes:
         """By version how many rows were deleted, updated and inserted, without reading any; versions without are left
         out.
         """
-        found = {}
+        found: dict[int, dict[str, int]] = {}
         for step in self._steps:
-            kinds = {kind: len(rows) for kind, rows in _kinds(step.changes) if rows}
+            kinds: dict[str, int] = {kind: len(rows) for kind, rows in kinds_of(step.changes) if rows}
             if kinds:
                 found[step.changes.version] = kinds
         return found
@@ -84,7 +86,7 @@ class Changes:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for step in self._steps:
             version = step.changes.version
-            for kind, rows in _kinds(step.changes):
+            for kind, rows in kinds_of(step.changes):
                 if rows:
                     at, names = (version - 1, step.names_before) if kind == "delete" else (version, step.names_after)
                     for batch in self._read(at, names, rows):
@@ -287,7 +289,8 @@ def _schema(dataset: Any, columns: list[str]) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in planned], planned.metadata)
 
 
-def _kinds(changes: VersionChanges) -> tuple[tuple[str, Rows], ...]:
+def kinds_of(changes: VersionChanges) -> Sequence[tuple[Kind, Rows]]:
+    """What happened in a version, in the order in which to show it."""
     return ("delete", changes.deleted), ("update", changes.updated), ("insert", changes.inserted)
 
 
