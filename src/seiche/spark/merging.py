@@ -33,7 +33,7 @@ from seiche.spark.writing import frame_schema
 from seiche.table.change import Change
 from seiche.table.data.clauses import Clause
 from seiche.table.data.matching import key_values
-from seiche.table.data.merge_check import check_order
+from seiche.table.data.merge_check import check_any, check_order
 from seiche.table.data.merge_source import check_key
 from seiche.table.data.scanning import ADDRESS
 from seiche.table.data.write import Limits
@@ -64,11 +64,7 @@ class FrameMerging:
         condition: Expression | None = None,
         parts: int | None = None,
     ) -> None:
-        if not clauses:
-            raise InvalidInput(
-                "the merge does not say what to do with any row",
-                remedy="Say it with when_matched_update_all(), when_not_matched_insert_all() and the like.",
-            )
+        check_any(clauses)
         if not on and condition is None:
             raise InvalidInput("the merge has no key", remedy='Say on="id", for example, or give a condition.')
         self._frame = frame

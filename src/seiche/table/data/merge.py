@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.data.clauses import Clause
 from seiche.table.data.key_hashes import inserted_keys
-from seiche.table.data.merge_check import check_clauses
+from seiche.table.data.merge_check import check_any, check_clauses
 from seiche.table.data.merge_plan import MergePlan, about, plan
 from seiche.table.data.merge_source import MergeSource, prepared
 from seiche.table.data.moving import Moved
@@ -35,11 +34,7 @@ class Merging:
     """
 
     def __init__(self, rows: Rows, on: Sequence[str], clauses: Sequence[Clause], limits: Limits) -> None:
-        if not clauses:
-            raise InvalidInput(
-                "the merge does not say what to do with any row",
-                remedy="Say it with when_matched_update_all(), when_not_matched_insert_all() and the like.",
-            )
+        check_any(clauses)
         self._given = Source(rows)
         self._on = tuple(on)
         self._clauses = tuple(clauses)

@@ -9,7 +9,16 @@ from seiche.table.data.joined import Joined, mentioned
 from seiche.table.data.merge_source import MergeSource
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["check_clauses", "check_order"]
+__all__ = ["check_any", "check_clauses", "check_order"]
+
+
+def check_any(clauses: Sequence[Clause]) -> None:
+    """`InvalidInput` for a merge without clauses, which is a call that was forgotten."""
+    if not clauses:
+        raise InvalidInput(
+            "the merge does not say what to do with any row",
+            remedy="Say it with when_matched_update_all(), when_not_matched_insert_all() and the like.",
+        )
 
 
 def check_clauses(snapshot: Snapshot, source: MergeSource, on: Sequence[str], clauses: Sequence[Clause]) -> None:
