@@ -17,7 +17,7 @@ class Bounds:
     message_bytes: int = 64 << 20
     """One message."""
     message_parts: int = 200_000
-    """Messages within one message: two bytes on the wire can become two hundred in memory."""
+    """Messages within one message: two bytes on the wire can become a hundred in memory."""
     requests: int = 4096
     """Transactions in one message of an open call."""
     calls: int = 4096
