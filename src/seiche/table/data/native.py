@@ -12,7 +12,7 @@ from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
 from seiche.table.data.native_errors import Panic, from_storage, is_gone, native_message, trouble, without_panics
 from seiche.table.data.sql import REFUSALS, Shape, closed, complaint, is_refused
-from seiche.table.format.flags import MIXED_DATA_VERSIONS, SEICHE_FENCE
+from seiche.table.format.flags import FIRST_FORMAT, MIXED_DATA_VERSIONS, SEICHE_FENCE
 from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Manifest as Header
@@ -21,7 +21,7 @@ __all__ = ["in_memory", "looks_at_published", "open_staged", "open_version", "sc
 
 # Of files in these formats native code reads dictionaries only as such. Asked for their plain values it gives others,
 # or ends the process.
-_ALWAYS_CODED = frozenset({"", "0.1", "2.0"})
+_ALWAYS_CODED = FIRST_FORMAT | {"2.0"}
 
 
 def open_version(store: Store, version: int) -> lance.LanceDataset:

@@ -14,6 +14,7 @@ from seiche.table.data.advice import NO_ROW_COUNT, OTHER_ROWS_READ
 from seiche.table.data.column_files import patched
 from seiche.table.data.removal import live_rows
 from seiche.table.data.write import UNLIMITED, write_rows
+from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
 from seiche.table.snapshot import Snapshot
@@ -118,7 +119,7 @@ class _Made:
 
 def require_columns_apart(header: Header) -> None:
     """`InvalidInput` for a table whose data files are of the first generation: all columns are in one file there."""
-    if header.data_format.version in ("", "0.1"):
+    if header.data_format.version in FIRST_FORMAT:
         raise InvalidInput(
             "columns cannot be written one by one in files of the first format version",
             remedy="Write the table anew with a current format version.",

@@ -26,6 +26,7 @@ from seiche.table.data.native_errors import (
     without_panics,
 )
 from seiche.table.data.single import encoded, write_single
+from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
@@ -33,8 +34,6 @@ from seiche.table.format.manifest_pb2 import Manifest as Header
 
 __all__ = ["UNLIMITED", "Limits", "Written", "fields_of", "write_rows"]
 
-# How manifests call the first generation of the data format, or do not.
-_LEGACY = frozenset({"", "0.1"})
 _LISTS = (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)
 _USUAL_ROWS = 1 << 20
 _USUAL_BYTES = 90 << 30
@@ -131,7 +130,7 @@ def _written_natively(
                 reader,
                 _nothing(store, header),
                 mode="overwrite",
-                data_storage_version="legacy" if version in _LEGACY else version,
+                data_storage_version="legacy" if version in FIRST_FORMAT else version,
                 max_rows_per_file=limits.rows,
                 max_bytes_per_file=limits.size,
             )

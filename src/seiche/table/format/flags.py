@@ -11,6 +11,7 @@ from seiche.table.format.manifest_pb2 import Manifest
 
 __all__ = [
     "BASE_PATHS",
+    "FIRST_FORMAT",
     "MIXED_DATA_VERSIONS",
     "SEICHE_FENCE",
     "STABLE_ROW_IDS",
@@ -36,8 +37,8 @@ MANAGED_BLOBS = 1 << 14
 # which is the point: they refuse to write, and still read.
 SEICHE_FENCE = 1 << 62
 
-# The first data format, by the names that it has. Its dictionaries stand in the file of each version.
-_FIRST_FORMAT = frozenset({"", "0.1"})
+# The first data format, by the names that manifests have for it. Its dictionaries stand in the file of each version.
+FIRST_FORMAT = frozenset({"", "0.1"})
 
 # Not seen in the content, so kept as they are. Bits in `_PAIRED` mean something only if they are in both words.
 _CARRIED = COVERING_INDICES | MIXED_DATA_VERSIONS | TAGGED_FRAGMENT_REUSE | MANAGED_BLOBS
@@ -77,7 +78,7 @@ def require_writable(header: Manifest, *, managed: bool = False) -> None:
     unknown = flags & ~(_UNDERSTOOD | SEICHE_FENCE)
     if unknown:
         raise _too_new("write", header, unknown)
-    if header.data_format.version in _FIRST_FORMAT:
+    if header.data_format.version in FIRST_FORMAT:
         _check_dictionaries(header)
 
 
