@@ -239,7 +239,7 @@ def _old_transactions(state: State, fence: int) -> dict[bytes, None]:
 
 def _buried(states: States, given_up: GivenUp) -> Iterator[int]:
     """Of versions that were given up, those that turn out to be tombstones, of which it was not known yet."""
-    for some in _portions([version for version in given_up.versions if version not in given_up.tombstones]):
+    for some in _portions(given_up.unburied):
         for root in states.store.in_parallel(lambda version: read_root(states.store, version), some):
             if root.expired_at_millis is not None:
                 yield root.version
@@ -254,7 +254,7 @@ def _bury(states: States, state: State) -> Ranges:
     given_up = GivenUp.of(state)
     now = states.storage_time(state)
     held = {one.version for one in leases(store) if one.until > now}
-    todo = [version for version in given_up.versions if version not in given_up.tombstones]
+    todo = given_up.unburied
     order = state.definition.order
 
     def bury(root: Root) -> None:

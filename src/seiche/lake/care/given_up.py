@@ -47,6 +47,11 @@ class GivenUp:
         except ValueError as error:
             raise Corrupt(f"what the lake says about expired versions cannot be read: {error}") from error
 
+    @property
+    def unburied(self) -> list[int]:
+        """Versions of which it is not known that they are tombstones by now."""
+        return [version for version in self.versions if version not in self.tombstones]
+
     def row(self) -> Mapping[bytes, bytes]:
         """As it stands in the tree."""
         properties = {"versions": str(self.versions), "tombstones": str(self.tombstones)}
