@@ -102,7 +102,7 @@ class Ledger:
             return False
 
     def _note(self, record: Record, status: Status) -> Record:
-        state = State.APPLIED if status.outcome == "committed" else State.ABORTED
+        state = _state_of(status)
         try:
             self._store.finish(self._account, [Ending(record.id, state, status.version or 0)], self.now())
         except Unavailable as error:
@@ -112,5 +112,8 @@ class Ledger:
 
 def from_tree(record: Record, status: Status) -> Record:
     """A transaction that only the tree remembers."""
-    state = State.APPLIED if status.outcome == "committed" else State.ABORTED
-    return replace(record, state=state, lake_version=status.version or 0)
+    return replace(record, state=_state_of(status), lake_version=status.version or 0)
+
+
+def _state_of(status: Status) -> State:
+    return State.APPLIED if status.outcome == "committed" else State.ABORTED
