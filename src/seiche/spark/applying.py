@@ -13,7 +13,7 @@ from pyroaring import BitMap
 
 from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
-from seiche.spark.edits import ACTION, Edited, Editing
+from seiche.spark.edits import ACTION, Edited, Editing, packed
 from seiche.spark.jobs import Batches, executor
 from seiche.spark.part import CHUNK, Part, joined
 from seiche.spark.scanning import GROUP
@@ -21,7 +21,6 @@ from seiche.table.data.moving import Moved, Places, stored_form
 from seiche.table.data.removal import Removal, by_fragment, remove_rows
 from seiche.table.data.scanning import ADDRESS, quoted
 from seiche.table.data.target import read_rows
-from seiche.table.format import roaring
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.row_ids import RowIds
 from seiche.table.snapshot import Snapshot
@@ -44,7 +43,7 @@ def edit_part(editing: Editing, batches: Batches) -> Iterator[Edited]:
     yield Edited(
         tuple(one.SerializeToString() for one in removal.updated),
         removal.removed,
-        {fragment_id: roaring.encode(offsets) for fragment_id, offsets in removal.rows.items()},
+        packed(removal.rows),
         tuple(one.SerializeToString() for one in new),
         tuple(part.counts),
         None if part.keys is None else tuple(part.keys),

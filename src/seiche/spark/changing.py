@@ -11,7 +11,7 @@ from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
 from seiche.spark.applying import edit_part
-from seiche.spark.edits import ACTION, Action, Edited, Editing, by_kind, value_of
+from seiche.spark.edits import ACTION, Action, Edited, Editing, by_kind, unpacked, value_of
 from seiche.spark.explaining import explained
 from seiche.spark.jobs import Readable, collected, frame_of
 from seiche.spark.scanning import GROUP, scans, size_of
@@ -24,7 +24,6 @@ from seiche.table.data.portion import Portion
 from seiche.table.data.removal import remove_all
 from seiche.table.data.scanning import ADDRESS
 from seiche.table.data.write import Limits, fields_of
-from seiche.table.format import roaring
 from seiche.table.format.fields import column_ids
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import REWRITE_ROWS, Delete, KeyExistenceFilter, Update
@@ -230,11 +229,7 @@ def changed(
         return None
     updated = tuple(DataFragment.FromString(one) for part in parts for one in part.updated)
     removed = tuple(sorted(one for part in parts for one in part.removed))
-    rows = {
-        fragment_id: roaring.decode(offsets, what=f"the rows taken out of fragment {fragment_id}")
-        for part in parts
-        for fragment_id, offsets in part.rows.items()
-    }
+    rows = unpacked(part.rows for part in parts)
     counts = [sum(numbers) for numbers in zip(*(part.counts for part in parts), strict=True)]
     total = sum(counts)
     files, size = sum(part.files for part in parts), sum(part.bytes for part in parts)

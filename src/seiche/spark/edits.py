@@ -4,17 +4,19 @@ What Spark makes of a statement is a frame of *edits*: the address of a row, the
 the values that it gets. `applying` puts them into place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from seiche.spark.address import Address
 from seiche.spark.writing import Target
 from seiche.table.data.portion import Portion
+from seiche.table.format import roaring
 
-__all__ = ["ACTION", "Action", "Edited", "Editing", "Edits", "by_kind", "value_of"]
+__all__ = ["ACTION", "Action", "Edited", "Editing", "Edits", "by_kind", "packed", "unpacked", "value_of"]
 
 # The column that says which of the actions a row is for.
 ACTION = "_seiche_action"
@@ -40,6 +42,20 @@ def by_kind(actions: Sequence[Action], counts: Sequence[int]) -> dict[str, int]:
         kind = "inserted" if action.insert else "deleted" if action.columns is None else "updated"
         totals[kind] += count
     return totals
+
+
+def packed(rows: Mapping[int, BitMap]) -> dict[int, bytes]:
+    """Rows by fragment, as a worker reports them."""
+    return {fragment_id: roaring.encode(offsets) for fragment_id, offsets in rows.items()}
+
+
+def unpacked(reports: Iterable[Mapping[int, bytes]]) -> dict[int, BitMap]:
+    """The rows by fragment that workers report, each for fragments of its own."""
+    return {
+        fragment_id: roaring.decode(offsets, what=f"the rows taken out of fragment {fragment_id}")
+        for rows in reports
+        for fragment_id, offsets in rows.items()
+    }
 
 
 class Edits(Protocol):

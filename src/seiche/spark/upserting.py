@@ -16,6 +16,7 @@ from pyroaring import BitMap
 
 from seiche.core.runtime import SYSTEM
 from seiche.spark.address import Address
+from seiche.spark.edits import packed, unpacked
 from seiche.spark.jobs import executor, run_each
 from seiche.spark.scanning import grouped
 from seiche.spark.writing import FrameWritten, target_of, write_frame
@@ -122,11 +123,7 @@ def _change(
         update_mode=REWRITE_ROWS,
         inserted_rows=keys,
     )
-    rows = {
-        fragment_id: roaring.decode(offsets, what=f"the rows taken out of fragment {fragment_id}")
-        for part in found
-        for fragment_id, offsets in part.rows.items()
-    }
+    rows = unpacked(part.rows for part in found)
     notes = {
         "inserted": written.rows - matches,
         "updated": matches,
@@ -193,7 +190,7 @@ def _look(search: _Search, portion: Portion) -> _Found:
     return _Found(
         tuple(one.SerializeToString() for one in removal.updated),
         removal.removed,
-        {fragment_id: roaring.encode(offsets) for fragment_id, offsets in removal.rows.items()},
+        packed(removal.rows),
         roaring.encode(BitMap(matches.rows.astype(np.uint32))),
         len(matches),
         removal.files,
