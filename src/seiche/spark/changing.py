@@ -89,8 +89,10 @@ class Ground(Protocol, Generic[Outcome_co]):
     def rows(self, session: "SparkSession", columns: Sequence[str], parts: int | None) -> Rows:
         """All rows with these columns, their addresses, and the number of the task that read them."""
 
-    def edit(self, statement: Statement, rows: Rows, edits: "DataFrame") -> Outcome_co:
-        """Let the workers apply the edits. All of a task come to one of them, by ascending address."""
+    def edit(self, statement: Statement, edits: "DataFrame") -> Outcome_co:
+        """Let the workers apply edits of the rows that were asked for last. All of a task come to one of them, by
+        ascending address.
+        """
 
 
 class LanceGround:
@@ -109,7 +111,7 @@ class LanceGround:
         self._portions = tuple(task.portion for task in tasks)
         return Rows(frame_of(session, tasks, schema, size_of(self._snapshot, schema)), tasks)
 
-    def edit(self, statement: Statement, rows: Rows, edits: "DataFrame") -> Change | None:
+    def edit(self, statement: Statement, edits: "DataFrame") -> Change | None:
         """One operation of what the workers report; `None` if nothing was changed."""
         ids = column_ids(self._snapshot.manifest.header.fields)
         key = tuple(sorted((ids[name], name) for name in statement.on))
@@ -170,7 +172,7 @@ class Deleting:
         rows = ground.rows(self._session, mentioned([self._condition], ground.schema.names), self._parts)
         with explained(lambda: empty(self._session, ground.schema).where(as_column(self._condition))):
             found = rows.frame.where(as_column(self._condition)).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION))
-        return ground.edit(Statement("delete", (Action(None),)), rows, _by_task(found, len(rows.tasks)))
+        return ground.edit(Statement("delete", (Action(None),)), _by_task(found, len(rows.tasks)))
 
 
 class Updating:
@@ -206,7 +208,7 @@ class Updating:
             edits = self._chosen(rows.frame).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *values)
         names = tuple(self._set)
         statement = Statement("update", (Action(names),), assigned=names, limits=self._limits)
-        return ground.edit(statement, rows, _by_task(edits, len(rows.tasks)))
+        return ground.edit(statement, _by_task(edits, len(rows.tasks)))
 
     def _chosen(self, rows: "DataFrame") -> "DataFrame":
         return rows if self._where is None else rows.where(as_column(self._where))

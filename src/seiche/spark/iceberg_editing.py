@@ -57,7 +57,7 @@ class IcebergGround:
         self._scans = tuple(tasks)
         return Rows(frame_of(session, tasks, schema, sum(one.size for one in tasks)), tasks)
 
-    def edit(self, statement: Statement, rows: Rows, edits: "DataFrame") -> Result:
+    def edit(self, statement: Statement, edits: "DataFrame") -> Result:
         """One snapshot with what the workers have written, without the files that they wrote anew."""
         target = IcebergTarget.of(self._handle, self._transaction)
         key = tuple((0, name) for name in statement.on)

@@ -112,7 +112,7 @@ class FrameMerging:
             Action(taken[number], insert=clause.action == "insert") for number, clause in enumerate(self._clauses)
         )
         statement = Statement("merge", actions, self._on, tuple(sorted(self._assigned(taken))), self._limits)
-        return ground.edit(statement, rows, placed)
+        return ground.edit(statement, placed)
 
     def _check(self, schema: "pa.Schema", given: "pa.Schema") -> None:
         """`InvalidInput` for what cannot be right, before anything runs."""
