@@ -25,7 +25,7 @@ MOST_DEPTH: Final = 16
 _FORBIDDEN: Final = re.compile(rb"[\x00-\x20\x7f/\\]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
-def check_name(part: str, *, most_bytes: int = MOST_BYTES, what: str = "name") -> str:
+def check_name(part: str, *, what: str = "name") -> str:
     """Return `part` unchanged if it may name something; else raise `InvalidInput` that says why not."""
     try:
         data = given.text(part, f"a {what}", "Give a text.").encode()
@@ -33,8 +33,8 @@ def check_name(part: str, *, most_bytes: int = MOST_BYTES, what: str = "name") -
         raise _refused(part, what, "it is not valid Unicode") from error
     if not data:
         raise _refused(part, what, "it is empty")
-    if len(data) > most_bytes:
-        raise _refused(part, what, f"it has {len(data)} bytes, more than {most_bytes}")
+    if len(data) > MOST_BYTES:
+        raise _refused(part, what, f"it has {len(data)} bytes, more than {MOST_BYTES}")
     if part in {".", ".."}:
         raise _refused(part, what, "it means a directory")
     found = _FORBIDDEN.search(data)
@@ -43,30 +43,28 @@ def check_name(part: str, *, most_bytes: int = MOST_BYTES, what: str = "name") -
     return part
 
 
-def parts(
-    name: str | Sequence[str], *, most_bytes: int = MOST_BYTES, most_depth: int = MOST_DEPTH, what: str = "name"
-) -> Name:
+def parts(name: str | Sequence[str], *, what: str = "name") -> Name:
     """The checked parts of `"ns1.ns2.table"` or of a sequence of parts; only the latter may have dots inside a part."""
     if isinstance(name, str):
-        return _split(name, most_bytes, most_depth, what)
-    return _checked(_given(name, what), most_bytes, most_depth, what)
+        return _split(name, what)
+    return _checked(_given(name, what), what)
 
 
 @lru_cache(maxsize=1024)
-def _split(name: str, most_bytes: int, most_depth: int, what: str) -> Name:
-    return _checked(tuple(name.split(".")), most_bytes, most_depth, what)
+def _split(name: str, what: str) -> Name:
+    return _checked(tuple(name.split(".")), what)
 
 
 @lru_cache(maxsize=4096)
-def _checked(split: Name, most_bytes: int, most_depth: int, what: str) -> Name:
+def _checked(split: Name, what: str) -> Name:
     if not split:
         raise InvalidInput(f"a {what} needs at least one part", remedy="Name it, for instance 'shop.orders'.")
-    if len(split) > most_depth + 1:
+    if len(split) > MOST_DEPTH + 1:
         raise InvalidInput(
-            f"{what} {text(split)!r} has {len(split)} parts; at most {most_depth} namespaces may be nested",
+            f"{what} {text(split)!r} has {len(split)} parts; at most {MOST_DEPTH} namespaces may be nested",
             remedy="Use fewer levels.",
         )
-    return tuple(check_name(part, most_bytes=most_bytes, what=what) for part in split)
+    return tuple(check_name(part, what=what) for part in split)
 
 
 def _given(name: object, what: str) -> Name:
