@@ -22,6 +22,7 @@ from seiche.service.ledger import Ledger, from_tree
 from seiche.service.lookup import Targets
 from seiche.service.noting import noted
 from seiche.service.planning import Plan
+from seiche.service.properties import FLUSHED, RESERVED
 from seiche.service.refusals import (
     committed_already,
     key_mismatch,
@@ -31,8 +32,6 @@ from seiche.service.refusals import (
     refused,
 )
 from seiche.service.requests import (
-    FLUSHED,
-    RESERVED,
     begin_hash,
     check_properties,
     check_reserved,
@@ -51,7 +50,7 @@ from seiche.service.targets import split_name
 from seiche.service.tickets import Decided, Ticket, into
 from seiche.service.undecided import Undecided
 
-__all__ = ["DEFAULT_TTL", "LONGEST_TTL", "RESERVED", "Service", "Settings"]
+__all__ = ["DEFAULT_TTL", "LONGEST_TTL", "Service", "Settings"]
 
 
 class Service:

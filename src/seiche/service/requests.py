@@ -8,11 +8,10 @@ from uuid import UUID
 
 from seiche.lake.objects.names import Name
 from seiche.service.changes import Change, digest
+from seiche.service.properties import RESERVED
 from seiche.service.refusals import refused
 
 __all__ = [
-    "FLUSHED",
-    "RESERVED",
     "begin_hash",
     "check_properties",
     "check_reserved",
@@ -23,10 +22,6 @@ __all__ = [
     "reserved_names",
 ]
 
-# Properties of a transaction that hold ids of tables which it may make, by name.
-RESERVED: Final = "seiche.reserved-table-id:"
-# A client that has flushed the files that it names says so in this property.
-FLUSHED: Final = "seiche.flushed"
 _AS_WRITTEN: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST_PROPERTIES: Final = 256
 _LONGEST_PROPERTY: Final = 16 << 10

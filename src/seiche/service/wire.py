@@ -6,15 +6,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from seiche.service import definitions
 from seiche.service import transactions_pb2 as pb
 from seiche.service.changes import Change
+from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, LAKE_VERSION
 from seiche.service.refusals import refused
 from seiche.service.state.records import Record
 from seiche.service.tickets import Decided
 
 __all__ = ["change", "executed", "seconds", "transaction"]
-
-# What the service adds to the properties of a transaction, for clients that look at them.
-_FAILURE = "seiche.transaction.apply-failure-"
-_VERSION = "seiche.transaction.lake-version"
 
 
 def seconds(message: Duration | None) -> float | None:
@@ -77,10 +74,10 @@ def _tell(record: Record, message: pb.Transaction) -> None:
     for name, value in record.properties.items():
         properties[name] = value
     if record.error_code:
-        properties[f"{_FAILURE}code"] = record.error_code
-        properties[f"{_FAILURE}message"] = record.error_message
+        properties[FAILURE_CODE] = record.error_code
+        properties[FAILURE_MESSAGE] = record.error_message
     if record.lake_version:
-        properties[_VERSION] = str(record.lake_version)
+        properties[LAKE_VERSION] = str(record.lake_version)
 
 
 def _set_time(message: Timestamp, moment: int) -> None:

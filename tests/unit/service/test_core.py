@@ -23,7 +23,8 @@ from seiche import (
 from seiche.lake.saved import encode
 from seiche.service.blobs import blob_uri, delete_uri
 from seiche.service.changes import Change, pointer_key
-from seiche.service.core import LONGEST_TTL, RESERVED, Service, Settings
+from seiche.service.core import LONGEST_TTL, Service, Settings
+from seiche.service.properties import RESERVED
 from seiche.service.state.keys import KeyStore
 from seiche.service.states import State
 from seiche.table.format.manifest_pb2 import UUID, DataFile, DataFragment, IndexFile, IndexMetadata

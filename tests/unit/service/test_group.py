@@ -16,7 +16,7 @@ from seiche.service.deciding import Decided, Ticket
 from seiche.service.group import Limits
 from seiche.service.operations import Operation
 from seiche.service.planning import intent_of
-from seiche.service.requests import FLUSHED
+from seiche.service.properties import FLUSHED
 from seiche.service.states import State
 from seiche.table.operations import Append
 from tests.service_lake import appending, defining, make_service, numbers_in, overwriting, payload, reopened, rows

@@ -31,14 +31,12 @@ from seiche.service import transactions_pb2 as pb
 from seiche.service.client.certificates import Certificates
 from seiche.service.client.channel import Address, Channel
 from seiche.service.client.trust import obstacle
+from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, FLUSHED
 from seiche.table.operations import Append
 from seiche.table.transaction import Transaction as TableTransaction
 
 __all__ = ["RemoteCommitter", "RemoteLake", "remote_lake"]
 
-FLUSHED: Final = "seiche.flushed"
-_CODE: Final = "seiche.transaction.apply-failure-code"
-_MESSAGE: Final = "seiche.transaction.apply-failure-message"
 _AGAIN: Final = Patience(attempts=8, timeout=60.0, first_delay=0.05, longest_delay=2.0)
 # Longer than a server ever waits.
 _LIFETIME_MILLIS: Final = 24 * 3600 * 1000
@@ -179,11 +177,12 @@ def _answer(intent: Intent, response: pb.ExecuteTransactionResponse, seen: int) 
         tables = {one.table_id: one.table_version for one in response.tables}
         # Whatever is committed now is behind all versions that were seen before.
         return Answer(response.version, replayed=response.version <= seen, tables=tables)
-    message = transaction.properties.get(_MESSAGE, "the transaction was aborted")
-    kind = IncompatibleConflict if transaction.properties.get(_CODE) == "INCOMPATIBLE_CONFLICT" else RetryableConflict
-    if transaction.properties.get(_CODE) == "TABLE_INTENT_INVALID_PAYLOAD":
+    message = transaction.properties.get(FAILURE_MESSAGE, "the transaction was aborted")
+    code = transaction.properties.get(FAILURE_CODE, "")
+    kind = IncompatibleConflict if code == "INCOMPATIBLE_CONFLICT" else RetryableConflict
+    if code == "TABLE_INTENT_INVALID_PAYLOAD":
         return Answer(error=InvalidInput(message, transaction_id=intent.id))
-    return Answer(error=kind(message, transaction_id=intent.id, code=transaction.properties.get(_CODE, "")))
+    return Answer(error=kind(message, transaction_id=intent.id, code=code))
 
 
 class RemoteLake(Lake):
