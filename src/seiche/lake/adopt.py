@@ -58,7 +58,7 @@ def adopt(lake: "Lake", name: str) -> list[Adopted]:
     full = parts(name, what="table")
     lake.check_writable()
     row = lake.state().table(full)
-    if row.type != "managed" or row.format != "lance":
+    if not row.is_own("lance"):
         raise InvalidInput(
             f"{text(full)} is {row.type}, of format {row.format}: only of Lance tables that the lake manages does it"
             " number the versions, and only there can a foreign one be adopted",

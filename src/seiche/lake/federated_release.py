@@ -43,7 +43,7 @@ class Releasing(Intent):
 
     def plan(self, state: State, runtime: Runtime) -> Iterator[Planned]:
         row = state.table(self.name)
-        if row.type != "managed" or row.format != "lance":
+        if not row.is_own("lance"):
             raise InvalidInput(
                 f"{text(self.name)} is a table of type {row.type} and format {row.format}: it cannot be released",
                 remedy="Only Lance tables of the lake's own can.",

@@ -143,7 +143,7 @@ class TransactionTable(TableVerbs):
         edit = self._edit
         if edit.work is not None:
             return edit.work
-        if edit.row.type != "managed" or edit.row.format != "lance":
+        if not edit.row.is_own("lance"):
             raise InvalidInput(
                 f"{edit.name} is a table of type {edit.row.type} and format {edit.row.format}: it cannot be changed so",
                 remedy="Use its own engine.",

@@ -90,7 +90,7 @@ def table_diff(store: Store, name: str, before: TableRow | None, after: TableRow
     `store` is that of the lake. A row that is not there stands for a table without columns and rows.
     """
     newest = max((row for row in (before, after) if row is not None), key=lambda row: row.table_version, default=None)
-    if newest is None or newest.type != "managed" or newest.format != "lance":
+    if newest is None or not newest.is_own("lance"):
         return None
     first, last = (0 if row is None else row.table_version for row in (before, after))
     if first == last:

@@ -64,7 +64,7 @@ def decode(data: bytes, table: str) -> Operation:
 
 def check_format(row: TableRow) -> None:
     """Refuse tables that take no operations of Lance."""
-    if row.type != "managed" or row.format != "lance":
+    if not row.is_own("lance"):
         raise refused(f"a table of format {row.format} takes no operations of Lance", "payload.format")
 
 

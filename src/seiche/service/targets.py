@@ -131,7 +131,7 @@ class Resolver:
 
     def _content(self, change: Change, target: str, found: Found, data: bytes) -> Wanted:
         row = found.row
-        if row.format == "iceberg" and row.type == "managed":
+        if row.is_own("iceberg"):
             return Wanted(target, row.id, "metadata", data, True, row.pointer_version)
         operation = operations.decode(data, _name(found.key))
         if operation.transaction.read_version > row.table_version:

@@ -158,7 +158,7 @@ def _published(lake: Lake, name: TableName) -> "Table":
 
     state = lake.state()
     row = state.table(parts(name))
-    if row.format != "lance" or row.type != "managed":
+    if not row.is_own("lance"):
         raise InvalidInput(
             f"{text(parts(name))} is no Lance table of the lake's own, and cannot be cloned",
             remedy="Export it: lake.export(name, target, tables=[...]).",

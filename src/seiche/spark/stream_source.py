@@ -137,7 +137,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What the columns are called now, whatever they were called before, or will be while the stream runs."""
         state = self._lake.state()
         row = self._row(state)
-        if row.format != "lance" or row.type != "managed":
+        if not row.is_own("lance"):
             raise InvalidInput(
                 f"{self._options.table} is a table of type {row.type} and format {row.format}, whose changes cannot be"
                 " followed",

@@ -135,9 +135,7 @@ class Aftercare:
 
 def _asks(state: "State", name: Name) -> bool:
     row = state.relation(name)
-    if not isinstance(row, TableRow) or row.format != "iceberg" or row.type != "managed":
-        return False
-    return _asks_for_care(load(state, row))
+    return isinstance(row, TableRow) and row.is_own("iceberg") and _asks_for_care(load(state, row))
 
 
 def _asks_for_care(metadata: Metadata) -> bool:

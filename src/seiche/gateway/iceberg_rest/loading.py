@@ -153,7 +153,7 @@ def make_directories(store: Store, location: str) -> None:
 
 def check_iceberg(row: TableRow, name: Name) -> None:
     """Refuse a table that this protocol cannot show, and say which can."""
-    if row.format != "iceberg" or row.type != "managed":
+    if not row.is_own("iceberg"):
         raise InvalidInput(
             f"{text(name)} is a table of format {row.format}: the Iceberg protocol cannot read it",
             remedy="Use the Lance Namespace protocol (`seiche serve --lance-port`), or Seiche itself.",

@@ -47,7 +47,7 @@ def _has_snapshots(change: TableChange, then: State, now: State) -> bool:
 
 def _has_the_very_snapshots(change: TableChange, now: State) -> bool:
     row = now.relation(change.name)
-    if not isinstance(row, TableRow) or row.format != "iceberg" or row.type != "managed":
+    if not isinstance(row, TableRow) or not row.is_own("iceberg"):
         return False
     there = (one for one in load(now, row).snapshots if one.snapshot_id in change.snapshots)
     lists = {one.snapshot_id: one.manifest_list for one in there}

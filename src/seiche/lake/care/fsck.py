@@ -199,9 +199,9 @@ class _Check:
             return 0
 
     def _take(self, row: TableRow) -> None:
-        if row.type == "managed" and row.format == "iceberg":
+        if row.is_own("iceberg"):
             self._take_iceberg(row)
-        if row.type != "managed" or row.format != "lance":
+        if not row.is_own("lance"):
             return
         if row.location not in self.tables:
             self.tables[row.location] = TableCheck(

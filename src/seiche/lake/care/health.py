@@ -141,7 +141,7 @@ def examine(lake: "CareVerbs", *, orphans: bool) -> Health:
 def _tables(state: State) -> Iterator[TableHealth]:
     for key, value in state.scan(tables_under(())):
         row = as_relation(value)
-        if not isinstance(row, TableRow) or row.type != "managed" or row.format != "lance" or not row.table_version:
+        if not isinstance(row, TableRow) or not row.is_own("lance") or not row.table_version:
             continue
         try:
             manifest = LakeVersions(state.store, row).read(row.table_version).manifest
@@ -153,7 +153,7 @@ def _tables(state: State) -> Iterator[TableHealth]:
 def _iceberg(state: State) -> Iterator[IcebergHealth]:
     for key, value in state.scan(tables_under(())):
         row = as_relation(value)
-        if isinstance(row, TableRow) and row.type == "managed" and row.format == "iceberg":
+        if isinstance(row, TableRow) and row.is_own("iceberg"):
             from seiche.lake.iceberg.figures import figures
 
             with suppress(SeicheError):  # damaged: `fsck` says how

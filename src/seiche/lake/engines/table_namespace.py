@@ -180,7 +180,7 @@ class TableNamespace(CatalogNamespace):
     def check_lance(self, name: Name) -> TableRow:
         """The table, if pylance can open it."""
         row = self._row_of(name)
-        if row.format != "lance" or row.type != "managed":
+        if not row.is_own("lance"):
             raise InvalidInput(
                 f"{text(name)} is a table of type {row.type} and format {row.format}: it cannot be opened by pylance",
                 remedy="Use its own engine.",

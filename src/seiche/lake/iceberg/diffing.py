@@ -61,7 +61,7 @@ def iceberg_diff(state: State, change: ObjectChange) -> TableDiff | None:
 
 
 def _row(row: Row | None) -> TableRow | None:
-    return row if isinstance(row, TableRow) and row.type == "managed" and row.format == "iceberg" else None
+    return row if isinstance(row, TableRow) and row.is_own("iceberg") else None
 
 
 def _snapshots(older: Metadata | None, newer: Metadata | None) -> list[Any]:

@@ -87,7 +87,7 @@ def heads(metadata: Metadata | None) -> dict[str, int]:
 
 def is_iceberg(edit: TableEdit) -> bool:
     """Whether the table is an Iceberg table of the lake's own."""
-    return edit.row.format == "iceberg" and edit.row.type == "managed"
+    return edit.row.is_own("iceberg")
 
 
 def snapshots_in(steps: Sequence[Step]) -> list[Any]:

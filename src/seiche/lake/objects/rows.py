@@ -120,6 +120,10 @@ class TableRow(Row):
     # Manifests of versions that the same root made before that of `manifest`, ascending.
     earlier: tuple[Manifest, ...] = ()
 
+    def is_own(self, format: str) -> bool:
+        """Whether it is a table of this format that the lake itself keeps: one whose versions it decides."""
+        return self.type == "managed" and self.format == format
+
 
 @dataclass(frozen=True, kw_only=True)
 class ViewRow(Row):
