@@ -9,8 +9,9 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions
 from seiche.store.base import Store
 from seiche.table.build import empty
+from seiche.table.format.deletions import rows_left
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFragment, Field
+from seiche.table.format.manifest_pb2 import Field
 from seiche.table.operations import Rewrite
 from seiche.table.transaction import Transaction
 
@@ -122,11 +123,7 @@ def table_diff(store: Store, name: str, before: TableRow | None, after: TableRow
 
 def live_rows(manifest: Manifest) -> int:
     """How many rows a version has that are not deleted."""
-    return sum(map(_live, manifest.fragments))
-
-
-def _live(fragment: DataFragment) -> int:
-    return fragment.physical_rows - fragment.deletion_file.num_deleted_rows
+    return sum(map(rows_left, manifest.fragments))
 
 
 def _rows(old: Manifest, new: Manifest, made: Iterable[Transaction]) -> tuple[int, int]:
@@ -139,7 +136,7 @@ def _rows(old: Manifest, new: Manifest, made: Iterable[Transaction]) -> tuple[in
     balance: dict[int, int] = {}
     for fragment_id in before.keys() | after.keys():
         was, now = before.get(fragment_id), after.get(fragment_id)
-        change = (_live(now) if now is not None else 0) - (_live(was) if was is not None else 0)
+        change = (rows_left(now) if now is not None else 0) - (rows_left(was) if was is not None else 0)
         family = kin.get(fragment_id, fragment_id)
         balance[family] = balance.get(family, 0) + change
     added = sum(change for change in balance.values() if change > 0)

@@ -15,6 +15,7 @@ from seiche.spark.names import quoted
 from seiche.spark.types import as_shown, shown_schema, spark_schema
 from seiche.table.data.portion import Portion
 from seiche.table.data.scanning import ADDRESS, batches, scanner
+from seiche.table.format.deletions import is_counted, rows_left
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
 
@@ -145,18 +146,18 @@ def grouped(fragments: Sequence[DataFragment], parts: int | None = None) -> list
     """Neighbouring fragments together, with about the same number of rows in each group; about `parts` groups, or more
     if each would be very large.
     """
-    total = sum(map(_live, fragments))
+    total = sum(map(rows_left, fragments))
     target = min(max(1, -(-total // parts)), _MOST_ROWS) if parts else _ROWS
     groups: list[tuple[DataFragment, ...]] = []
     run: list[DataFragment] = []
     rows = 0
     for fragment in fragments:
         # Closed before a fragment that would make it much too large, else after the one that filled it.
-        if run and rows + _live(fragment) > target + target // 2:
+        if run and rows + rows_left(fragment) > target + target // 2:
             groups.append(tuple(run))
             run, rows = [], 0
         run.append(fragment)
-        rows += _live(fragment)
+        rows += rows_left(fragment)
         if rows >= target:
             groups.append(tuple(run))
             run, rows = [], 0
@@ -167,7 +168,7 @@ def grouped(fragments: Sequence[DataFragment], parts: int | None = None) -> list
 
 def size_of(snapshot: Snapshot, schema: "StructType") -> int:
     """About how many bytes the rows of a version take in these columns; a filter may leave fewer."""
-    rows = sum(map(_live, snapshot.manifest.fragments.decoded()))
+    rows = sum(map(rows_left, snapshot.manifest.fragments.decoded()))
     return int(rows * sum(_width(kind) for kind in shown_schema(schema).types))
 
 
@@ -187,17 +188,9 @@ def spread(fragments: Sequence[DataFragment], workers: int) -> int | None:
 def live_rows(snapshot: Snapshot) -> int | None:
     """How many rows a version has, from its manifest alone; `None` if some fragment does not say."""
     fragments = snapshot.manifest.fragments.decoded()
-    if any(not one.physical_rows or _uncounted(one) for one in fragments):
+    if not all(map(is_counted, fragments)):
         return None
-    return sum(map(_live, fragments))
-
-
-def _uncounted(fragment: DataFragment) -> bool:
-    return fragment.HasField("deletion_file") and not fragment.deletion_file.num_deleted_rows
-
-
-def _live(fragment: DataFragment) -> int:
-    return fragment.physical_rows - fragment.deletion_file.num_deleted_rows
+    return sum(map(rows_left, fragments))
 
 
 def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

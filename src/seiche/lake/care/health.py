@@ -17,6 +17,7 @@ from seiche.lake.pins import EXPORTS, pins
 from seiche.lake.state import State, as_relation
 from seiche.lake.versions import LakeVersions, manifests
 from seiche.table.format import roaring
+from seiche.table.format.deletions import rows_left
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations.coverage import is_system
 
@@ -163,7 +164,7 @@ def _iceberg(state: State) -> Iterator[IcebergHealth]:
 def _table(name: str, row: TableRow, manifest: Manifest) -> TableHealth:
     fragments = manifest.fragments.decoded()
     sizes = [sum(file.file_size_bytes or SMALL_BYTES for file in one.files) for one in fragments]
-    alive = {one.id: one.physical_rows - one.deletion_file.num_deleted_rows for one in fragments}
+    alive = {one.id: rows_left(one) for one in fragments}
     covered: dict[str, set[int]] = {}
     for index in manifest.indices:
         if not is_system(index):

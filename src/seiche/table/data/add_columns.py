@@ -9,6 +9,7 @@ from seiche.table.change import Change, forget
 from seiche.table.data.column_sources import ColumnSource
 from seiche.table.data.conform import check_nulls
 from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
+from seiche.table.format.deletions import rows_left
 from seiche.table.format.fields import max_field_id
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field
@@ -119,7 +120,7 @@ def _change(
     written = [file for each in files.values() for file in each]
     return Change(
         operation,
-        rows=sum(one.physical_rows - one.deletion_file.num_deleted_rows for one in manifest.fragments),
+        rows=sum(map(rows_left, manifest.fragments)),
         files=len(written),
         bytes=sum(file.file_size_bytes for file in written),
         notes={"columns": ", ".join(names)},

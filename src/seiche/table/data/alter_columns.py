@@ -13,6 +13,7 @@ from seiche.table.data.column_sources import scanned
 from seiche.table.data.conform import check_nulls, founded, without_extension
 from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
 from seiche.table.data.scanning import quoted, scanner
+from seiche.table.format.deletions import rows_left
 from seiche.table.format.fields import path_of
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.operations import Project
@@ -125,7 +126,7 @@ class Altering:
             notes["indices_dropped"] = indices
         return Change(
             operation,
-            rows=sum(one.physical_rows - one.deletion_file.num_deleted_rows for one in fragments),
+            rows=sum(map(rows_left, fragments)),
             files=len(written),
             bytes=sum(file.file_size_bytes for file in written),
             notes=notes,

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from seiche.core.given import wrong
 from seiche.errors import InvalidInput
 from seiche.table.data.reach import Reach
+from seiche.table.format.deletions import is_counted, rows_left
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 
@@ -80,16 +81,15 @@ def groups(manifest: Manifest, reach: Reach, options: Options) -> list[tuple[Dat
 def _judged(manifest: Manifest, reach: Reach, options: Options) -> Iterator[_Candidate | None]:
     """Each fragment, or `None` in the place of one that is fine: it parts its neighbours."""
     for fragment in manifest.fragments:
-        deleted = fragment.deletion_file.num_deleted_rows
-        if not fragment.physical_rows or (fragment.HasField("deletion_file") and not deleted):
+        if not is_counted(fragment):
             yield None  # how many rows it has is not said: leave it alone
             continue
+        deleted = fragment.deletion_file.num_deleted_rows
         alone = options.materialize_deletions and (
             deleted / fragment.physical_rows > options.materialize_deletions_threshold
         )
         if alone or fragment.physical_rows < options.target_rows_per_fragment:
-            rows = fragment.physical_rows - deleted
-            yield _Candidate(fragment, rows, alone, reach.segments_over(fragment.id))
+            yield _Candidate(fragment, rows_left(fragment), alone, reach.segments_over(fragment.id))
         else:
             yield None
 

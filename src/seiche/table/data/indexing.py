@@ -18,6 +18,7 @@ from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
 from seiche.table.data.scanning import batches, quoted, scanner
 from seiche.table.data.shadow import shadow
+from seiche.table.format.deletions import rows_left
 from seiche.table.format.fields import path_of
 from seiche.table.format.index_details import SINGLETONS
 from seiche.table.format.logical_types import is_dictionary
@@ -133,7 +134,7 @@ class Indexing:
         since = Portion.oldest((one.portion for one in held), snapshot)
         entries = [_without_changed(entry, made_of, snapshot.manifest) for entry, made_of in _joined(held, snapshot)]
         standing = BitMap.union(BitMap(), *(_standing(one, snapshot.manifest) for one in held))
-        rows = sum(_live(one) for one in snapshot.manifest.fragments if one.id in standing)
+        rows = sum(rows_left(one) for one in snapshot.manifest.fragments if one.id in standing)
         sizes = [file.size_bytes for entry in entries for file in entry.files]
         notes = {"name": self._plan.name, "segments": len(entries)}
         operation = CreateIndex(tuple(entries), before)
@@ -385,10 +386,6 @@ def _ours(index: IndexMetadata) -> IndexMetadata:
     made.CopyFrom(index)
     made.ClearField("base_id")
     return made
-
-
-def _live(fragment: DataFragment) -> int:
-    return fragment.physical_rows - fragment.deletion_file.num_deleted_rows
 
 
 def _unknown(name: str, manifest: Manifest) -> NotFound:

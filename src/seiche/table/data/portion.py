@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from seiche.core.runtime import Runtime
 from seiche.errors import SPENT, RetryableConflict
 from seiche.store.base import Store
+from seiche.table.format.deletions import rows_left
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
@@ -71,7 +72,7 @@ class Portion:
     @property
     def rows(self) -> int:
         """How many rows there are, without the deleted ones."""
-        return sum(one.physical_rows - one.deletion_file.num_deleted_rows for one in self.fragments)
+        return sum(map(rows_left, self.fragments))
 
     @property
     def manifest(self) -> Manifest:

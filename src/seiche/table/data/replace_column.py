@@ -13,6 +13,7 @@ from seiche.table.data.given_rows import GivenRows
 from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
 from seiche.table.data.source import Source
 from seiche.table.data.write import fields_of
+from seiche.table.format.deletions import rows_left
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import DataReplacement, DataReplacementGroup
 from seiche.table.snapshot import Snapshot
@@ -75,7 +76,7 @@ class ReplacingColumn:
         )
         return Change(
             DataReplacement(groups),
-            rows=sum(one.physical_rows - one.deletion_file.num_deleted_rows for one in fragments),
+            rows=sum(map(rows_left, fragments)),
             files=len(groups),
             bytes=sum(group.new_file.file_size_bytes for group in groups),
             notes={"column": self._name, "fragments": len(groups)},

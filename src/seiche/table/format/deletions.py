@@ -13,7 +13,7 @@ from seiche.table.format import roaring
 from seiche.table.format.manifest_pb2 import DataFragment, DeletionFile
 from seiche.table.format.side_files import put_new
 
-__all__ = ["DeletionFiles", "decode", "encode_arrow", "encode_bitmap", "path"]
+__all__ = ["DeletionFiles", "decode", "encode_arrow", "encode_bitmap", "is_counted", "path", "rows_left"]
 
 # Up to here pylance writes Arrow, above a bitmap. It reads either at any size.
 LARGEST_ARROW = 5000
@@ -29,6 +29,17 @@ def path(fragment_id: int, file: DeletionFile) -> str:
     """Where the deletion file of a fragment lies, relative to the root of the table."""
     suffix = "bin" if file.file_type == DeletionFile.BITMAP else "arrow"
     return f"_deletions/{fragment_id}-{file.read_version}-{file.id}.{suffix}"
+
+
+def rows_left(fragment: DataFragment) -> int:
+    """How many rows of a fragment are not deleted, as far as the manifest says."""
+    return fragment.physical_rows - fragment.deletion_file.num_deleted_rows
+
+
+def is_counted(fragment: DataFragment) -> bool:
+    """Whether the manifest says how many rows a fragment has and how many are deleted; 0 stands for unknown."""
+    uncounted = fragment.HasField("deletion_file") and not fragment.deletion_file.num_deleted_rows
+    return bool(fragment.physical_rows) and not uncounted
 
 
 def encode_bitmap(offsets: BitMap) -> bytes:

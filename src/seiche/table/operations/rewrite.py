@@ -8,6 +8,7 @@ from pyroaring import BitMap
 
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.deletions import is_counted, rows_left
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
@@ -131,11 +132,10 @@ def _in_place_of(old: Sequence[DataFragment], new: Sequence[DataFragment], manif
         copy = DataFragment()
         copy.CopyFrom(fragment)
         made.append(copy)
-    before, after = [*map(_rows_left, old)], [*map(_rows_left, made)]
-    if None not in {*before, *after} and sum(filter(None, before)) != sum(filter(None, after)):
+    before, after = sum(map(rows_left, old)), sum(map(rows_left, made))
+    if before != after and all(map(is_counted, (*old, *made))):
         raise InvalidInput(
-            f"fragments {[one.id for one in old]} have {sum(filter(None, before))} rows, those in their place"
-            f" {sum(filter(None, after))}",
+            f"fragments {[one.id for one in old]} have {before} rows, those in their place {after}",
             remedy="A Rewrite must not add or lose rows.",
             fragments=[one.id for one in old],
         )
@@ -147,14 +147,6 @@ def _in_place_of(old: Sequence[DataFragment], new: Sequence[DataFragment], manif
         for fragment in made:
             clear_rows(fragment)
     return made
-
-
-def _rows_left(fragment: DataFragment) -> int | None:
-    """How many rows are not deleted; `None` if the fragment does not say."""
-    deleted = fragment.deletion_file.num_deleted_rows
-    if not fragment.physical_rows or (fragment.HasField("deletion_file") and not deleted):
-        return None
-    return fragment.physical_rows - deleted
 
 
 def _check_reserved(made: Sequence[DataFragment], manifest: Manifest) -> None:
