@@ -98,6 +98,18 @@ class TestStatements:
         assert caught.value.remedy
         assert shop.version == before
 
+    @pytest.mark.parametrize("using", ["", " USING iceberg"])
+    def test_columns_differ_in_more_than_capitals(self, shop: Lake, sql: Sql, using: str) -> None:
+        """Otherwise no statement could name either of them any more."""
+        sql(f"CREATE TABLE shop.t (id INT, v STRING){using}")
+        before = shop.version
+        for change in ("ADD COLUMN ID INT", "ADD COLUMNS (w INT, W INT)", "RENAME COLUMN v TO Id"):
+            with pytest.raises(InvalidInput, match=r"there (is a column 'I[Dd]' already|are two columns 'W')"):
+                sql(f"ALTER TABLE shop.t {change}")
+        assert shop.version == before
+        sql("ALTER TABLE shop.t RENAME COLUMN id TO ID")
+        assert shop.table("shop.t").schema.names == ["ID", "v"]
+
     def test_definitions_of_tables(self, shop: Lake, sql: Sql) -> None:
         sql("CREATE TABLE shop.t (id BIGINT NOT NULL, v STRING COMMENT 'text') TBLPROPERTIES ('owner' = 'me')")
         assert shop.table("shop.t").schema.field("id").nullable is False

@@ -132,14 +132,24 @@ def _alter_table(statement: made.AlterTable, reader: Reader) -> None:
         case made.AddColumns(columns):
             import pyarrow as pa
 
-            target.add_columns(pa.schema(list(columns)))
+            from seiche.spark.types import check_iceberg
+
+            given = pa.schema(list(columns))
+            if found.format == "iceberg":
+                check_iceberg(given)
+            _check_names(given)
+            for one in given.names:
+                _check_free(schema, one)
+            target.add_columns(given)
         case made.DropColumns(columns, if_exists):
             known = {one.lower() for one in schema.names}
             wanted = [one for one in columns if not if_exists or one.lower() in known]
             if wanted:
                 target.drop_columns([column_of(schema, one, name) for one in wanted])
         case made.RenameColumn(column, to):
-            target.rename_columns({column_of(schema, column, name): to})
+            old = column_of(schema, column, name)
+            _check_free(schema, to, old)
+            target.rename_columns({old: to})
         case made.AlterColumn(column, type_, nullable):
             change: dict[str, Any] = {"path": column_of(schema, column, name)}
             change |= {} if type_ is None else {"data_type": type_}
@@ -149,6 +159,13 @@ def _alter_table(statement: made.AlterTable, reader: Reader) -> None:
             reader.tx.rename_table(name, to if len(to) > 1 else (*name[:-1], *to))
         case made.SetProperties(properties):
             reader.tx.set_properties(name, properties)
+
+
+def _check_free(schema: "pa.Schema", name: str, old: str = "") -> None:
+    """Capitals do not count in SQL: of two columns that differ in them alone, neither could be named any more."""
+    if any(one.lower() == name.lower() and one != old for one in schema.names):
+        remedy = "Choose another name, or drop the column that is there."
+        raise InvalidInput(f"there is a column {name!r} already", remedy=remedy, column=name)
 
 
 def _columns_of(found: "TransactionTable") -> Any:

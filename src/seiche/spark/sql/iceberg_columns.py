@@ -11,7 +11,6 @@ from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 
 from seiche.errors import InvalidInput
 from seiche.lake.engines.iceberg_answers import unwrapped
-from seiche.spark.types import check_iceberg
 
 if TYPE_CHECKING:
     from pyiceberg.table.update.schema import UpdateSchema
@@ -29,11 +28,9 @@ class IcebergColumns:
         self._names = table.schema.names
 
     def add_columns(self, columns: pa.Schema) -> None:
-        """More columns, null in all rows that are there."""
-        check_iceberg(columns)
+        """More columns, of types that Iceberg has, null in all rows that are there."""
         with self._changing() as update:
             for field in self._in_iceberg(columns):
-                self._require_free(field.name)
                 update.add_column(field.name, field.field_type, field.doc)
 
     def drop_columns(self, columns: Sequence[str]) -> None:
@@ -48,7 +45,6 @@ class IcebergColumns:
         """Other names, by those that there are."""
         with self._changing() as update:
             for old, new in names.items():
-                self._require_free(new, old)
                 update.rename_column(old, new)
 
     def alter_columns(self, change: Mapping[str, Any]) -> None:
@@ -69,12 +65,6 @@ class IcebergColumns:
                 remedy="Types can become wider, and NOT NULL can go; for everything else add another column.",
                 table=self._table.name,
             ) from error
-
-    def _require_free(self, name: str, old: str = "") -> None:
-        # As in SQL: capitals do not count.
-        if any(one.lower() == name.lower() and one != old for one in self._names):
-            remedy = "Choose another name, or drop the column that is there."
-            raise InvalidInput(f"there is a column {name!r} already", remedy=remedy, column=name)
 
     def _in_iceberg(self, columns: pa.Schema) -> Any:
         version = self._table.to_iceberg().metadata.format_version
