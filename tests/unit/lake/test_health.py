@@ -5,6 +5,9 @@ import pytest
 from seiche import Lake
 from seiche.lake.care import health as health_module
 from seiche.lake.care.health import Health, TableHealth
+from seiche.lake.versions import LakeVersions
+from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import IndexMetadata
 from tests.unit.lake.conftest import rows
 
 
@@ -36,6 +39,18 @@ def test_figures_of_a_lake(lake: Lake) -> None:
     assert (found.orphans, found.trash, found.leases, found.saved) == (0, 0, 0, 0)
     assert found.advice == ()
     assert found.as_dict()["version"] == lake.version
+
+
+def test_an_index_that_does_not_say_what_it_covers_is_no_damage(lake: Lake) -> None:
+    table = lake.table("shop.a")
+    table.append(rows(1, 2))
+    table.create_index("id", "BTREE")
+    manifest = LakeVersions(lake.store, table.row).read(table.row.table_version).manifest
+    silent = IndexMetadata()
+    silent.CopyFrom(manifest.indices[0])
+    silent.ClearField("fragment_bitmap")
+    one = health_module._table("shop.a", table.row, Manifest(manifest.header, manifest.fragments, [silent]))
+    assert (one.indices, one.unindexed, one.rows) == (1, 0, 2)
 
 
 def test_every_finding_has_a_command(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -791,3 +791,13 @@ def test_a_key_that_the_tree_remembers_is_not_begun_again(service: Service, lake
     service.commit(tx)
     service.store.database.transact(lambda one: one.run("DELETE FROM seiche_transactions"))
     assert (service.begin(key="k").id, service.begin(key="k").state) == (tx, State.APPLIED)
+
+
+def test_an_address_of_a_database_that_cannot_be_read_does_not_tell_its_password() -> None:
+    from seiche.service.state.opening import open_database
+
+    with pytest.raises(InvalidInput) as refused:
+        open_database("postgresql://me:topsecret@[::1/db")
+    assert "topsecret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__

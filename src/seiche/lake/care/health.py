@@ -16,10 +16,9 @@ from seiche.lake.objects.rows import ExportRow, TableRow
 from seiche.lake.pins import EXPORTS, pins
 from seiche.lake.state import State, as_relation
 from seiche.lake.versions import LakeVersions, manifests
-from seiche.table.format import roaring
 from seiche.table.format.deletions import rows_left
 from seiche.table.format.manifest import Manifest
-from seiche.table.operations.coverage import is_system
+from seiche.table.operations.coverage import covered, is_system
 
 if TYPE_CHECKING:
     from seiche.lake.care.verbs import CareVerbs
@@ -165,12 +164,12 @@ def _table(name: str, row: TableRow, manifest: Manifest) -> TableHealth:
     fragments = manifest.fragments.decoded()
     sizes = [sum(file.file_size_bytes or SMALL_BYTES for file in one.files) for one in fragments]
     alive = {one.id: rows_left(one) for one in fragments}
-    covered: dict[str, set[int]] = {}
+    indexed: dict[str, set[int]] = {}
     for index in manifest.indices:
         if not is_system(index):
-            ids = roaring.decode(index.fragment_bitmap, what=f"the coverage of index {index.name}")
-            covered.setdefault(index.name, set()).update(ids)
-    unindexed = [sum(rows for one, rows in alive.items() if one not in ids) for ids in covered.values()]
+            ids = covered(index)  # one that does not say is asked about all rows
+            indexed.setdefault(index.name, set()).update(alive if ids is None else ids)
+    unindexed = [sum(rows for one, rows in alive.items() if one not in ids) for ids in indexed.values()]
     return TableHealth(
         table=name,
         version=row.table_version,
@@ -179,7 +178,7 @@ def _table(name: str, row: TableRow, manifest: Manifest) -> TableHealth:
         rows=sum(alive.values()),
         deleted=sum(one.deletion_file.num_deleted_rows for one in fragments),
         manifest_bytes=manifests(row)[-1][1].size,
-        indices=len(covered),
+        indices=len(indexed),
         unindexed=max(unindexed, default=0),
     )
 

@@ -48,8 +48,11 @@ class PostgresDatabase(Database):
             ) from error
         try:
             self._parsed: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)
-        except psycopg.Error as error:
-            raise InvalidInput(f"the address of the database cannot be read: {error}") from error
+        except psycopg.Error:
+            # Not chained and not quoted: the text of the error repeats the address, and the password in it.
+            raise InvalidInput(
+                "the address of the database cannot be read", remedy="Write postgresql://USER@HOST:PORT/DATABASE."
+            ) from None
         self._conninfo = conninfo
         self._runtime = runtime
         self._threads = local()
