@@ -310,19 +310,12 @@ class LocalStore(Store):
         `give` gets the full path, whether its first attempt found no directory, and the `arguments`.
         """
         target = self._base + check(path)
-        directory = target[: target.rindex("/")] or "/"
         try:
-            for attempt in range(_PATIENCE):
-                try:
-                    give(target, attempt > 0, *arguments)
-                    break
-                except FileNotFoundError:
-                    # Rarely the case, so it is cheaper to fail first than to look first. What lies above the directory
-                    # may vanish too while it is made.
-                    with suppress(FileNotFoundError):
-                        self._directories.make(directory)
-            else:
-                raise Unavailable(f"{path}: its directory vanishes as often as it is made", path=path)
+            try:
+                give(target, False, *arguments)
+            except FileNotFoundError:
+                # Rarely the case, so it is cheaper to fail first than to look first.
+                self._write_in_new(path, target, give, *arguments)
         except FileExistsError as error:
             raise taken(target, path) from error
         except Undecided as error:
@@ -331,9 +324,20 @@ class LocalStore(Store):
             raise translate(error, path) from error
         if sync:
             try:
-                self._directories.settle(directory)
+                self._directories.settle(_directory(target))
             except OSError as error:
                 raise translate(error, path, took_effect=True) from error
+
+    def _write_in_new(
+        self, path: str, target: str, give: Callable[[str, bool, *Arguments], None], *arguments: *Arguments
+    ) -> None:
+        """The same where there is no directory, or was none. What lies above it may vanish too while it is made."""
+        for _ in range(_PATIENCE):
+            with suppress(FileNotFoundError):
+                self._directories.make(_directory(target))
+                give(target, True, *arguments)
+                return
+        raise Unavailable(f"{path}: its directory vanishes as often as it is made", path=path)
 
 
 def _in_turn(requests: Iterable[Callable[[], None]]) -> None:
@@ -344,6 +348,10 @@ def _in_turn(requests: Iterable[Callable[[], None]]) -> None:
 def _write_chunks(fd: int, chunks: Chunks) -> None:
     for chunk in chunks():
         write_all(fd, chunk)
+
+
+def _directory(target: str) -> str:
+    return target[: target.rindex("/")] or "/"
 
 
 def _note(target: str, _: bool, data: bytes) -> None:

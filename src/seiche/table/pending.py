@@ -56,7 +56,7 @@ class Pending:
         self._passes_runs = fresh and always_compatible(type(transaction.operation), Append)
         self._last_read: tuple[int, pb.Transaction] | None = None
         self._runtime = runtime
-        self._table = table or versions.store.uri
+        self._given_name = table
         self._base = base
         self._held = HeldManifests(versions, base, transaction.read_version)
         # An append with nothing else to it is the same wherever it is built: most are never rebased.
@@ -131,6 +131,10 @@ class Pending:
             return self._rebase.transaction
         deletions = deletion_files(self._base, self._versions.store, self._runtime)
         return settled(latest, self._rebase.finish(latest, deletions))
+
+    @property
+    def _table(self) -> str:
+        return self._given_name or self._versions.store.uri
 
     def _begin(self, affected_rows: Mapping[int, BitMap] | None) -> TransactionRebase:
         return TransactionRebase.begin(

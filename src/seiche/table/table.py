@@ -74,6 +74,7 @@ class Table(TableVerbs, CareVerbs):
         self._manifest = manifest
         self._pinned = pinned
         self._runtime = runtime
+        self._committer = Committer(versions, runtime, _COMMITTING)
 
     @staticmethod
     def create(
@@ -329,7 +330,9 @@ class Table(TableVerbs, CareVerbs):
     def _commit(
         self, transaction: Transaction, rows: Mapping[int, BitMap] | None, patience: Patience, *, fresh: bool
     ) -> None:
-        committer = Committer(self._versions, self._runtime, patience)
+        committer = self._committer
+        if patience is not committer.patience:
+            committer = replace(committer, patience=patience)
         self._manifest = committer.commit(transaction, self._manifest, affected_rows=rows, fresh=fresh).manifest
 
     def _check_writable(self) -> None:
