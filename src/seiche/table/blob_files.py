@@ -7,9 +7,10 @@ from seiche.store.base import Store
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.reachable import side_folder
 
-__all__ = ["data_files", "with_blobs"]
+__all__ = ["BLOB", "data_files", "side_file", "with_blobs"]
 
-_BLOB: Final = "lance.blob.v2"
+# The name of the type of columns that have such files.
+BLOB: Final = "lance.blob.v2"
 _DATA: Final = "data/"
 
 
@@ -21,12 +22,19 @@ def data_files(fragments: Iterable[DataFragment]) -> Iterator[str]:
                 yield _DATA + one.path
 
 
+def side_file(path: str, number: int) -> str:
+    """Where large values of the data file at `path` lie: the file that their descriptions there call `number`."""
+    # The digits backwards, so that files of one writer are spread over the partitions of a store.
+    digits = f"{number:032b}"[::-1]
+    return f"{side_folder(path)}/{digits}.blob"
+
+
 def with_blobs(store: Store, paths: Iterable[str], fields: Iterable[Field]) -> Iterator[str]:
     """The files at `paths`, of a table with these fields, and with each data file the large values beside it.
 
     Only storage knows these, so each directory is listed; not if there is no column that could have any.
     """
-    listed = any(field.extension_name == _BLOB for field in fields)
+    listed = any(field.extension_name == BLOB for field in fields)
     for path in paths:
         yield path
         if listed and path.startswith(_DATA):

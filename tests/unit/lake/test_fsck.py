@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import seiche
@@ -369,3 +370,44 @@ def test_values_that_changed_are_beyond_it(folder: Path) -> None:
     """Data files have no checksums: what is a value still passes. Said here so that nobody relies on the contrary."""
     flip(data(folder)[-1], 0.01)
     assert check(folder, deep=True).problems == ()
+
+
+@pytest.fixture
+def with_blobs(tmp_path: Path) -> Path:
+    """A lake with large values in files beside a data file, in columns of which one was dropped and one renamed."""
+    import lance
+
+    lake = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
+    lake.create_namespace("shop")
+    inner = pa.struct([lance.blob_field("page"), pa.field("n", pa.int64())])
+    schema = pa.schema([pa.field("id", pa.int64()), lance.blob_field("a"), lance.blob_field("b"), ("in", inner)])
+    table = lake.create_table("shop.scans", schema)
+    values = [b"s", b"m" * 100_000, None, b"l" * 5_000_000]
+    pages = pa.StructArray.from_arrays([lance.blob_array(values), pa.array(range(4))], fields=list(inner))
+    blobs = lance.blob_array(values)
+    table.append(pa.table({"id": range(4), "a": blobs, "b": blobs, "in": pages}, schema=schema))
+    table.rename_columns({"b": "scan"})
+    table.drop_columns(["a"])
+    table.delete("id = 0")
+    return tmp_path / "lake"
+
+
+def test_tables_with_blobs_are_sound_also_when_the_column_is_gone(with_blobs: Path) -> None:
+    assert check(with_blobs, deep=True).problems == ()
+    lake = seiche.open(str(with_blobs), durability="os")
+    lake.table("shop.scans").drop_columns(["scan", "in"])
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0)
+    assert check(with_blobs, deep=True).problems == ()
+
+
+def test_large_values_that_are_missing_or_cut_are_found_by_a_deep_check(with_blobs: Path) -> None:
+    large = sorted(with_blobs.rglob("*.blob"))
+    assert len(large) == 4
+    for one in large:
+        whole = one.read_bytes()
+        for kind, damage in (("data.damaged", cut), ("data.missing", Path.unlink)):
+            damage(one)
+            problems = check(with_blobs, deep=True).problems
+            assert [(problem.kind, problem.path) for problem in problems] == [(kind, str(one.relative_to(with_blobs)))]
+            one.write_bytes(whole)

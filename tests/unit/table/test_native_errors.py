@@ -162,8 +162,11 @@ def test_a_damaged_file_is_nobodys_mistake_and_nothing_to_try_again(place: Path,
 
 
 def test_a_damaged_file_is_found(place: Path) -> None:
+    name = min((place / "data").iterdir()).name
+    manifest = seiche.Table.open(str(place)).manifest
+    file = next(one for fragment in manifest.fragments for one in fragment.files if one.path == name)
     with pytest.raises(Corrupt, match=r"cannot be (read|decoded)"):
-        check_data_file(open_store(str(place)), f"data/{min((place / 'data').iterdir()).name}", 0)
+        check_data_file(open_store(str(place)), f"data/{name}", 0, file, manifest.header)
 
 
 def test_what_the_caller_got_wrong_stays_the_callers(tmp_path: Path) -> None:

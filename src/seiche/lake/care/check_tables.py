@@ -194,7 +194,7 @@ class TableCheck:
         # Those that no version before had in the same form.
         for fragment in manifest.fragments.unseen(self._known):
             for one in fragment.files:
-                self._check_data(store, one, fragment, needed_by)
+                self._check_data(store, one, fragment, manifest, needed_by)
             if fragment.HasField("deletion_file"):
                 path = self._full(deletions.path(fragment.id, fragment.deletion_file))
                 with self.findings.looking_at("deletions", path, needed_by=needed_by):
@@ -205,7 +205,9 @@ class TableCheck:
             # Where the transaction stands in the manifest itself, the file is a courtesy.
             self._check_exists("transaction", f"_transactions/{manifest.header.transaction_file}", 0, needed_by)
 
-    def _check_data(self, store: Store, one: DataFile, fragment: DataFragment, needed_by: str) -> None:
+    def _check_data(
+        self, store: Store, one: DataFile, fragment: DataFragment, manifest: Manifest, needed_by: str
+    ) -> None:
         path = f"data/{one.path}"
         if path in self._seen:
             return
@@ -213,7 +215,19 @@ class TableCheck:
             from seiche.table.data.reading_file import check_data_file
 
             with self.findings.looking_at("data", self._full(path), needed_by=needed_by):
-                check_data_file(store, path, fragment.physical_rows)
+                beside = check_data_file(store, path, fragment.physical_rows, one, manifest.header)
+                for large, size in beside.items():
+                    self._check_beside(large, size, needed_by)
+
+    def _check_beside(self, path: str, size: int, needed_by: str) -> None:
+        """A file of large values, which must have at least this size: only the data file says that there is one."""
+        found = self._listing.get(path)
+        full = self._full(path)
+        if found is None:
+            self.findings.add("data.missing", full, f"{full} is missing, which {needed_by} needs")
+        elif found < size:
+            said = f"{full} has {found} bytes instead of {size}, which {needed_by} needs"
+            self.findings.add("data.damaged", full, said)
 
     def _check_index(self, index: IndexMetadata, needed_by: str) -> None:
         if len(index.uuid.uuid) != 16:
