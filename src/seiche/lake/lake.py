@@ -26,6 +26,7 @@ from seiche.lake.transacting import TransactionVerbs
 from seiche.lake.tree.create import create_lake, known_settings
 from seiche.store import open_store
 from seiche.store.base import Store
+from seiche.store.paths import check_new_place
 from seiche.table.engines import engine
 
 if TYPE_CHECKING:
@@ -186,6 +187,7 @@ def create(
     ```
     """
     store = _trusted(uri, runtime, options)
+    check_new_place(store.native_uri())
     create_lake(store, runtime=runtime, **known_settings(settings))
     return Lake(States(store, runtime))
 

@@ -5,7 +5,17 @@ from urllib.parse import quote
 
 from seiche.errors import InvalidInput
 
-__all__ = ["TEMPORARY", "as_uri_path", "check", "check_directory", "check_start_after", "join", "parent", "valid"]
+__all__ = [
+    "TEMPORARY",
+    "as_uri_path",
+    "check",
+    "check_directory",
+    "check_new_place",
+    "check_start_after",
+    "join",
+    "parent",
+    "valid",
+]
 
 # How the temporary files of the local and HDFS stores begin. Nobody else may use it: such files are never listed and
 # old ones are swept. It starts with a dot and has no digits in front: nobody takes one for a manifest or a data file.
@@ -14,6 +24,7 @@ TEMPORARY = ".seiche-tmp-"
 # Parts of at least one character, none of them control characters, backslashes or lone surrogates (which no storage can
 # encode), none of them `.` or `..`, none of them a temporary file's.
 _PART = r"(?!\.{1,2}(?:/|\Z)|" + re.escape(TEMPORARY) + r")[^/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SAFE = re.compile(rf"{_PART}(?:/{_PART})*")
 _REMEDY = (
     "Use a relative path whose parts are separated by single slashes, without '.', '..', backslashes, control"
@@ -36,6 +47,19 @@ def check(path: str) -> str:
 def check_directory(path: str) -> str:
     """As `check`, but the empty path, which stands for the root of the store, is good too."""
     return path if path == "" else check(path)
+
+
+def check_new_place(address: str) -> None:
+    """`InvalidInput` if something new could be written at this address of native code, and never be read from there.
+
+    A local store may have any folder for its root, and those that have such a name already can be opened still.
+    """
+    if _CONTROL.search(address) is not None:
+        raise InvalidInput(
+            f"{address!r} has a control character in it, and Lance reads nothing in such a place",
+            remedy="Choose a folder without tabs, line breaks and other control characters in its path.",
+            path=address,
+        )
 
 
 def check_start_after(prefix: str, start_after: str) -> str:

@@ -14,6 +14,7 @@ from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.store.base import Store
+from seiche.store.paths import check_new_place
 from seiche.table import affected, given, history
 from seiche.table.branches import finished
 from seiche.table.build import empty
@@ -101,6 +102,7 @@ class Table(TableVerbs, CareVerbs):
         versions = open_versions(
             uri, naming=Naming[naming], manifest_store=manifest_store, runtime=runtime, options=options
         )
+        check_new_place(versions.store.native_uri())
         operation = Overwrite(
             schema=tuple(writable_fields(schema)),
             schema_metadata=metadata_from_arrow(schema),

@@ -16,6 +16,7 @@ from seiche.lake.export.records import Export
 from seiche.lake.tree.latest import read_root
 from seiche.store import open_store
 from seiche.store.base import Store
+from seiche.store.paths import check_new_place
 
 __all__ = ["CLAIM", "check_address", "check_free", "claim", "is_export_root", "open_target", "put_root"]
 
@@ -30,6 +31,7 @@ def open_target(uri: str | PathLike[str] | Store, lake: Store, runtime: Runtime 
     A remote one is tried first: what is exported is to be a lake, where of two writers only one may win.
     """
     store = uri if isinstance(uri, Store) else open_store(uri, runtime=runtime, **options)
+    check_new_place(store.native_uri())
     here, there = map(_place, (lake, store))
     if here.startswith(there) or there.startswith(here):
         raise InvalidInput(

@@ -10,6 +10,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
 from seiche.store.beside import open_beside
+from seiche.store.paths import check_new_place
 from seiche.table.cleanup import Cleaner
 from seiche.table.cleanup_plan import Cleanup, Policy
 from seiche.table.cleanup_survey import Protection
@@ -216,6 +217,7 @@ class CareVerbs(ReferenceVerbs):
         made = open_versions(
             target, naming=Naming.V2, manifest_store=manifest_store, runtime=self._runtime, options=options
         )
+        check_new_place(made.store.native_uri())
         root, place = self._references.root.native_uri().rstrip("/") + "/", made.store.native_uri().rstrip("/") + "/"
         if place != root and (place.startswith(root) or root.startswith(place)):
             raise InvalidInput(
