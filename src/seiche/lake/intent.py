@@ -14,7 +14,7 @@ from seiche.lake.streams import StreamClaim
 from seiche.lake.tree.transactions import Isolation
 from seiche.store.base import Data
 
-__all__ = ["Intent", "Member", "RowEdit"]
+__all__ = ["Intent", "Member", "RowEdit", "check_fence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,7 @@ class Intent:
             yield table.plan(state, str(runtime.derived_uuid(own, table_id)), runtime, freed)
 
     def _check_fence(self, state: State) -> None:
-        """What the transaction was built on may be on its way out: its files must not come back into a root."""
-        if self.base < state.root.min_base:
-            raise RetryableConflict(
-                f"transaction {self.id} began at version {self.base}; versions below {state.root.min_base} have since"
-                " been given up by an expiry or clean-up.",
-                transaction_id=self.id,
-                read_version=self.base,
-                version=state.version,
-            )
+        check_fence(self.id, self.base, state)
 
     def _check_reads(self, state: State) -> None:
         if state.version == self.base and state.tree.root is state.root.node:
@@ -112,5 +104,17 @@ class Intent:
             transaction_id=self.id,
             name=name,
             read_version=self.base,
+            version=state.version,
+        )
+
+
+def check_fence(transaction_id: str, base: int, state: State) -> None:
+    """What a transaction was built on may be on its way out: its files must not come back into a root."""
+    if base < state.root.min_base:
+        raise RetryableConflict(
+            f"transaction {transaction_id} began at version {base}; versions below {state.root.min_base} have since"
+            " been given up by an expiry or clean-up.",
+            transaction_id=transaction_id,
+            read_version=base,
             version=state.version,
         )

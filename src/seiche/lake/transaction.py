@@ -10,6 +10,7 @@ from seiche.errors import (
     ConflictError,
     Corrupt,
     InvalidInput,
+    NotFound,
     PermissionDenied,
     RetryableConflict,
     SeicheError,
@@ -18,7 +19,7 @@ from seiche.errors import (
 from seiche.lake.commit import Committer
 from seiche.lake.definitions import Definitions
 from seiche.lake.federated_edit import explained
-from seiche.lake.intent import Intent
+from seiche.lake.intent import Intent, check_fence
 from seiche.lake.objects.names import parts
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from seiche.lake.handles import TransactionTable
 
 __all__ = ["Transaction"]
+
+# What comes of files that are not there any more.
+_LOST = (Corrupt, NotFound, Unavailable)
 
 Status = Literal["running", "committed", "rolled back", "failed", "unknown"]
 
@@ -234,8 +238,23 @@ class Transaction(Definitions):
             return
         if kind is None:
             self.commit()
-        else:
-            self.rollback()
+            return
+        self.rollback()
+        if isinstance(error, _LOST) and not self._read_only:
+            self._check_overtaken(error)
+
+    def _check_overtaken(self, error: SeicheError) -> None:
+        """Whether a statement failed only because a clean-up took what the transaction sees, or has written: then that
+        is what there is to say.
+        """
+        try:
+            newest = self._committer.states.latest()
+        except SeicheError:
+            return  # the statement's own error says more
+        try:
+            check_fence(self.id, min(self.base, self.oldest), newest)
+        except RetryableConflict as overtaken:
+            raise overtaken from error
 
     def __repr__(self) -> str:
         return f"<transaction {self.id}: {self.status}, began at version {self.base}, {self.isolation}>"

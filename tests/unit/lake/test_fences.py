@@ -15,6 +15,7 @@ from seiche.lake.care.saved_work import saved_work
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.handles import LakeTable
 from seiche.lake.intent import Intent
+from seiche.lake.transaction import Transaction
 from seiche.store.base import Store
 from seiche.table.change import Result
 from seiche.testing import SimulatedStore
@@ -122,6 +123,66 @@ def test_a_verb_whose_files_were_cleared_away_writes_them_anew(lasting: Lake, mo
     meet_a_clean_up(lasting, monkeypatch)
     assert lasting.table("shop.a").create_index("id").attempts == 2
     assert lasting.fsck(deep=True).problems == ()
+
+
+def given_up(lake: Lake) -> int:
+    """An expiry and a clean-up by another process: what only old versions have is gone."""
+    seiche.open(lake.store).expire(older_than=0, keep=1)
+    return cleaned_up(lake)
+
+
+STATEMENTS: dict[str, Callable[[Transaction], object]] = {
+    "read": lambda tx: tx.table("shop.a").to_arrow(),
+    "delete": lambda tx: tx.delete("shop.a", "id = 2"),
+    "update": lambda tx: tx.update("shop.a", {"n": "n + 1"}, "id = 2"),
+    "compact": lambda tx: tx.table("shop.a").compact(),
+    "index": lambda tx: tx.table("shop.a").create_index("id", replace=True),
+    "append and read": lambda tx: (tx.append("shop.a", rows(9)), tx.table("shop.a").to_arrow()),
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_transaction_whose_version_is_cleared_away_before_a_statement_is_run_again(
+    lasting: Lake, statement: str
+) -> None:
+    met: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        if not met:
+            tx.append("shop.a", rows(4))
+            lasting.table("shop.a").overwrite(rows(2, 3))
+            met.append(given_up(lasting))
+        STATEMENTS[statement](tx)
+
+    lasting.run(work)
+    assert met[0]
+    assert {3} <= set(ids(lasting, "shop.a")) <= {2, 3, 9}
+    assert lasting.fsck(deep=True).problems == ()
+
+
+def test_who_reads_in_a_block_while_the_version_is_cleared_away_is_told_to_run_it_again(lasting: Lake) -> None:
+    tx = lasting.transaction()
+    lasting.table("shop.a").overwrite(rows(2, 3))
+    assert given_up(lasting)
+    with pytest.raises(RetryableConflict, match="given up by an expiry or clean-up") as told, tx:
+        tx.table("shop.a").to_arrow()
+    assert isinstance(told.value.__cause__, seiche.SeicheError)
+    assert tx.status == "rolled back"
+
+
+def test_what_is_lost_without_a_clean_up_is_missing_at_once(lasting: Lake) -> None:
+    tries = []
+
+    def work(tx: Transaction) -> None:
+        tries.append(tx)
+        tx.table("shop.a").to_arrow()
+
+    for info in list(lasting.store.list()):
+        if "/data/" in info.path:
+            lasting.store.delete(info.path)
+    with pytest.raises(NotFound, match="data/"):
+        lasting.run(work)
+    assert len(tries) == 1
 
 
 @pytest.mark.parametrize("waits", [False, True])
