@@ -83,7 +83,9 @@ def _take_files(before: "Metadata", after: "Metadata", transaction: Transaction)
     # Statistics, and metadata that it says it came from.
     beside = (path_of(state.store, one) for one in {*named_beside(after)}.difference(named_beside(before)))
     brought: list[tuple[object, list[str]]] = [
-        (one, brought_by(one, state)) for one in after.snapshots if (one.snapshot_id, one.manifest_list) not in known
+        (one, brought_by(one, state, after.specs()))
+        for one in after.snapshots
+        if (one.snapshot_id, one.manifest_list) not in known
     ]
     brought.append((after, [path for path in beside if path is not None and state.store.exists(path)]))
     for what, files in brought:

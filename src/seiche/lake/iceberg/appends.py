@@ -56,7 +56,7 @@ class Appends:
         specs = metadata.specs()
         if any(one.partition_spec_id not in specs for one in brought):
             raise CannotMove("its partition spec was removed")
-        standing = [] if onto is None else self._listed(onto)
+        standing = [] if onto is None else self.listed(onto)
         number = metadata.next_sequence_number()
         where = self._list_address(snapshot)
         with write_manifest_list(
@@ -82,17 +82,18 @@ class Appends:
         """The manifests that the snapshot has brought, if it has left all others as they were."""
         if snapshot.summary is None or snapshot.summary.operation is not Operation.APPEND:
             raise CannotMove("it does more than append")
-        listed = self._listed(snapshot)
+        listed = self.listed(snapshot)
         brought = [one for one in listed if one.added_snapshot_id == snapshot.snapshot_id]
         others = {one.manifest_path for one in listed} - {one.manifest_path for one in brought}
-        before = [] if parent is None else self._listed(parent)
+        before = [] if parent is None else self.listed(parent)
         dropped = [one for one in before if one.manifest_path not in others]
         # Manifests that only tell what was deleted are left out by every snapshot but the one that deleted.
         if others - {one.manifest_path for one in before} or any(map(_is_alive, dropped)) or any(map(_more, brought)):
             raise CannotMove("it has rewritten manifests of the table")
         return brought
 
-    def _listed(self, snapshot: Any) -> list[ManifestFile]:
+    def listed(self, snapshot: Any) -> list[ManifestFile]:
+        """The manifests of a snapshot."""
         try:
             return list(read_manifest_list(self._io().new_input(snapshot.manifest_list)))
         except FileNotFoundError as error:

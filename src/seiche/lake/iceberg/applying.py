@@ -18,6 +18,7 @@ from pyiceberg.table.update import (
     AddSortOrderUpdate,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
+    RemoveSchemasUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetCurrentSchemaUpdate,
@@ -121,6 +122,8 @@ class Applying:
         if metadata.format_version >= 3 and snapshot.added_rows is None:
             # PyIceberg would forget how many rows there were, and begin to count anew.
             raise ValueError(f"snapshot {snapshot.snapshot_id} does not say how many added-rows it has")
+        if snapshot.schema_id is not None and metadata.schema_by_id(snapshot.schema_id) is None:
+            raise ValueError(f"snapshot {snapshot.snapshot_id} was written with schema {snapshot.schema_id}, not there")
         self.added.append(snapshot.snapshot_id)
         return update
 
@@ -133,6 +136,12 @@ class Applying:
         for name, ref in self.metadata.refs.items():
             if ref.snapshot_id in update.snapshot_ids:
                 raise ValueError(f"snapshot {ref.snapshot_id} is what {name} stands for, and cannot be removed")
+        return update
+
+    def removed_schemas(self, update: Any) -> Any:
+        for snapshot in self.metadata.snapshots:
+            if snapshot.schema_id in update.schema_ids:
+                raise ValueError(f"schema {snapshot.schema_id} is that of snapshot {snapshot.snapshot_id}")
         return update
 
     def removed_reference(self, update: Any) -> Any:
@@ -182,6 +191,7 @@ _GUARDS: Final[dict[type[Any], Callable[[Applying, Any], Any]]] = {
     SetSnapshotRefUpdate: Applying.reference,
     RemoveSnapshotsUpdate: Applying.removed_snapshots,
     RemoveSnapshotRefUpdate: Applying.removed_reference,
+    RemoveSchemasUpdate: Applying.removed_schemas,
     SetPropertiesUpdate: Applying.properties,
     RemovePropertiesUpdate: Applying.removed_properties,
     SetLocationUpdate: Applying.location,

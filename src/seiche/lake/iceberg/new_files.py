@@ -1,6 +1,6 @@
 """The files that a new snapshot brings into a table."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from pyiceberg.manifest import ManifestEntryStatus, read_manifest_list
@@ -17,16 +17,24 @@ from seiche.lake.written import written_since
 __all__ = ["age_of", "brought_by", "named_by"]
 
 
-def brought_by(snapshot: Any, state: State) -> list[str]:
+def brought_by(snapshot: Any, state: State, specs: Container[int]) -> list[str]:
     """The paths in the lake of its manifest list, and of the manifests and data files that it adds.
 
-    `InvalidInput` if one of the metadata files among them is missing or cannot be read, and `PermissionDenied` if one
-    lies where nothing may be opened. Neither tells what is in a file: whoever asks need not be allowed to read it.
+    `InvalidInput` if one of the metadata files among them is missing, cannot be read, or has a partition spec that the
+    table does not have, and `PermissionDenied` if one lies where nothing may be opened. Neither tells what is in a
+    file: whoever asks need not be allowed to read it.
     """
     io = LakeFileIO(state.store, outside=state.outside)
     found = [snapshot.manifest_list]
     try:
         for manifest in read_manifest_list(io.new_input(snapshot.manifest_list)):
+            if manifest.partition_spec_id not in specs:
+                raise InvalidInput(
+                    f"snapshot {snapshot.snapshot_id} has files of partition spec {manifest.partition_spec_id}, "
+                    "which the table does not have",
+                    remedy="Nothing was written. Load the table again, and write the files with a spec that it has.",
+                    snapshot=snapshot.snapshot_id,
+                )
             if manifest.added_snapshot_id == snapshot.snapshot_id:
                 found.append(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(io)
@@ -39,13 +47,13 @@ def brought_by(snapshot: Any, state: State) -> list[str]:
     return [path for path in inside if path is not None]
 
 
-def named_by(update: Any, state: State) -> list[str]:
+def named_by(update: Any, state: State, specs: Container[int]) -> list[str]:
     """The paths in the lake of the files that an update brings: those of a snapshot, or of statistics that are there.
 
     Statistics that are not there serve nobody, and harm nobody either.
     """
     if isinstance(update, AddSnapshotUpdate):
-        return brought_by(update.snapshot, state)
+        return brought_by(update.snapshot, state, specs)
     store = state.store
     if isinstance(update, SetStatisticsUpdate):
         path = path_of(store, update.statistics.statistics_path)

@@ -11,6 +11,7 @@ from seiche.errors import InvalidInput, RetryableConflict
 from seiche.lake.edits import AGAIN
 from seiche.lake.iceberg.appends import Appends, CannotMove
 from seiche.lake.iceberg.metadata import Metadata, last_number
+from seiche.lake.iceberg.specs import missing_spec
 from seiche.lake.iceberg.updates import apply, unmet
 from seiche.lake.iceberg.work import Step, changes_content, heads
 
@@ -45,8 +46,10 @@ class Rebase:
         self._content = changes_content(self.found, self.running)
         known = [*(() if self.found is None else self.found.snapshots), *self.running.snapshots]
         self._before = {one.snapshot_id: one for one in known}
+        newest = self.running
         for step in steps:
             self.applied.append(self._step(step))
+        self._check_specs(self.found, newest)
         return self.running
 
     def follow(self, step: Step) -> Step:
@@ -79,6 +82,15 @@ class Rebase:
         # All at once: some refer to others of the same step.
         self.running = self._applied(updates)
         return Step(tuple(kept), tuple(updates), step.exclusive)
+
+    def _check_specs(self, *before: Metadata | None) -> None:
+        """What others remove is not for our snapshots to use, nor what we remove for theirs."""
+        try:
+            why = missing_spec(before, self.running, self.appends.listed)
+        except CannotMove as error:
+            why = str(error)
+        if why:
+            raise self._conflict(why)
 
     def _applied(self, updates: Sequence[Any]) -> Metadata:
         try:

@@ -1,6 +1,6 @@
 """What a transaction can do to Iceberg tables: the functions behind its methods."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +10,16 @@ from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
 from seiche.lake.edits import TableEdit
 from seiche.lake.federated_release import left_alone, taken_back
 from seiche.lake.iceberg import foreign
-from seiche.lake.iceberg.appends import Appends
+from seiche.lake.iceberg.appends import Appends, CannotMove
 from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
 from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.foreign_edit import ForeignAppends, ForeignEdit
-from seiche.lake.iceberg.metadata import load
+from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.new_files import age_of, named_by
 from seiche.lake.iceberg.places import address, path_of
 from seiche.lake.iceberg.rebase import Rebase, conflict
 from seiche.lake.iceberg.registering import registered
+from seiche.lake.iceberg.specs import missing_spec
 from seiche.lake.iceberg.table import IcebergTable
 from seiche.lake.iceberg.updates import apply, unmet
 from seiche.lake.iceberg.work import IcebergWork, Step
@@ -128,7 +129,7 @@ def _with_files(
 ) -> IcebergTable:
     """The table after a step, whose files are the transaction's now; as it was `before` if they cannot be."""
     try:
-        _take_files(transaction, step, written)
+        _take_files(transaction, step, written, _work(transaction, transaction.edit(table_id)).running.specs())
     except SeicheError:
         _put_back(transaction, name, table_id, before)
         raise
@@ -216,6 +217,7 @@ def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) ->
         running = work.running
     elif not why:
         running = apply(work.running, step.updates, now_millis=_now(transaction))
+        _check_specs(transaction, edit, work.running, running)
     elif follow:
         appends = _appends_of(transaction, edit)
         rebase = Rebase(edit.name, work.running, work.running, appends, _now(transaction))
@@ -227,6 +229,15 @@ def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) ->
     transaction.put_edit(IcebergEdit.of(edit, work.with_step(step, running)))
     if any(isinstance(one, AddSnapshotUpdate) and not _appends(one) for one in step.updates) or step.exclusive:
         transaction.note_read(edit.row.id)
+
+
+def _check_specs(transaction: "Sight", edit: TableEdit, before: Metadata, after: Metadata) -> None:
+    try:
+        why = missing_spec((before,), after, _appends_of(transaction, edit).listed)
+    except CannotMove as error:
+        why = str(error)
+    if why:
+        raise InvalidInput(f"the update cannot be applied: {why}", remedy="Nothing was written.", table=edit.name)
 
 
 def _looked(transaction: "Sight", edit: TableEdit) -> TableEdit:
@@ -250,7 +261,7 @@ def _put_back(transaction: "Sight", name: Name, table_id: str, before: TableEdit
     del transaction.edits[table_id], transaction.names[table_key(name)]
 
 
-def _take_files(transaction: "Sight", step: Step, written: Mapping[str, int] | None) -> None:
+def _take_files(transaction: "Sight", step: Step, written: Mapping[str, int] | None, specs: Container[int]) -> None:
     """See to it that what the step names is flushed before it is committed, and not after a clean-up took it.
 
     Files that were written through the transaction are known to it. Others are found in the manifests; the transaction
@@ -268,7 +279,7 @@ def _take_files(transaction: "Sight", step: Step, written: Mapping[str, int] | N
                 continue
             if first in known:
                 continue
-        found = [path for path in named_by(update, transaction.state) if path not in known]
+        found = [path for path in named_by(update, transaction.state, specs) if path not in known]
         others = [path for path in found if path not in written]
         begun = min([transaction.base, transaction.oldest, *(written[path] for path in found if path in written)])
         transaction.oldest = age_of(others, update, begun, transaction.state, transaction.runtime)
