@@ -21,7 +21,7 @@ from seiche.store.prefix import below
 from seiche.table.bases import deletion_files
 from seiche.table.operations import Overwrite, Restore
 
-__all__ = ["AGAIN", "Planned", "TableEdit", "trashed"]
+__all__ = ["AGAIN", "Planned", "TableEdit", "is_used", "trashed"]
 
 AGAIN = "Nothing was written. Run the transaction again on the latest version; lake.run(fn) does so for you."
 
@@ -110,6 +110,8 @@ class TableEdit:
         if self.key is None:
             return Planned({})
         self._check_free(state, self.key, freed)
+        if is_used(state, self.row.id):
+            raise self._conflict(state, "a table was made in its place meanwhile")
         made = self._made(state, self._with_properties(self.row), uuid, runtime, durable=True)
         written = {self.key: rows.encode(made.row), id_key(self.row.id): rows.encode(ObjectNameRow(key=self.key))}
         return Planned(written, made)
@@ -179,6 +181,14 @@ class TableEdit:
             table=self.name,
             version=state.version,
         )
+
+
+def is_used(state: State, table_id: str) -> bool:
+    """Whether there is a table with this id, or was one whose files may still be needed: an id is given once.
+
+    Whoever began with an earlier table looks for it by its id, and would go on with the later one.
+    """
+    return state.key_of(table_id) is not None or state.get(trash_key(table_id)) is not None
 
 
 def trashed(row: TableRow, key: bytes, state: State, runtime: Runtime) -> Planned:

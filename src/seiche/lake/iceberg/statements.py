@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemovePropertiesUpdate, SetPropertiesUpdate
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
-from seiche.lake.edits import TableEdit
+from seiche.lake.edits import TableEdit, is_used
 from seiche.lake.federated_release import left_alone, taken_back
 from seiche.lake.iceberg import foreign
 from seiche.lake.iceberg.appends import Appends, CannotMove
@@ -201,8 +201,12 @@ def _begin(transaction: "Sight", name: Name, step: Step) -> str:
         raise InvalidInput(f"{text(name)} does not exist yet, and {why}", remedy="Require only that it is new.")
     running = apply(None, step.updates, now_millis=_now(transaction))
     row = new_row(running, transaction.state.store, transaction.runtime)
-    if row.id in transaction.edits or transaction.state.key_of(row.id) is not None:
-        raise AlreadyExists(f"there is a table at {running.location} already", name=text(name))
+    if row.id in transaction.edits or is_used(transaction.state, row.id):
+        raise AlreadyExists(
+            f"there is a table at {running.location} already, or was one",
+            remedy="Leave the location out: the lake chooses a new one.",
+            name=text(name),
+        )
     edit = IcebergEdit(row=row, key=table_key(name), iceberg=IcebergWork(None, running, (step,)))
     transaction.enter_edit(name, edit)
     return row.id
