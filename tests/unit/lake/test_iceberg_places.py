@@ -1,5 +1,7 @@
 """A place of an Iceberg table belongs to one table: whoever is made, or comes back, where another is or was."""
 
+from collections.abc import Callable
+
 import pytest
 
 from seiche import AlreadyExists, ConflictError, Lake
@@ -13,6 +15,18 @@ def ice(lake: Lake) -> Lake:
     lake.create_table("shop.i", SCHEMA, format="iceberg")
     lake.table("shop.i").append(rows(1))
     return lake
+
+
+def dropped(lake: Lake, name: str = "shop.i") -> str:
+    """The last metadata of a table that is dropped now."""
+    where: str = lake.table(name).metadata_location  # type: ignore[attr-defined]
+    lake.drop_table(name)
+    return where
+
+
+def register(lake: Lake, name: str, where: str) -> None:
+    with lake.transaction() as tx:
+        tx.register_iceberg(name, where)
 
 
 def test_two_who_make_tables_in_one_place_do_not_both_succeed(ice: Lake) -> None:
@@ -34,3 +48,74 @@ def test_no_table_is_made_where_one_was(ice: Lake) -> None:
     with pytest.raises(AlreadyExists, match="or was one"):
         ice.create_table("shop.k", SCHEMA, format="iceberg", location=location)
     began.rollback()
+
+
+def _after_the_commit(lake: Lake, where: str) -> None:
+    register(lake, "shop.j", where)
+    with pytest.raises(AlreadyExists, match="belongs to a table that the lake has"):
+        register(lake, "shop.k", where)
+
+
+def _in_one_transaction(lake: Lake, where: str) -> None:
+    with lake.transaction() as tx:
+        tx.register_iceberg("shop.j", where)
+        with pytest.raises(AlreadyExists, match="belongs to a table that the lake has"):
+            tx.register_iceberg("shop.k", where)
+
+
+def _at_the_same_time(lake: Lake, where: str) -> None:
+    one, other = lake.transaction(), lake.transaction()
+    one.register_iceberg("shop.j", where)
+    other.register_iceberg("shop.k", where)
+    one.commit()
+    with pytest.raises(ConflictError):
+        other.commit()
+
+
+@pytest.mark.parametrize("twice", [_after_the_commit, _in_one_transaction, _at_the_same_time])
+def test_metadata_of_a_dropped_table_is_registered_once(ice: Lake, twice: Callable[[Lake, str], None]) -> None:
+    twice(ice, dropped(ice))
+    assert ids(ice, "shop.j") == [1]
+    assert ("shop", "k") not in ice.tables("shop")
+    # Renamed, it is the same table; dropped, the place is free again.
+    ice.rename_table("shop.j", "shop.m")
+    last = ice.table("shop.m").metadata_location  # type: ignore[attr-defined]
+    with pytest.raises(AlreadyExists):
+        register(ice, "shop.k", last)
+    register(ice, "shop.k", dropped(ice, "shop.m"))
+    assert ids(ice, "shop.k") == [1]
+    assert ice.fsck().problems == ()
+
+
+def test_no_table_is_made_where_one_is_registered(ice: Lake) -> None:
+    location = ice.table("shop.i").metadata.location  # type: ignore[attr-defined]
+    register(ice, "shop.j", dropped(ice))
+    ice.expire(older_than=0, keep=1)
+    for _ in range(2):
+        ice.gc(dry_run=False, grace=0, window=0)
+    with pytest.raises(AlreadyExists, match="or was one"):
+        ice.create_table("shop.k", SCHEMA, format="iceberg", location=location)
+    assert ids(ice, "shop.j") == [1]
+
+
+def test_a_table_that_a_rollback_brings_back_keeps_its_place(ice: Lake) -> None:
+    where = dropped(ice)
+    register(ice, "shop.j", where)
+    version = ice.version
+    ice.drop_table("shop.j")
+    register(ice, "shop.k", where)
+    ice.rollback(to=version)
+    assert ids(ice, "shop.j") == [1]
+    with pytest.raises(AlreadyExists):
+        register(ice, "shop.k", where)
+
+
+def test_a_rollback_that_brings_a_table_back_meets_who_registers_its_place(ice: Lake) -> None:
+    version = ice.version
+    where = dropped(ice)
+    tx = ice.transaction()
+    tx.register_iceberg("shop.k", where)
+    ice.rollback(to=version)
+    with pytest.raises(ConflictError):
+        tx.commit()
+    assert ids(ice, "shop.i") == [1]

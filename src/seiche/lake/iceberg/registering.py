@@ -1,22 +1,17 @@
 """Tables of the lake from Iceberg metadata that exists."""
 
-import re
-from typing import Final
-
 from seiche.core.runtime import Runtime
-from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
+from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, decode
-from seiche.lake.iceberg.places import address, new_location, path_of
+from seiche.lake.iceberg.places import address, new_location, path_of, table_id_in
 from seiche.lake.iceberg.work import IcebergWork
-from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.names import Name
 from seiche.lake.objects.rows import IcebergMetadata, TableRow
 from seiche.lake.state import State
 from seiche.lake.tree.root import millis
 
 __all__ = ["moved_in", "read_at", "registered"]
-
-_ID: Final = re.compile(r"-([0-9a-f-]{36})\.iceberg$")
 
 
 def registered(
@@ -24,7 +19,8 @@ def registered(
 ) -> tuple[TableRow, IcebergWork | None]:
     """The row of a table that begins with the metadata at this address, and the work that it takes.
 
-    Metadata in the place of a table of the lake that was dropped is taken as it is. Any other table gets a place in the
+    Metadata in the place of a table of the lake that was dropped is taken as it is: there is no work, and the place is
+    to be claimed. Any other table gets a place in the
     lake: its new files go there, and so does a copy of its metadata. Files that it has elsewhere stay where they are,
     and are not the lake's to clean up; `PermissionDenied` if they are where nothing may be opened.
     """
@@ -40,7 +36,7 @@ def registered(
     )
     path, place = path_of(state.store, metadata_location), path_of(state.store, metadata.location.rstrip("/"))
     if path is not None and place is not None and path.startswith(f"{place}/metadata/"):
-        _check_left(place, name, state)
+        _check_place(place, state)
         current = IcebergMetadata(location=path, uuid=str(metadata.table_uuid))
         return _at(row, place, current), None
     place = new_location(name, row.id)
@@ -75,16 +71,15 @@ def moved_in(metadata: Metadata, place: str, state: State) -> Metadata:
     return found
 
 
-def _check_left(place: str, name: Name, state: State) -> None:
-    found = _ID.search(place)
-    if found is None:
-        raise InvalidInput(f"{place} is not the place of a table of the lake", location=place)
-    if state.key_of(found[1]) is not None:
-        raise AlreadyExists(
-            f"the metadata belongs to a table that the lake has; it cannot be {text(name)} too",
-            remedy="Drop or rename that table instead.",
-            table=text(name),
-        )
+def _check_place(place: str, state: State) -> None:
+    try:
+        table_id_in(state.store, place)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{place} is not the place of a table of the lake",
+            remedy="Register metadata of a table that the lake had, or of one that lies outside of it.",
+            location=place,
+        ) from error
 
 
 def _at(row: TableRow, place: str, current: IcebergMetadata | None) -> TableRow:

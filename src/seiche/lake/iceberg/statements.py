@@ -11,6 +11,7 @@ from seiche.lake.edits import TableEdit, is_used
 from seiche.lake.federated_release import left_alone, taken_back
 from seiche.lake.iceberg import foreign
 from seiche.lake.iceberg.appends import Appends, CannotMove
+from seiche.lake.iceberg.claims import claim, is_claimed
 from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
 from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.foreign_edit import ForeignAppends, ForeignEdit
@@ -143,6 +144,9 @@ def register(transaction: "Definitions", name: NameLike, metadata_location: str,
         transaction.check_free(full)
     # Before the table goes that it takes the place of: a transaction that goes on after an error still has that one.
     row, work = registered(full, metadata_location, transaction.state, transaction.runtime)
+    if work is None:
+        with transaction.defining():
+            claim(transaction, full, row)
     if overwrite:
         with suppress(NotFound):
             transaction.drop_table(full)
@@ -201,7 +205,8 @@ def _begin(transaction: "Sight", name: Name, step: Step) -> str:
         raise InvalidInput(f"{text(name)} does not exist yet, and {why}", remedy="Require only that it is new.")
     running = apply(None, step.updates, now_millis=_now(transaction))
     row = new_row(running, transaction.state.store, transaction.runtime)
-    if row.id in transaction.edits or is_used(transaction.state, row.id):
+    state = transaction.state
+    if row.id in transaction.edits or is_used(state, row.id) or is_claimed(state, row.id):
         raise AlreadyExists(
             f"there is a table at {running.location} already, or was one",
             remedy="Leave the location out: the lake chooses a new one.",

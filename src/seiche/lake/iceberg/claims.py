@@ -1,0 +1,54 @@
+"""Which tables have been registered in the places of tables that were dropped: one at a time may stand there."""
+
+from typing import TYPE_CHECKING, Final
+
+from seiche.errors import AlreadyExists
+from seiche.lake.iceberg.places import table_id_in
+from seiche.lake.objects import rows
+from seiche.lake.objects.keys import id_key, retention_key
+from seiche.lake.objects.names import Name, text
+from seiche.lake.objects.rows import RetentionRow, TableRow
+from seiche.lake.reads import Aspect
+from seiche.lake.state import State
+
+if TYPE_CHECKING:
+    from seiche.lake.sight import Sight
+
+__all__ = ["claim", "is_claimed"]
+
+_REGISTERED: Final = "registered/"
+
+
+def claim(transaction: "Sight", name: Name, row: TableRow) -> None:
+    """Let the place of a table that was dropped be that of `row` from now on; `AlreadyExists` if it is another's.
+
+    Two who claim it at the same time write the same row, and so meet. All who ever stood there are remembered: a
+    rollback may bring any of them back.
+    """
+    _, first = table_id_in(transaction.state.store, row.location)
+    key = retention_key(f"{_REGISTERED}{first}")
+    value = transaction.row_behind(key)
+    before = [] if value is None else rows.decode(value, RetentionRow).properties["tables"].split()
+    for one in (first, *before):
+        if _is_there(transaction, one):
+            raise AlreadyExists(
+                f"the metadata belongs to a table that the lake has; it cannot be {text(name)} too",
+                remedy="Drop or rename that table instead.",
+                table=text(name),
+            )
+        transaction.reads.key(transaction.state, id_key(one), Aspect.WHOLE, structural=True)
+    claimed = {"location": row.location, "tables": " ".join([*before, row.id])}
+    transaction.write_row(key, rows.encode(RetentionRow(maximum_age_millis=0, properties=claimed)))
+
+
+def is_claimed(state: State, table_id: str) -> bool:
+    """Whether the place of the table with this id has become that of others."""
+    return state.get(retention_key(f"{_REGISTERED}{table_id}")) is not None
+
+
+def _is_there(transaction: "Sight", table_id: str) -> bool:
+    """In the lake or made by the transaction. One that the transaction drops counts until it is committed: what others
+    do to the table meanwhile would be missing in what is registered.
+    """
+    edit = transaction.edits.get(table_id)
+    return transaction.state.key_of(table_id) is not None or (edit is not None and edit.key is not None)
