@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,11 +12,12 @@ import seiche
 from seiche.core.runtime import SYSTEM
 from seiche.errors import Corrupt, NotFound
 from seiche.lake.care.fsck import Soundness, check_lake
-from seiche.lake.care.layout import Sort, place
+from seiche.lake.care.layout import NOTED, Sort, place
 from seiche.lake.tree.latest import read_root
 from seiche.lake.tree.names import root_name, root_version
 from seiche.lake.versions import LakeVersions
 from seiche.store import open_store
+from seiche.store.base import ObjectInfo, Store
 from seiche.table.versions.naming import Naming, parse
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
@@ -411,3 +412,80 @@ def test_large_values_that_are_missing_or_cut_are_found_by_a_deep_check(with_blo
             problems = check(with_blobs, deep=True).problems
             assert [(problem.kind, problem.path) for problem in problems] == [(kind, str(one.relative_to(with_blobs)))]
             one.write_bytes(whole)
+
+
+class _Expiring:
+    """Somebody who goes on committing, expiring and clearing away, a round at each thing that `fsck` looks at."""
+
+    def __init__(self, folder: Path, at: str) -> None:
+        self.lake = seiche.open(str(folder), durability="os")
+        self.lake.settle(of_sort(folder, Sort.SAVED)[0].stem)
+        self.lake.untag("before")
+        self.at = at
+        self.rounds = 0
+
+    def __call__(self, what: str, _done: int) -> None:
+        if what == self.at and self.rounds < 12:
+            self.rounds += 1
+            self.lake.table("shop.b").delete(f"id = {self.rounds}")
+            self.lake.table("shop.b").overwrite(rows(*range(self.rounds, 100)))
+            self.lake.expire(older_than=0, keep=1)
+            self.lake.gc(dry_run=False, grace=0, window=0)
+
+
+@pytest.mark.parametrize("at", ["looking at versions", "looking at tables"])
+def test_expiries_and_clean_ups_that_go_on_and_on_are_no_damage(at: str, folder: Path) -> None:
+    others = _Expiring(folder, at)
+    assert [one for one in others.lake.fsck(progress=others).problems if one.severity == "error"] == []
+    assert others.rounds >= 3
+
+
+@pytest.mark.parametrize("at", ["looking at versions", "looking at tables"])
+def test_damage_is_found_however_often_versions_expire_meanwhile(at: str, folder: Path) -> None:
+    others = _Expiring(folder, at)
+    broken = data(folder)[0]
+    flip(broken, 0.99)
+    found = others.lake.fsck(deep=True, progress=others)
+    assert [one.path for one in found.problems if one.severity == "error"] == [str(broken.relative_to(folder))]
+    assert others.rounds >= 3
+
+
+def test_a_version_that_was_given_up_before_and_goes_meanwhile_is_no_damage(folder: Path) -> None:
+    """The expiry decided before the check began, and makes its tombstones while that looks around."""
+    lake = seiche.open(str(folder), durability="os")
+    lake.settle(of_sort(folder, Sort.SAVED)[0].stem)
+    lake.untag("before")
+    lake.table("shop.b").overwrite(rows(7))
+    name = root_name(lake.version - 1)
+    root = lake.store.get(name)
+    lake.expire(older_than=0, keep=1)
+    tombstone = lake.store.get(name)
+    assert tombstone != root
+    lake.store.put(name, root)
+    cleared = []
+
+    def bury(what: str, _done: int) -> None:
+        if what == "looking at tables" and not cleared:
+            lake.store.put(name, tombstone)
+            cleared.append(lake.gc(dry_run=False, grace=0, window=0))
+
+    assert lake.fsck(progress=bury).problems == ()
+    assert cleared
+
+
+def test_what_a_clean_up_tidies_away_after_it_was_listed_is_no_damage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(str(folder), durability="os")
+    lake = seiche.open(store)
+    whole = type(store).list
+
+    def list_and_tidy(self: Store, folder: str = "", **options: bool) -> Iterator[ObjectInfo]:
+        found = list(whole(self, folder, **options))
+        if folder in ("_saved", "_trash", NOTED):
+            for info in found:
+                store.delete(info.path)
+        return iter(found)
+
+    monkeypatch.setattr(type(store), "list", list_and_tidy)
+    assert lake.fsck().problems == ()

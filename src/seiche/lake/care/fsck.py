@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import SeicheError
+from seiche.errors import NotFound, SeicheError
 from seiche.lake.care.check_roots import check_roots
 from seiche.lake.care.check_tables import TableCheck
 from seiche.lake.care.check_trees import TreeCheck
@@ -30,7 +30,7 @@ from seiche.lake.saved import FOLDER as SAVED
 from seiche.lake.saved_pb2 import SavedTransaction
 from seiche.lake.states import States
 from seiche.lake.tree.draft import Shape
-from seiche.lake.tree.latest import read_hint, write_hint, write_oldest
+from seiche.lake.tree.latest import read_hint, read_root, write_hint, write_oldest
 from seiche.lake.tree.names import HINT, OLDEST, root_name
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.root import Root
@@ -87,17 +87,23 @@ def check_lake(
     Safe are names that published manifests lack, or stand damaged under while the lake's own is sound, and hints. The
     lake may be in use meanwhile. Needs nothing to be sound, not even that the lake can be opened.
     """
+    earlier: set[tuple[str, str]] = set()
+    found: set[tuple[str, str]] = set()
     for _ in range(_AGAIN):
         before = _given_up(store)
         job = _Check(store, runtime, deep, progress)
         job.run()
-        # What an expiry gave up meanwhile may have been cleared away under our eyes.
-        if not job.findings.problems or before == _given_up(store):
+        if not job.findings.problems or not job.was_overtaken(before):
             break
+        earlier, found = found, found | job.findings.places()
+    else:
+        # Expiries go on and on. What was missing only because its version had gone is not looked for again by the next
+        # run, which does not see that version; what is found twice is wrong.
+        job.findings.keep(earlier)
     if repair:
         job.findings.repair()
     return Soundness(
-        versions=job.live,
+        versions=len(job.live),
         expired=job.expired,
         nodes=job.trees.nodes,
         tables=len(job.checks),
@@ -113,6 +119,13 @@ def _given_up(store: Store) -> GivenUp | None:
         return None
 
 
+def _is_tombstone(store: Store, version: int) -> bool:
+    try:
+        return read_root(store, version).expired_at_millis is not None
+    except SeicheError:
+        return False  # damaged: named already
+
+
 class _Check:
     """One run of `fsck`."""
 
@@ -121,7 +134,8 @@ class _Check:
         self.trees = TreeCheck(store, self.findings)
         self.tables: dict[str, TableCheck] = {}
         self.iceberg: dict[str, IcebergCheck] = {}
-        self.live = self.expired = 0
+        self.live: list[int] = []
+        self.expired = 0
         self._store = store
         self._runtime = runtime
         self._deep = deep
@@ -139,7 +153,7 @@ class _Check:
                 continue
             newest = root
             oldest = root.version if oldest is None else oldest
-            self.live += 1
+            self.live.append(root.version)
             if self.trees.check(root):
                 self._take_tables(root)
         if newest is not None and self._last is not None and self._last.root is newest.node:
@@ -152,6 +166,15 @@ class _Check:
             table.check()
         self._check_hints(newest, oldest or 0)
         self._check_folders()
+
+    def was_overtaken(self, before: GivenUp | None) -> bool:
+        """Whether something may have been cleared away under our eyes: an expiry has given up versions since `before`,
+        or has made tombstones since of versions that it had given up by then and that were still looked at.
+        """
+        if before != _given_up(self._store):
+            return True
+        dying = set(() if before is None else before.unburied).intersection(self.live)
+        return any(self._store.in_parallel(lambda version: _is_tombstone(self._store, version), sorted(dying)))
 
     @property
     def checks(self) -> "list[TableCheck | IcebergCheck]":
@@ -254,6 +277,8 @@ class _Check:
                     continue
                 try:
                     read(self._store.get(info.path), info.path)
+                except NotFound:
+                    continue  # a clean-up took it since it was listed
                 except (SeicheError, DecodeError) as error:
                     self.findings.add(f"{what}.damaged", info.path, str(error), "It is of no use: remove it.")
         for info in self._store.list(DESKS):

@@ -1,7 +1,7 @@
 """What is wrong with a lake, found without stumbling over it."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
@@ -109,6 +109,16 @@ class Findings:
             self.add(kind, path, message)
         else:
             self.add(kind, path, message, mending.remedy, repair=mending.act)
+
+    def places(self) -> set[tuple[str, str]]:
+        """What is wrong where, in whichever words."""
+        return {(one.kind, one.path) for one in self.problems}
+
+    def keep(self, places: Collection[tuple[str, str]]) -> None:
+        """Of the problems, only those that are in these places."""
+        kept = [number for number, one in enumerate(self.problems) if (one.kind, one.path) in places]
+        self.repairs = {new: self.repairs[old] for new, old in enumerate(kept) if old in self.repairs}
+        self.problems = [self.problems[number] for number in kept]
 
     def repair(self) -> None:
         """Repair what can be."""
