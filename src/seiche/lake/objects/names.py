@@ -27,8 +27,10 @@ _FORBIDDEN: Final = re.compile(rb"[\x00-\x20\x7f/\\]|\xc2[\x80-\x9f]|\xe2\x80[\x
 
 def check_name(part: str, *, what: str = "name") -> str:
     """Return `part` unchanged if it may name something; else raise `InvalidInput` that says why not."""
+    if not isinstance(part, str):
+        raise given.wrong(f"a {what}", part, "Give a text.")
     try:
-        data = given.text(part, f"a {what}", "Give a text.").encode()
+        data = part.encode()
     except UnicodeEncodeError as error:
         raise _refused(part, what, "it is not valid Unicode") from error
     if not data:
