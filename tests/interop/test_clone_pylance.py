@@ -126,6 +126,22 @@ def test_large_values_beside_the_data_files_come_along(tmp_path: Path) -> None:
     assert [len(one.readall()) for one in found] == [100, 100, 100_000, 100_000, 3_000_000, 3_000_000]
 
 
+def test_values_that_stand_elsewhere_are_found_from_a_clone_of_a_clone(tmp_path: Path) -> None:
+    """Blobs given by an address are kept as the id of a base, and a part of the address."""
+    (tmp_path / "media").mkdir()
+    (tmp_path / "media/film").write_bytes(b"long")
+    blobs = lance.blob_array([f"file://{tmp_path}/media/film", b"short"])
+    base = lance.DatasetBasePath(str(tmp_path / "media"), name="media", is_dataset_root=False)
+    lance.write_dataset(pa.table({"i": range(2), "b": blobs}), str(tmp_path / "source"), initial_bases=[base])
+    shallow = Table.open(str(tmp_path / "source")).clone(str(tmp_path / "shallow"), shallow=True)
+    deep = shallow.clone(str(tmp_path / "deep"))
+    deep.append([{"i": 2, "b": f"file://{tmp_path}/media/film"}])
+    for one, expected in ((shallow, [b"long", b"short"]), (deep, [b"long", b"short", b"long"])):
+        found = native(one.uri).take_blobs("b", indices=range(len(expected)))
+        assert [blob.readall() for blob in found] == expected
+    assert [base.path for base in deep.manifest.header.base_paths] == [str(tmp_path / "media")]
+
+
 def test_between_buckets_and_disks(path: Path, tmp_path: Path, seaweedfs: servers.S3Server) -> None:
     """From disk to a bucket in pieces, within the bucket by the server, and back."""
     table = Table.open(str(path))

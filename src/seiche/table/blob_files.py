@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from seiche.store.base import Store
+from seiche.table.format.fields import has_blobs
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.reachable import side_folder
 
-__all__ = ["BLOB", "data_files", "side_file", "with_blobs"]
+__all__ = ["data_files", "side_file", "with_blobs"]
 
-# The name of the type of columns that have such files.
-BLOB: Final = "lance.blob.v2"
 _DATA: Final = "data/"
 
 
@@ -34,7 +33,7 @@ def with_blobs(store: Store, paths: Iterable[str], fields: Iterable[Field]) -> I
 
     Only storage knows these, so each directory is listed; not if there is no column that could have any.
     """
-    listed = any(field.extension_name == BLOB for field in fields)
+    listed = has_blobs(fields)
     for path in paths:
         yield path
         if listed and path.startswith(_DATA):

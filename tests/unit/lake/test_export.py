@@ -504,3 +504,24 @@ def test_a_copy_from_disk_to_disk_is_compared_with_its_original(
         data = (tmp_path / "copy" / path).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (one.size, one.sha256)
     assert len(files) >= 20
+
+
+def test_values_that_stand_elsewhere_are_found_from_the_copy(tmp_path: Path) -> None:
+    """Blobs given by an address are kept as the id of a base: the copy keeps that base, and no other."""
+    (tmp_path / "media").mkdir()
+    (tmp_path / "media/film").write_bytes(b"long")
+    lake = seiche.create(str(tmp_path / "lake"), durability="os")
+    lake.create_namespace("shop")
+    table = lake.create_table("shop.films", pa.schema([pa.field("id", pa.int64()), lance.blob_field("b")]))
+    table.add_bases({"path": str(tmp_path / "media"), "name": "media"})
+    table.add_bases({"path": str(tmp_path / "table"), "is_dataset_root": True})
+    table.append([{"id": 1, "b": f"file://{tmp_path}/media/film"}, {"id": 2, "b": b"s" * 100_000}])
+    lake.export("nightly", str(tmp_path / "copy"))
+    copy = moved(tmp_path / "copy", lake)
+    assert copy.fsck(deep=True).ok
+    plain: Any = lance.dataset(copy.store.native_uri(copy.table("shop.films").row.location))
+    for dataset in (copy.table("shop.films").to_lance(), plain):
+        assert [one.readall() for one in dataset.take_blobs("b", indices=[0, 1])] == [b"long", b"s" * 100_000]
+    assert [base.name for base in LakeRead(copy, "shop.films").header.base_paths] == ["media"]
+    copy.table("shop.films").append([{"id": 3, "b": f"file://{tmp_path}/media/film"}])
+    assert copy.table("shop.films").to_lance().take_blobs("b", indices=[2])[0].readall() == b"long"

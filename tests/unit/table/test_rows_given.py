@@ -78,6 +78,18 @@ def test_what_is_no_blob_is_refused_as_the_callers_mistake(blobs: seiche.Table) 
     assert blobs.version == 1
 
 
+def test_a_blob_may_be_given_by_its_address_below_a_base(blobs: seiche.Table, tmp_path: Path) -> None:
+    (tmp_path / "media").mkdir()
+    (tmp_path / "media/film").write_bytes(b"a long film")
+    blobs.add_bases({"path": str(tmp_path / "media"), "name": "media"})
+    film = f"file://{tmp_path}/media/film"
+    blobs.append([{"id": 1, "b": film}, {"id": 2, "b": b"two"}, {"id": 3, "b": lance.Blob.from_uri(film)}])
+    assert contents(blobs) == {1: b"a long film", 2: b"two", 3: b"a long film"}
+    blobs.update({"id": "id + 10"}, where="id = 1", mode="rows")
+    blobs.compact(target_rows_per_fragment=100)
+    assert contents(blobs) == {11: b"a long film", 2: b"two", 3: b"a long film"}
+
+
 def test_a_part_of_a_file_needs_the_longer_form_of_the_type(tmp_path: Path) -> None:
     table = seiche.Table.create(str(tmp_path / "t"), pa.schema([pa.field("id", pa.int64()), OLD_BLOB]))
     with pytest.raises(InvalidInput, match="a part of a file"):

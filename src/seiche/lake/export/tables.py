@@ -146,11 +146,15 @@ class LanceCopy(TableCopy):
 
 
 def _alone(manifest: Manifest) -> Manifest:
-    """The version with all its files below its own root, where they are copied to."""
+    """The version with all its files below its own root, where they are copied to.
+
+    Bases are left for values only that stand elsewhere, which are referred to from the copy as they were.
+    """
     moved = Clone(is_shallow=False, ref_version=manifest.version).apply(manifest, Build(manifest.version))
     header = moved.copy_header()
-    header.reader_feature_flags &= ~BASE_PATHS
-    header.writer_feature_flags &= ~BASE_PATHS
+    if not header.base_paths:
+        header.reader_feature_flags &= ~BASE_PATHS
+        header.writer_feature_flags &= ~BASE_PATHS
     return Manifest(header, moved.fragments, moved.index_section)
 
 

@@ -6,16 +6,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from seiche.table.format.fields import BLOB
+
 __all__ = ["as_blobs", "is_binary", "is_blob", "made_blobs"]
 
-_NAME = "lance.blob.v2"
 # A part of a file elsewhere: only the longer form of the type can say it.
 _PLACE = ("position", "size")
 
 
 def is_blob(kind: pa.DataType) -> bool:
     """Whether it is the type of a blob column."""
-    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _NAME
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == BLOB
 
 
 def is_binary(kind: pa.DataType) -> bool:

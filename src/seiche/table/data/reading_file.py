@@ -8,9 +8,10 @@ import pyarrow.compute as pc
 
 from seiche.errors import Corrupt
 from seiche.store.base import Store
-from seiche.table.blob_files import BLOB, side_file
+from seiche.table.blob_files import side_file
 from seiche.table.data.native_errors import native_message, without_panics
 from seiche.table.format.data_layout import DAMAGED, check_layout
+from seiche.table.format.fields import BLOB
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field

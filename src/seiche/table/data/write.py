@@ -157,7 +157,8 @@ def _nothing(store: Store, header: Header) -> "lance.LanceDataset":
     refused for what only concerns commits, and not open at all where a column has dictionaries and the version is not
     published.
     """
-    empty = Header(version=header.version, data_format=header.data_format)
+    # Of its bases, below which values of blobs may be that are given by an address.
+    empty = Header(version=header.version, data_format=header.data_format, base_paths=header.base_paths)
     return open_staged(store, Manifest(empty, Fragments()))
 
 

@@ -1,17 +1,36 @@
 """Finding fields in the schema of a table, which is a list of fields depth first."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from seiche.errors import NotFound
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 
-__all__ = ["SYSTEM_COLUMNS", "children", "column_ids", "field_ids", "find", "max_field_id", "path_of"]
+__all__ = [
+    "BLOB",
+    "SYSTEM_COLUMNS",
+    "children",
+    "column_ids",
+    "field_ids",
+    "find",
+    "has_blobs",
+    "max_field_id",
+    "path_of",
+]
+
+# The type of columns of which large values are in files of their own.
+BLOB: Final = "lance.blob.v2"
 
 # What every row has without a column of its own. Beside a column of that name, native code cannot read the table.
 SYSTEM_COLUMNS = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
+
+
+def has_blobs(fields: Iterable[Field]) -> bool:
+    """Whether there is a column of blobs, at whatever depth."""
+    return any(field.extension_name == BLOB for field in fields)
 
 
 def field_ids(fields: Iterable[Field]) -> set[int]:

@@ -8,14 +8,13 @@ import pyarrow as pa
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table.format import logical_types
 from seiche.table.format.arrow_export import exported_metadata
-from seiche.table.format.fields import SYSTEM_COLUMNS, path_of
+from seiche.table.format.fields import BLOB, SYSTEM_COLUMNS, path_of
 from seiche.table.format.manifest_pb2 import Field
 
 __all__ = ["from_arrow", "metadata_from_arrow", "to_arrow", "writable_fields"]
 
 _EXTENSION_NAME = "ARROW:extension:name"
 _BLOB = "lance-encoding:blob"
-_BLOB_V2 = "lance.blob.v2"
 _ARROW_JSON, _LANCE_JSON = "arrow.json", "lance.json"
 _PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 _CLUSTERING_KEY = "lance-schema:unenforced-clustering-key"
@@ -111,7 +110,7 @@ def _add(fields: list[Field], arrow: pa.Field, parent: int, where: str, modern_b
     kind = arrow.type.storage_type if isinstance(arrow.type, pa.BaseExtensionType) else arrow.type
     if _BLOB in metadata and modern_blobs:
         del metadata[_BLOB]
-        metadata[_EXTENSION_NAME] = _BLOB_V2.encode()
+        metadata[_EXTENSION_NAME] = BLOB.encode()
         kind = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
     is_json = metadata.get(_EXTENSION_NAME) == _ARROW_JSON.encode()
     if is_json:

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, Self
 
 from seiche.errors import InvalidInput
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.fields import has_blobs
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFile, IndexMetadata
@@ -56,7 +57,7 @@ class Clone(Values):
         if self.is_shallow:
             base_id = self._add_source(header)
         else:
-            del header.base_paths[:]
+            _leave_bases(header)
         fragments = Fragments(_moved_fragment(fragment, base_id) for fragment in manifest.fragments)
         return Manifest(header, fragments, (_moved_index(index, base_id) for index in manifest.indices))
 
@@ -93,6 +94,17 @@ class Clone(Values):
             message.branch_name if message.HasField("branch_name") else None,
             unknown=unknown_fields(message),
         )
+
+
+def _leave_bases(header: Header) -> None:
+    """All files are below the new root, so that no base is needed but for values that are none of the table's own.
+
+    Blobs that were given by an address below a base are kept as the id of that base and the rest of the address. It is
+    never the root of a table.
+    """
+    kept = [base for base in header.base_paths if has_blobs(header.fields) and not base.is_dataset_root]
+    del header.base_paths[:]
+    header.base_paths.extend(kept)
 
 
 def _moved_fragment(fragment: DataFragment, base_id: int | None) -> DataFragment:
