@@ -375,7 +375,7 @@ def test_values_that_changed_are_beyond_it(folder: Path) -> None:
 
 @pytest.fixture
 def with_blobs(tmp_path: Path) -> Path:
-    """A lake with large values in files beside a data file, in columns of which one was dropped and one renamed."""
+    """A lake with large values in files beside data files, in columns that were dropped, or replaced and renamed."""
     import lance
 
     lake = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
@@ -390,21 +390,26 @@ def with_blobs(tmp_path: Path) -> Path:
     table.rename_columns({"b": "scan"})
     table.drop_columns(["a"])
     table.delete("id = 0")
+    other = lake.create_table("shop.replaced", pa.schema([pa.field("id", pa.int64()), lance.blob_field("b")]))
+    other.append([{"id": 1, "b": b"first" * 20_000}])
+    other.replace_column("b", lance.blob_array([b"second" * 20_000]))
     return tmp_path / "lake"
 
 
 def test_tables_with_blobs_are_sound_also_when_the_column_is_gone(with_blobs: Path) -> None:
     assert check(with_blobs, deep=True).problems == ()
     lake = seiche.open(str(with_blobs), durability="os")
-    lake.table("shop.scans").drop_columns(["scan", "in"])
-    lake.expire(older_than=0, keep=1)
-    lake.gc(dry_run=False, grace=0)
-    assert check(with_blobs, deep=True).problems == ()
+    for columns in ([], ["scan"], ["in"]):
+        if columns:
+            lake.table("shop.scans").drop_columns(columns)
+        lake.expire(older_than=0, keep=1)
+        lake.gc(dry_run=False, grace=0)
+        assert check(with_blobs, deep=True).problems == ()
 
 
 def test_large_values_that_are_missing_or_cut_are_found_by_a_deep_check(with_blobs: Path) -> None:
     large = sorted(with_blobs.rglob("*.blob"))
-    assert len(large) == 4
+    assert len(large) == 6
     for one in large:
         whole = one.read_bytes()
         for kind, damage in (("data.damaged", cut), ("data.missing", Path.unlink)):

@@ -21,6 +21,7 @@ __all__ = ["check_data_file"]
 
 # In the description of a blob, where it is: among others in a file beside the data file, or in one of its own there.
 _PACKED, _ALONE = 1, 2
+_FIRST_WITH_BLOBS = (2, 2)
 _BESIDE = pa.array([_PACKED, _ALONE], pa.uint8())
 
 
@@ -52,11 +53,12 @@ def _batches(store: Store, path: str, rows: int, file: DataFile, header: Header)
     from lance.file import LanceFileReader
 
     known = {field.id: field for field in header.fields}
-    if all(one < 0 or (one in known and known[one].extension_name != BLOB) for one in file.fields):
+    old = (file.file_major_version, file.file_minor_version) < _FIRST_WITH_BLOBS
+    if old or all(one in known and known[one].extension_name != BLOB for one in file.fields):
         reader = LanceFileReader(store.native_uri(path), storage_options=dict(store.native_options) or None)
         return iter(reader.read_all().to_batches())
-    # Read by itself, a file with a column of blobs (which may have been dropped since) is refused. As the only file of
-    # a table with the columns that the version has of it, it is not.
+    # Read by itself, a file with a column of blobs (which may have been dropped or replaced since) is refused. As the
+    # only file of a table with the columns that the version has of it, it is not.
     from seiche.table.data.native import open_staged
 
     fragment = DataFragment(physical_rows=rows)
