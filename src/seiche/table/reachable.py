@@ -11,6 +11,7 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from seiche.errors import InvalidInput
+from seiche.table.affected import FILE_PROPERTY
 from seiche.table.format import deletions, flags
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, IndexMetadata
@@ -68,6 +69,9 @@ class Reach:
         It is not committed yet, so its files are young, and there is no version that a wrong guess could break.
         """
         self._add_message(transaction)
+        # Where the rows that it touches are many.
+        if FILE_PROPERTY in transaction.properties:
+            self._files.add(transaction.properties[FILE_PROPERTY])
 
     def holds(self, path: str) -> bool:
         """Whether the file at `path` is needed."""
@@ -84,15 +88,15 @@ class Reach:
         if fragment.overlays or any(unknown_fields(fragment)):
             raise _not_understood(f"fragment {fragment.id} of version {version}")
         self._add_files(fragment)
-        for name in _EXTERNAL:
-            if fragment.HasField(name):
-                self._add_path(getattr(fragment, name).path)
 
     def _add_files(self, fragment: DataFragment) -> None:
         for file in fragment.files:
             self._add_path(file.path)
         if fragment.HasField("deletion_file"):
             self._files.add(deletions.path(fragment.id, fragment.deletion_file))
+        for name in _EXTERNAL:
+            if fragment.HasField(name):
+                self._add_path(getattr(fragment, name).path)
 
     def _add_path(self, path: str) -> None:
         # In a base that is no table, files lie in the base itself; and that may be the `data` of this table, too.

@@ -22,7 +22,7 @@ from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.refs import branch_path, tag_path
-from seiche.table.operations import Append, Rewrite, RewrittenIndex
+from seiche.table.operations import Append, Delete, Rewrite, RewrittenIndex
 from seiche.table.reachable import Reach, index_folder
 from seiche.table.table import Table
 from seiche.table.transaction import Transaction
@@ -344,6 +344,22 @@ class TestWhatIsReferredTo:
             made.run(protect=[way])
         made.table.commit(waiting.encode())
         assert not missing_files(made.store, ["table"])
+
+    def test_a_transaction_that_waits_with_the_rows_that_it_touches_in_a_file(self, made: Aged) -> None:
+        """Without it nobody could commit the transaction any more."""
+        made.append()
+        fragment = DataFragment()
+        fragment.CopyFrom(made.table.manifest.fragments[0])
+        # As many, and as scattered, as do not fit into the transaction itself.
+        waiting = made.table.pack(
+            Delete((fragment,), (), "true"), affected_rows={fragment.id: range(0, 2_000_000, 2), 77: range(5)}
+        )
+        (rows,) = [path for path in made.everything() if path.endswith(".rows")]
+        made.later(30)
+        made.run(protect=[waiting])
+        assert rows in made.everything()
+        made.run()
+        assert rows not in made.everything()
 
     def test_a_writer_that_is_slow_but_about_to_commit(self, made: Aged) -> None:
         """Its data files are old, its transaction is not: that comes just before the claim."""
