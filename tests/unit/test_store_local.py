@@ -246,6 +246,15 @@ def test_a_path_below_a_file(with_source: LocalStore, write: Callable[[LocalStor
     assert everything(with_source.native_uri()) == ["d", "source"]
 
 
+def test_a_folder_whose_name_no_system_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"\\ud800.* is not a path of this system"):
+        LocalStore(tmp_path / "a\ud800b")
+    # Bytes that are no UTF-8 are a name all the same.
+    odd = LocalStore(tmp_path / os.fsdecode(b"a\xffb"), durability="os")
+    odd.put("x", b"1")
+    assert odd.get("x") == b"1"
+
+
 def test_a_name_that_is_too_long(store: LocalStore) -> None:
     store.put("short", b"")
     for path in ("x" * 300, "/".join(["d" * 100] * 60)):

@@ -60,6 +60,13 @@ class LocalStore(Store):
         if durability not in ("fsync", "os"):
             raise InvalidInput(f"durability {durability!r} is unknown", remedy='Use "fsync" or "os".')
         self._root = os.path.abspath(os.fspath(root))
+        try:
+            os.fsencode(self._root)
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"{self._root!a} is not a path of this system: {error.reason} at character {error.start}",
+                remedy="Give a path as the system has it; `os.fsdecode` makes a text of its bytes.",
+            ) from error
         self._base = self._root.rstrip("/") + "/"
         self._uri = "file://" + as_uri_path(self._root)
         self._fsync = durability == "fsync"
