@@ -1,10 +1,13 @@
 """A place of an Iceberg table belongs to one table: whoever is made, or comes back, where another is or was."""
 
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from seiche import AlreadyExists, ConflictError, Lake
+from seiche import AlreadyExists, ConflictError, InvalidInput, Lake, NotFound
+from seiche.lake.care.gc import _Job
 from seiche.lake.iceberg.creating import creation_step, new_metadata
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
@@ -119,3 +122,56 @@ def test_a_rollback_that_brings_a_table_back_meets_who_registers_its_place(ice: 
     with pytest.raises(ConflictError):
         tx.commit()
     assert ids(ice, "shop.i") == [1]
+
+
+def test_metadata_whose_files_were_cleared_away_is_not_registered(ice: Lake) -> None:
+    first = ice.table("shop.i").metadata_location  # type: ignore[attr-defined]
+    ice.table("shop.i").overwrite(rows(2))
+    table = ice.table("shop.i").to_iceberg()
+    old = [one.snapshot_id for one in table.metadata.snapshots if one != table.metadata.current_snapshot()]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+    ice.expire(older_than=0, keep=1)
+    for _ in range(2):
+        ice.gc(dry_run=False, grace=0, window=0)
+    last = dropped(ice)
+    with pytest.raises(InvalidInput, match="missing or damaged"):
+        register(ice, "shop.k", first)
+    register(ice, "shop.k", last)
+    assert ids(ice, "shop.k") == [2]
+
+
+def test_who_registers_while_a_clean_up_takes_the_files_is_refused(ice: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """He began after the files were noted, so no fence stops him."""
+    where = dropped(ice)
+    ice.expire(older_than=0, keep=1)
+    ice.gc(dry_run=False, grace=timedelta(seconds=1), window=0)
+    ice.states.runtime.clock.sleep(1.1)
+    ice.create_namespace("later")
+    tx = ice.transaction()
+    tx.register_iceberg("shop.k", where)
+    take, refused = _Job._take, []
+
+    def late(job: _Job, ready: Any) -> str | None:
+        try:
+            tx.commit()
+        except ConflictError as error:
+            refused.append(error)
+        return take(job, ready)
+
+    monkeypatch.setattr(_Job, "_take", late)
+    ice.gc(dry_run=False, grace=timedelta(seconds=1), window=0)
+    assert refused, "the files are gone"
+    assert ("shop", "k") not in ice.tables("shop")
+
+
+def test_a_table_that_was_cleared_away_comes_back_from_the_trash(ice: Lake) -> None:
+    where = dropped(ice)
+    ice.expire(older_than=0, keep=1)
+    run = ice.gc(dry_run=False, grace=0, window="7d").run
+    assert run is not None
+    with pytest.raises(NotFound):
+        register(ice, "shop.k", where)
+    ice.trash().restore(run)
+    register(ice, "shop.k", where)
+    ice.gc(dry_run=False, grace=0, window=0)
+    assert ids(ice, "shop.k") == [1]

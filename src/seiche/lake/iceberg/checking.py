@@ -13,6 +13,7 @@ from seiche.lake.iceberg.parquet import check_parquet
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import BROKEN, named_beside
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.outside import ANYWHERE, Outside
 from seiche.store.base import Store
 from seiche.store.paths import join
 from seiche.store.prefix import below
@@ -29,6 +30,8 @@ class IcebergCheck:
     findings: Findings
     # Whether data files are read too.
     deep: bool = False
+    # What may be opened besides the lake's own files.
+    outside: Outside = ANYWHERE
     files: int = 0
     _rows: dict[str, TableRow] = field(default_factory=dict)
     _listing: Mapping[str, int] = field(default_factory=dict)
@@ -75,7 +78,7 @@ class IcebergCheck:
     def _check_list(self, snapshot: Any, needed_by: str) -> None:
         if not self._exists("manifests", snapshot.manifest_list, 0, needed_by):
             return
-        io = LakeFileIO(self.lake)
+        io = LakeFileIO(self.lake, outside=self.outside)
         try:
             for manifest in read_manifest_list(io.new_input(snapshot.manifest_list)):
                 self._check_manifest(manifest, io, f"snapshot {snapshot.snapshot_id} in {needed_by}")

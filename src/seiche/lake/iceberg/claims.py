@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from seiche.errors import AlreadyExists
 from seiche.lake.iceberg.places import table_id_in
 from seiche.lake.objects import rows
-from seiche.lake.objects.keys import id_key, retention_key
+from seiche.lake.objects.keys import id_key, retention_key, trash_key
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import RetentionRow, TableRow
 from seiche.lake.reads import Aspect
@@ -36,7 +36,9 @@ def claim(transaction: "Sight", name: Name, row: TableRow) -> None:
                 remedy="Drop or rename that table instead.",
                 table=text(name),
             )
-        transaction.reads.key(transaction.state, id_key(one), Aspect.WHOLE, structural=True)
+        # Neither may it be brought back meanwhile, nor may a clean-up forget it: that takes its files next.
+        for seen in (id_key(one), trash_key(one)):
+            transaction.reads.key(transaction.state, seen, Aspect.WHOLE, structural=True)
     claimed = {"location": row.location, "tables": " ".join([*before, row.id])}
     transaction.write_row(key, rows.encode(RetentionRow(maximum_age_millis=0, properties=claimed)))
 

@@ -1,7 +1,9 @@
 """Tables of the lake from Iceberg metadata that exists."""
 
 from seiche.core.runtime import Runtime
-from seiche.errors import Corrupt, InvalidInput, NotFound
+from seiche.errors import Corrupt, InvalidInput, NotFound, PermissionDenied
+from seiche.lake.care.problems import Findings
+from seiche.lake.iceberg.checking import IcebergCheck
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, decode
 from seiche.lake.iceberg.places import address, new_location, path_of, table_id_in
@@ -38,7 +40,9 @@ def registered(
     if path is not None and place is not None and path.startswith(f"{place}/metadata/"):
         _check_place(place, state)
         current = IcebergMetadata(location=path, uuid=str(metadata.table_uuid))
-        return _at(row, place, current), None
+        found = _at(row, place, current)
+        _check_files(found, state)
+        return found, None
     place = new_location(name, row.id)
     moved = moved_in(metadata, place, state)
     return _at(row, place, None), IcebergWork(None, moved, origin=metadata_location)
@@ -80,6 +84,27 @@ def _check_place(place: str, state: State) -> None:
             remedy="Register metadata of a table that the lake had, or of one that lies outside of it.",
             location=place,
         ) from error
+
+
+def _check_files(row: TableRow, state: State) -> None:
+    """Refuse metadata in a place of the lake whose files a clean-up has taken, as it may with those of a dropped table.
+
+    Nobody could read the table, nor know what it needs.
+    """
+    findings = Findings()
+    check = IcebergCheck(state.store, row.location, findings, outside=state.outside)
+    check.add(row)
+    check.check()
+    for one in findings.problems:
+        if one.kind.endswith(".unreadable"):
+            raise PermissionDenied(one.message, remedy=one.remedy, location=one.path)
+        if not one.kind.startswith("statistics."):
+            raise InvalidInput(
+                f"the metadata leads to {one.path}, which is missing or damaged",
+                remedy="Register newer metadata of the table, or bring its files back with `lake.trash()` if they are"
+                " there.",
+                path=one.path,
+            )
 
 
 def _at(row: TableRow, place: str, current: IcebergMetadata | None) -> TableRow:
