@@ -244,6 +244,53 @@ def test_a_column_of_a_csv_of_which_nothing_is_known_is_text(made: Lake, run: Co
     assert run.json("append", "lake", "shop.codes", "more.csv")["rows"] == 1
 
 
+def test_short_floats_take_the_numbers_of_a_csv_that_they_can_hold(made: Lake, run: Command) -> None:
+    run("create-table", "lake", "shop.short", "--schema", "id:int64,f:float")
+    Path("short.csv").write_text("id,f\n1,0.1\n2,3\n3,\n")
+    assert run.json("append", "lake", "shop.short", "short.csv")["rows"] == 3
+    Path("long.csv").write_text("id,f\n4,0.5\n5,1e300\n")
+    assert "a number is too large for float" in run("append", "lake", "shop.short", "long.csv", code=2)
+    assert made.table("shop.short").to_arrow()["f"].to_pylist() == [pytest.approx(0.1), 3.0, None]
+
+
+def test_numbers_and_days_of_json_are_what_the_column_is(made: Lake, run: Command) -> None:
+    columns = {
+        "small": (pa.int32(), 7, 3_000_000_000),
+        "short": (pa.float32(), 0.5, 1e300),
+        "price": (pa.decimal128(9, 2), 1.25, 1.255),
+        "day": (pa.date32(), "2020-01-01", "2020-01-01T10:00:00"),
+        "at": (pa.timestamp("us", "UTC"), "2020-01-01T10:00:00Z", "soon"),
+        "vector": (pa.list_(pa.float32(), 2), [0.5, 1], [0.5, 1e300]),
+        "inside": (pa.struct([("n", pa.int16())]), {"n": 3}, {"n": 3, "more": 1}),
+    }
+    made.create_table("shop.typed", pa.schema([(name, kind) for name, (kind, _, _) in columns.items()]))
+    good = {name: value for name, (_, value, _) in columns.items()}
+    Path("typed.jsonl").write_text(json.dumps(good))  # the last line has no end
+    assert run.json("append", "lake", "shop.typed", "typed.jsonl")["rows"] == 1
+    told = {"price": "1.25", "at": "2020-01-01T10:00:00+00:00"}
+    assert run.json("head", "lake", "shop.typed") == [good | told]
+    for name, (_, _, value) in columns.items():
+        Path("bad.jsonl").write_text(json.dumps({name: value}))
+        run("append", "lake", "shop.typed", "bad.jsonl", code=2)
+    assert made.table("shop.typed").to_arrow().num_rows == 1
+
+
+def test_columns_that_only_late_lines_of_json_have_are_there(made: Lake, run: Command) -> None:
+    early = [{"id": number, "n": 3, "at": "2020-01-01", "in": {"a": None}} for number in range(60_000)]
+    late = {"id": -1, "n": 1.5, "at": "soon", "in": {"a": "a", "b": [1]}, "note": "important"}
+    with Path("late.jsonl").open("w") as file:
+        file.writelines(f"{json.dumps(row | {'filling': 'x' * 100})}\n" for row in [*early, late])
+    assert Path("late.jsonl").stat().st_size > 8 << 20
+    run("create-table", "lake", "shop.late", "--from", "late.jsonl")
+    assert run.json("append", "lake", "shop.late", "late.jsonl")["rows"] == len(early) + 1
+    for row in run.json("head", "lake", "shop.late", "--where", "id = -1"):
+        assert row == late | {"filling": "x" * 100}
+    run("create-table", "lake", "shop.narrow", "--schema", "id:int64,n:float64,at:string,filling:string")
+    assert "no column 'in'" in run("append", "lake", "shop.narrow", "late.jsonl", code=2)
+    Path("empty.json").write_text("\n")
+    assert "empty.json has no columns" in run("append", "lake", "shop.narrow", "empty.json", code=2)
+
+
 def test_what_looks_like_a_time_in_json_stays_a_text_in_a_column_of_texts(made: Lake, run: Command) -> None:
     run("create-table", "lake", "shop.said", "--schema", "said:string,at:timestamp[us]")
     Path("said.jsonl").write_text('{"said": "2020-01-01", "at": "2020-01-01T10:00:00"}\n')

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from seiche.cli.json_lines import json_batches, json_columns
 from seiche.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -14,16 +17,35 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset
 
-__all__ = ["file_batches", "open_file"]
+__all__ = ["FileRows", "open_file"]
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".arrow": "ipc", ".feather": "ipc", ".jsonl": "json", ".json": "json"}
 
 
-def open_file(path: Path, into: pa.Schema | None = None) -> pyarrow.dataset.Dataset:
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """The rows of a file. `schema` is what they come as."""
+
+    path: Path
+    read: Callable[[], Iterable[pa.RecordBatch]]
+    schema: pa.Schema
+
+    def batches(self, progress: Callable[[str, int], None]) -> Iterator[pa.RecordBatch]:
+        """Its rows, of which `progress` hears how many were taken; `InvalidInput` when it turns out to be broken."""
+        taken = 0
+        with _readable(self.path):
+            for batch in self.read():
+                yield batch if batch.schema.equals(self.schema) else _under(batch, self.schema)
+                taken += batch.num_rows
+                progress("rows", taken)
+
+
+def open_file(path: Path, into: pa.Schema | None = None) -> FileRows:
     """The rows of a file, of a kind that its name tells. Nothing is read yet but its columns.
 
-    What stands in a CSV has no type of its own. `into` are the columns of the table that it is meant for, and tell what
-    it is: otherwise `007` would be a number, and of a column with nothing but `NA` in it nothing would be left.
+    What stands in a CSV has no type of its own, and in JSON there are few. `into` are the columns of the table that it
+    is meant for, and tell what it is: otherwise `007` would be a number, of a column with nothing but `NA` in it
+    nothing would be left, and no number of JSON would ever be a short one.
     """
     import pyarrow.dataset
 
@@ -34,12 +56,11 @@ def open_file(path: Path, into: pa.Schema | None = None) -> pyarrow.dataset.Data
     if not path.exists():
         raise NotFound(f"there is no file {path}", remedy="Check its name, and the folder you are in.")
     with _readable(path):
-        if format == "csv":
-            return _open_csv(path, into)
-        found = pyarrow.dataset.dataset(path, format=format)
-        if format == "json" and into is not None:
-            return pyarrow.dataset.dataset(path, format=format, schema=_with_texts(found.schema, into))
-        return found
+        if format == "json":
+            columns = json_columns(path, into)
+            return FileRows(path, partial(json_batches, path, columns), _meant(columns, into))
+        found = _open_csv(path, into) if format == "csv" else pyarrow.dataset.dataset(path, format=format)
+        return FileRows(path, found.to_batches, _meant(found.schema, into if format == "csv" else None))
 
 
 def _open_csv(path: Path, into: pa.Schema | None) -> pyarrow.dataset.Dataset:
@@ -52,7 +73,9 @@ def _open_csv(path: Path, into: pa.Schema | None) -> pyarrow.dataset.Dataset:
         return pyarrow.dataset.dataset(path, format=format)
 
     if into is not None:
-        return read_as({field.name: field.type for field in into if _is_written_out(field.type)})
+        # Of a short float Arrow would make infinity where the number is too large for it.
+        floats = {field.name: pa.float64() for field in into if pa.types.is_floating(field.type)}
+        return read_as(floats | {field.name: field.type for field in into if _is_written_out(field.type)})
     found = read_as({})
     # Of what looks empty, by the words that CSVs have for that, nothing tells the type: it is taken as it stands.
     unclear = {field.name: pa.string() for field in found.schema if pa.types.is_null(field.type)}
@@ -64,32 +87,48 @@ def _is_written_out(kind: pa.DataType) -> bool:
     import pyarrow.types as kinds
 
     plain = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_boolean(kind) or kinds.is_integer(kind)
-    number = kinds.is_float64(kind) or kinds.is_decimal128(kind)
+    number = kinds.is_decimal128(kind)
     return bool(plain or number or kinds.is_date(kind) or kinds.is_time(kind) or kinds.is_timestamp(kind))
 
 
-def _with_texts(found: pa.Schema, into: pa.Schema) -> pa.Schema:
-    """The columns of a file of JSON, in which what looks like a time stays the text that it is."""
+def _meant(read: pa.Schema, into: pa.Schema | None) -> pa.Schema:
+    """The columns of a file of texts, as far as the table's columns say more about them than could be read."""
     import pyarrow as pa
 
-    for index, field in enumerate(found):
-        if pa.types.is_timestamp(field.type) and field.name in into.names:
-            wanted = into.field(field.name).type
-            if pa.types.is_string(wanted) or pa.types.is_large_string(wanted):
-                found = found.set(index, field.with_type(wanted))
-    return found
+    if into is None:
+        return read
+
+    def field(one: pa.Field) -> pa.Field:
+        return one.with_type(_meant_type(one.type, into.field(one.name).type)) if one.name in into.names else one
+
+    return pa.schema([field(one) for one in read])
 
 
-def file_batches(
-    rows: pyarrow.dataset.Dataset, path: Path, progress: Callable[[str, int], None]
-) -> Iterator[pa.RecordBatch]:
-    """Its rows, of which `progress` hears how many were taken; `InvalidInput` when it turns out to be broken."""
-    taken = 0
-    with _readable(path):
-        for batch in rows.to_batches():
-            yield batch
-            taken += batch.num_rows
-            progress("rows", taken)
+def _meant_type(read: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    from seiche.table.data.fitting import is_list
+
+    if kinds.is_float64(read) and kinds.is_floating(wanted):
+        return wanted
+    if kinds.is_string(read) and (kinds.is_date(wanted) or kinds.is_time(wanted)):
+        return wanted
+    if kinds.is_list(read) and is_list(wanted):
+        return pa.list_(_meant_type(read.value_type, wanted.value_type))
+    if kinds.is_struct(read) and kinds.is_struct(wanted):
+        inside = {field.name: field.type for field in wanted}
+        return pa.struct([one.with_type(_meant_type(one.type, inside.get(one.name, one.type))) for one in read])
+    return read
+
+
+def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    from seiche.table.data.values import shortened
+
+    columns = [shortened(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import typer
 
 import seiche
 from seiche.cli.arguments import Properties, TableName, Uri, properties_of
-from seiche.cli.files import file_batches, open_file
+from seiche.cli.files import open_file
 from seiche.cli.output import AsJson, print_json, print_line
 from seiche.cli.progress import working
 from seiche.errors import InvalidInput
@@ -78,8 +78,8 @@ def create_table(
     with working("adding") as progress, lake.transaction() as tx:
         given = properties_of(properties)
         made = tx.create_table(table, columns, format=format, properties=given, stable_row_ids=stable_row_ids)
-        if rows is not None and source is not None:
-            made.append(file_batches(rows, source, progress))
+        if rows is not None:
+            made.append(rows.batches(progress))
     _done(lake, table, "is there", as_json)
 
 

@@ -9,7 +9,7 @@ import typer
 
 import seiche
 from seiche.cli.arguments import AsOf, AtVersion, TableName, Uri, open_at
-from seiche.cli.files import file_batches, open_file
+from seiche.cli.files import open_file
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
 from seiche.cli.values import plain, shown
@@ -84,7 +84,7 @@ def append(
 ) -> None:
     """Add the rows of a file to a table, all of them or none. Columns go by name.
 
-    What stands in a CSV is read as what the table's column is: 007 stays 007 in a text.
+    What stands in a CSV or in JSON is read as what the table's column is: 007 stays 007 in a text.
 
     ```sh
     seiche append lake shop.orders more.csv
@@ -93,7 +93,7 @@ def append(
     lake = seiche.open(uri)
     with working("adding") as progress, lake.transaction() as tx:
         rows = open_file(source, tx.table(table).schema)
-        done = tx.append(table, file_batches(rows, source, progress))
+        done = tx.append(table, rows.batches(progress))
     if as_json:
         print_json({"name": table, "rows": done.rows, "version": tx.version})
     else:

@@ -9,7 +9,7 @@ import pyarrow.types as kinds
 
 from seiche.table.data.blobs import is_blob, made_blobs
 
-__all__ = ["typed"]
+__all__ = ["shortened", "typed"]
 
 
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
@@ -33,8 +33,14 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
             raise
         return made
     _check(given, kind)
-    if _has_infinity(made, short=True) and not _has_infinity(given):
-        raise pa.ArrowInvalid(f"a number is too large for {kind}")
+    _check_infinity(given, made)
+    return made
+
+
+def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values under another type, floats rounded to what it can say; `pa.ArrowInvalid` if one does not fit."""
+    made = given.cast(kind)
+    _check_infinity(given, made)
     return made
 
 
@@ -62,6 +68,12 @@ def _check(given: pa.Array, wanted: pa.DataType) -> None:
         given.cast(pa.timestamp(wanted.unit, kind.tz))
     elif (kinds.is_time(wanted) and kinds.is_time(kind)) or (kinds.is_duration(wanted) and kinds.is_duration(kind)):
         given.cast(wanted)
+
+
+def _check_infinity(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray) -> None:
+    """`pa.ArrowInvalid` if there is an infinite number in a short float that was none before."""
+    if _has_infinity(made, short=True) and not _has_infinity(given):
+        raise pa.ArrowInvalid(f"a number is too large for {made.type}")
 
 
 def _has_infinity(values: pa.Array | pa.ChunkedArray, *, short: bool = False) -> bool:

@@ -1,0 +1,99 @@
+"""Files with an object of JSON in each line: which columns they have, and as what these are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from seiche.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+__all__ = ["json_batches", "json_columns"]
+
+# So much of a file is looked at in one go. A line may be as long, too.
+_PORTION = 8 << 20
+
+
+def json_columns(path: Path, into: pa.Schema | None) -> pa.Schema:
+    """Every column that one of the lines has; those that `into` has too are of its type, or of one that can be cast to
+    it, if that is how JSON writes them.
+    """
+    columns = _columns(path)
+    if not columns:
+        raise InvalidInput(f"{path} has no columns", remedy='Write one object in each line, as in {"id": 1}.')
+    if into is not None:
+        for index, field in enumerate(columns):
+            if field.name in into.names:
+                columns = columns.set(index, field.with_type(_read_as(field.type, into.field(field.name).type)))
+    return columns
+
+
+def json_batches(path: Path, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of such a file, under the columns that were found in it.
+
+    A dataset of Arrow would not do: it makes nulls of what its first block has not, and of a last line without an end.
+    """
+    from pyarrow.json import ParseOptions, ReadOptions, open_json
+
+    options = ParseOptions(explicit_schema=columns, unexpected_field_behavior="error")
+    with open_json(path, read_options=ReadOptions(block_size=_PORTION), parse_options=options) as reader:
+        yield from reader
+
+
+def _columns(path: Path) -> pa.Schema:
+    """All columns of the file. Arrow by itself looks at its first megabyte, and passes over in silence what only later
+    lines have.
+    """
+    import pyarrow as pa
+    from pyarrow.json import ReadOptions, read_json
+
+    found = pa.schema([])
+    with path.open("rb") as file:
+        while lines := file.readlines(_PORTION):
+            block = sum(map(len, lines))
+            more = read_json(BytesIO(b"".join(lines)), read_options=ReadOptions(block_size=block)).schema
+            found = pa.unify_schemas([_as_texts(found, more), _as_texts(more, found)], promote_options="permissive")
+    return found
+
+
+def _as_texts(columns: pa.Schema, others: pa.Schema) -> pa.Schema:
+    """What looks like a time here, and is a text there, is a text."""
+    import pyarrow.types as kinds
+
+    for index, field in enumerate(columns):
+        if kinds.is_timestamp(field.type) and field.name in others.names:
+            other = others.field(field.name).type
+            columns = columns.set(index, field.with_type(other if kinds.is_string(other) else field.type))
+    return columns
+
+
+def _read_as(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """The type by which Arrow's reader takes what was found, for a column of the type `wanted`."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    from seiche.table.data.fitting import is_list
+
+    number = kinds.is_integer(found) or kinds.is_floating(found)
+    if number and kinds.is_integer(wanted):
+        return wanted
+    if number and kinds.is_floating(wanted):
+        return pa.float64()
+    text = kinds.is_timestamp(found) or kinds.is_string(found)
+    if (number or text) and kinds.is_decimal128(wanted):
+        return wanted
+    if text and (kinds.is_string(wanted) or kinds.is_large_string(wanted) or kinds.is_timestamp(wanted)):
+        return wanted
+    if text and (kinds.is_date(wanted) or kinds.is_time(wanted)):
+        return pa.string()
+    if kinds.is_list(found) and is_list(wanted):
+        return pa.list_(_read_as(found.value_type, wanted.value_type))
+    if kinds.is_struct(found) and kinds.is_struct(wanted):
+        inside = {field.name: field.type for field in wanted}
+        return pa.struct([field.with_type(_read_as(field.type, inside.get(field.name, field.type))) for field in found])
+    return found
