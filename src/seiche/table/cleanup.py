@@ -24,7 +24,7 @@ from seiche.table.cleanup_plan import Cleanup, Policy, Removal, choose
 from seiche.table.cleanup_survey import FOLDERS, Names, Needs, Protection, expired, in_batches, listed, look_at_names
 from seiche.table.format import refs
 from seiche.table.format.flags import SEICHE_FENCE
-from seiche.table.reachable import Reach
+from seiche.table.reachable import SHADOWS, Reach
 from seiche.table.refs import References
 from seiche.table.version_folder import VersionFolder
 
@@ -70,7 +70,7 @@ class Cleaner:
         gone = self._remove_versions(survey)
         files = self._still_unneeded(survey, gone)
         self._store.in_parallel(lambda removal: self._store.delete(removal.path), files)
-        for folder in {parent(removal.path) for removal in files} - {*FOLDERS, "_versions", refs.TAGS}:
+        for folder in {_emptied(removal.path) for removal in files} - {*FOLDERS, "_versions", refs.TAGS}:
             self._store.prune(folder)
         manifests = [removal for number, removal in zip(survey.going, survey.manifests, strict=True) if number in gone]
         return replace(
@@ -264,3 +264,9 @@ class Cleaner:
                 remedy="Use `lake.expire(...)` and `lake.gc(...)`.",
                 table=self._store.uri,
             )
+
+
+def _emptied(path: str) -> str:
+    """The directory that may be of no use when the file is gone: of work on indices, all of it."""
+    top, _, inside = path.partition("/")
+    return f"{top}/{inside.partition('/')[0]}" if top == SHADOWS else parent(path)

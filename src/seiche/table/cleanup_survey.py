@@ -15,15 +15,21 @@ from seiche.table.format import file, refs, transactions
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.refs import Branch, Tag
 from seiche.table.format.transaction_pb2 import Transaction
-from seiche.table.reachable import Reach
+from seiche.table.reachable import SHADOWS, Reach
 from seiche.table.refs import LEASE_PROPERTY, References
 from seiche.table.version_folder import VersionFolder
 
 __all__ = ["FOLDERS", "Names", "Needs", "Protection", "expired", "in_batches", "listed", "look_at_names"]
 
-# The directories in which every file belongs to some version, and what files there are called in a plan. Whatever lies
-# elsewhere is not touched: a newer writer may keep there what we know nothing of.
-FOLDERS = {"data": "data file", "_deletions": "deletion file", "_indices": "index file", "_transactions": "transaction"}
+# The directories in which every file belongs to some version, or to nobody for long, and what files there are called in
+# a plan. Whatever lies elsewhere is not touched: a newer writer may keep there what we know nothing of.
+FOLDERS = {
+    "data": "data file",
+    "_deletions": "deletion file",
+    "_indices": "index file",
+    "_transactions": "transaction",
+    SHADOWS: "work on indices",
+}
 
 # Manifests that are in memory at a time.
 _BATCH = 32

@@ -5,7 +5,7 @@ written in many ways or be another place by now. So too much is taken for needed
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from google.protobuf.message import Message
@@ -18,7 +18,10 @@ from seiche.table.format.manifest_pb2 import DataFile, DataFragment, IndexMetada
 from seiche.table.format.transaction_pb2 import Rewrite, Transaction
 from seiche.table.format.unknown import unknown_fields
 
-__all__ = ["Names", "Reach", "index_folder", "side_folder"]
+__all__ = ["SHADOWS", "Names", "Reach", "index_folder", "side_folder"]
+
+# Where work on indices is done before it is taken over: no version ever leads there.
+SHADOWS: Final = "_shadow"
 
 _EXTERNAL = ("external_row_ids", "external_last_updated", "external_created")
 

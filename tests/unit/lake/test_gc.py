@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import Lake, NotFound
+from seiche import Lake, NotFound, Unavailable
 from seiche.lake.care.gc import CleanUp
 from seiche.lake.care.layout import Sort, place
 from seiche.lake.care.path_set import PathSet
@@ -17,6 +17,7 @@ from seiche.lake.intent import Intent
 from seiche.lake.objects.keys import TRASH, table_key
 from seiche.lake.objects.rows import TableRow
 from seiche.table.change import Change
+from seiche.table.data.shadow import Shadow
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import Append
 from seiche.table.versions.naming import Naming
@@ -518,6 +519,29 @@ def test_large_values_beside_their_data_file_stay_with_it(lake: Lake) -> None:
     assert lake.store.exists(beside)
 
 
+def test_work_on_indices_whose_process_was_killed_goes(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lake.table("shop.a")
+    table.append(rows(*range(300)))
+    table.create_index("id", "BTREE")
+    table.append(rows(*range(300, 400)))
+    before = files(lake)
+    with monkeypatch.context() as killed:
+        killed.setattr(Shadow, "take_over", _killed)
+        killed.setattr(type(lake.store), "delete", _killed)
+        with pytest.raises(Unavailable):
+            table.optimize_indices()
+    left = {path for path in files(lake) - before if "/_shadow/" in path}
+    assert any("/_indices/" in path for path in left)
+    assert left <= {one.path for one in at_once(lake).moved}
+    assert not left & files(lake)
+    table.optimize_indices()
+    assert table.to_arrow(filter="id = 350").num_rows == 1
+
+
+def _killed(*_arguments: object, **_options: object) -> None:
+    raise Unavailable("killed")
+
+
 @pytest.mark.parametrize(
     ("path", "sort"),
     [
@@ -545,6 +569,8 @@ def test_large_values_beside_their_data_file_stay_with_it(lake: Lake) -> None:
         ("elsewhere/a.lance/_indices/mine/page.lance", Sort.UNKNOWN),
         ("elsewhere/a.lance/_deletions/1-2-3.arrow", Sort.DELETIONS),
         ("elsewhere/a.lance/_transactions/1-x.txn", Sort.TRANSACTION),
+        ("elsewhere/a.lance/_shadow/f728b4fa-4248-4e3a-8a5d-2f346baa9455/_versions/1.manifest", Sort.SHADOW),
+        ("elsewhere/a.lance/_shadow/mine", Sort.UNKNOWN),
         ("elsewhere/a.lance/tree/b/data/x.lance", Sort.FOREIGN),
         ("elsewhere/a.lance", Sort.UNKNOWN),
     ],

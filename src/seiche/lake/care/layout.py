@@ -14,6 +14,7 @@ from seiche.lake.adopt import KEPT as FOREIGN_FOLDER
 from seiche.lake.care.leases import FOLDER as LEASES
 from seiche.lake.saved import FOLDER as SAVED
 from seiche.lake.tree.names import HINT, HINT_FALLBACK, OLDEST, root_version
+from seiche.table.reachable import SHADOWS
 from seiche.table.versions.naming import Naming, parse
 
 __all__ = ["DESKS", "EXPORTED", "NOTED", "TRASH", "Place", "Sort", "place"]
@@ -41,6 +42,7 @@ _INSIDE = (
     (re.compile(r"_deletions/[^/]+\.(?:arrow|bin)"), "DELETIONS"),
     (re.compile(rf"_indices/{_UUID}/.+"), "INDEX"),
     (re.compile(r"_transactions/[^/]+\.txn"), "TRANSACTION"),
+    (re.compile(rf"{SHADOWS}/{_UUID}/.+"), "SHADOW"),
     (re.compile(r"_versions/latest_version_hint\.json"), "TABLE_HINT"),
     (re.compile(rf"(?:{FOREIGN_FOLDER}|_damaged|_refs|tree)/.+"), "FOREIGN"),
     # Of other naming than the lake's, or detached.
@@ -76,6 +78,7 @@ class Sort(Enum):
     DELETIONS = "deletion file"
     INDEX = "index file"
     TRANSACTION = "transaction file"
+    SHADOW = "work on indices"
     TABLE_HINT = "hint of a table"
     ICEBERG_METADATA = "Iceberg metadata file"
     ICEBERG_MANIFEST = "Iceberg manifest"

@@ -21,6 +21,7 @@ from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import IndexMetadata
 from seiche.table.operations import Clone
+from seiche.table.reachable import SHADOWS
 from seiche.table.snapshot import Snapshot
 from seiche.table.transaction import Transaction
 from seiche.table.versions.naming import Naming
@@ -29,10 +30,7 @@ from seiche.table.versions.stored import PutVersions
 if TYPE_CHECKING:
     import lance
 
-__all__ = ["PLACE", "Shadow", "shadow"]
-
-# The directory of a table that its shadows stand in.
-PLACE = "_shadow"
+__all__ = ["Shadow", "shadow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ def shadow(snapshot: Snapshot, *, last_fragment_id: int | None = None) -> Iterat
 
     Native code numbers new fragments from the one after `last_fragment_id` on, if given.
     """
-    place = f"{PLACE}/{snapshot.runtime.uuid()}"
+    place = f"{SHADOWS}/{snapshot.runtime.uuid()}"
     store = below(snapshot.store, place)
     first, transaction = _first_version(snapshot, last_fragment_id)
     try:
