@@ -120,6 +120,13 @@ def test_a_client_gets_a_token_for_its_secret(servers: Direct, style: str) -> No
     assert servers.ask("GET", "/v1/lake/namespaces", headers=headers).status == 200
 
 
+@pytest.mark.parametrize("secret", ["\xff\xfe", "!!!", "Y2xpZW50", "/////w=="])
+def test_a_secret_that_cannot_be_read_is_refused(servers: Direct, secret: str) -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded", "authorization": f"Basic {secret}"}
+    said = servers.ask("POST", "/v1/oauth/tokens", b"grant_type=client_credentials", headers=headers)
+    assert (said.status, said.json["error"]) == (401, "invalid_client")
+
+
 def test_a_client_that_may_only_read_gets_a_token_for_reading(servers: Direct, auth: Tokens) -> None:
     given = auth.grant("reader", "r", "").token
     for token in (given, auth.renew(given, "").token):

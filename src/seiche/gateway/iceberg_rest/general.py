@@ -1,7 +1,6 @@
 """Routes that are about no object: configuration, tokens, and what this server does not do."""
 
 import base64
-import binascii
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qs, unquote_plus
@@ -140,7 +139,7 @@ def _basic(call: Call) -> tuple[str, str] | None:
         return None
     try:
         client, _, secret = base64.b64decode(given, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # not of base 64, or of no text in it
         return None
     return unquote_plus(client), unquote_plus(secret)
 
