@@ -1,8 +1,10 @@
 """What both gateways share: ids of requests, limits, and problems in each protocol's own shape."""
 
+import socket
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -58,6 +60,18 @@ def test_a_body_that_is_too_large_is_not_read(lake: Lake) -> None:
     assert servers.ask("POST", "/v1/lake/namespaces", body).error == (413, "ValidationException")
     said = servers.ask("POST", "/v1/namespace/b/create", body, lance=True)
     assert (said.status, said.json["code"]) == (413, 13)
+    assert lake.namespaces() == [("a",)]
+
+
+@pytest.mark.parametrize(("lance", "path"), [(False, "/v1/lake/namespaces"), (True, "/v1/namespace/b/create")])
+def test_a_body_that_does_not_arrive_in_time_is_not_waited_for(lake: Lake, *, lance: bool, path: str) -> None:
+    with gateways(lake, limits=Limits(seconds=0.3)) as servers:
+        host, port = urlsplit(servers.lance if lance else servers.iceberg).netloc.split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            client.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{{".encode())
+            said = b"".join(iter(lambda: client.recv(65536), b""))  # to its end: the server has hung up
+    assert said.startswith(b"HTTP/1.1 408 ")
+    assert b"did not arrive within 0.3 seconds" in said
     assert lake.namespaces() == [("a",)]
 
 

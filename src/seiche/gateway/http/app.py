@@ -8,7 +8,7 @@ import logging
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -50,6 +50,10 @@ class Protocol(ABC):
         """The body is larger than the server takes."""
 
     @abstractmethod
+    def slow(self, seconds: float) -> Answer:
+        """The body did not arrive in time; nothing was begun."""
+
+    @abstractmethod
     def busy(self) -> Answer:
         """Too many requests are waiting; this one was not begun."""
 
@@ -73,6 +77,10 @@ class Server:
 
 
 class _TooLarge(Exception):
+    pass
+
+
+class _Slow(Exception):
     pass
 
 
@@ -133,13 +141,17 @@ class Application:
                 path=places,
                 query=_query(scope["query_string"]),
                 headers=headers,
-                body=await _body(headers, receive, limits.body_bytes),
+                body=await _body(headers, receive, limits),
                 caller=caller,
                 request_id=request_id,
                 route=f"{route.method} {route.path}",
             )
         except _TooLarge:
             return protocol.too_large(limits.body_bytes)
+        except _Slow:
+            # Whatever comes of it later is not the next request.
+            told = protocol.slow(limits.seconds)
+            return replace(told, headers={**told.headers, "Connection": "close"})
         except SeicheError as error:
             return protocol.problem(error, route, request_id)
         # A commit is never turned away: not every client can tell "not begun" from "unknown".
@@ -191,10 +203,19 @@ class Application:
         return answer
 
 
-async def _body(headers: Mapping[str, str], receive: Receive, most: int) -> bytes:
+async def _body(headers: Mapping[str, str], receive: Receive, limits: Limits) -> bytes:
     declared = headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > most:
+    if declared.isdigit() and int(declared) > limits.body_bytes:
         raise _TooLarge
+    try:
+        # Without an end, whoever stops in the middle would keep what he has sent in memory for good.
+        async with asyncio.timeout(limits.seconds):
+            return await _received(receive, limits.body_bytes)
+    except TimeoutError as error:
+        raise _Slow from error
+
+
+async def _received(receive: Receive, most: int) -> bytes:
     found = bytearray()
     while True:
         message = await receive()

@@ -7,7 +7,8 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of a server. `seconds` is for one request; work that takes longer goes on, but nobody waits for it.
+    """Bounds of a server. `seconds` is for the body of one request to arrive, and again for its answer; work that takes
+    longer goes on, but nobody waits for it.
 
     `at_once` requests are worked on at a time; `waiting` more may wait, and reads beyond that are turned away.
     """

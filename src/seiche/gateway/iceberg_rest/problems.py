@@ -65,6 +65,9 @@ class IcebergProtocol(Protocol):
     def too_large(self, limit: int) -> Answer:
         return refuse(413, "ValidationException", f"the body is larger than {limit} bytes")
 
+    def slow(self, seconds: float) -> Answer:
+        return refuse(408, "RequestTimeoutException", f"the body did not arrive within {seconds:g} seconds")
+
     def busy(self) -> Answer:
         answer = refuse(503, "ServiceUnavailableException", "too many requests are waiting; this one was not begun")
         return Answer(503, answer.body, {"Retry-After": "1"})

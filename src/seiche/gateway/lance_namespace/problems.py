@@ -65,6 +65,9 @@ class LanceProtocol(Protocol):
     def too_large(self, limit: int) -> Answer:
         return _problem(ErrorCode.INVALID_INPUT, f"the body is larger than {limit} bytes", status=413)
 
+    def slow(self, seconds: float) -> Answer:
+        return _problem(ErrorCode.INVALID_INPUT, f"the body did not arrive within {seconds:g} seconds", status=408)
+
     def busy(self) -> Answer:
         return _problem(ErrorCode.THROTTLING, "too many requests are waiting; this one was not begun")
 
