@@ -129,6 +129,43 @@ def test_columns_that_do_not_change_never_pass_through_spark(spark: "SparkSessio
     assert found["v"].to_pylist() == [[1, 2], [20, 0], None]
 
 
+def test_blobs_are_binary_and_are_read_changed_and_written_as_such(spark: "SparkSession", lake: Any) -> None:
+    import lance
+
+    lake.create_table(
+        "shop.t", pa.schema([pa.field("id", pa.int64()), pa.field("n", pa.int64()), lance.blob_field("b")])
+    )
+    values: dict[int, bytes | None] = {1: b"small", 2: b"m" * 100_000, 3: None, 4: b"l" * 5_000_000, 5: b""}
+    lake.table("shop.t").append([{"id": one, "n": 0, "b": value} for one, value in values.items()])
+
+    def kept() -> dict[int, bytes | None]:
+        rows = lake.table("shop.t").to_lance().scanner(blob_handling="all_binary").to_table().to_pylist()
+        return {row["id"]: row["b"] for row in rows}
+
+    def shown(where: str = "true") -> dict[int, bytes | None]:
+        rows = lake.spark(spark).sql(f"SELECT id, b FROM shop.t WHERE {where}").collect()
+        return {row["id"]: None if row["b"] is None else bytes(row["b"]) for row in rows}
+
+    sql = lake.spark(spark).sql
+    assert shown() == kept() == values
+    sql("UPDATE shop.t SET n = 1 WHERE id IN (2, 3, 4)")
+    assert shown() == kept() == values
+    new = spark.createDataFrame(
+        [(2, 7, bytearray(b"x" * 70_000)), (6, 7, bytearray(b"new"))], "id long, n long, b binary"
+    )
+    new.createOrReplaceTempView("new_blobs")
+    upsert = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    sql(f"MERGE INTO shop.t t USING new_blobs s ON t.id = s.id {upsert}")
+    values |= {2: b"x" * 70_000, 6: b"new"}
+    assert shown() == kept() == values
+    sql("INSERT INTO shop.t SELECT id + 10, n, b FROM shop.t WHERE id IN (3, 4)")
+    values |= {13: None, 14: values[4]}
+    assert shown("id > 3") == {one: value for one, value in values.items() if one > 3}
+    assert kept() == values
+    sql("CREATE TABLE shop.copy AS SELECT * FROM shop.t")
+    assert {row["id"]: row["b"] for row in lake.table("shop.copy").to_arrow().to_pylist()} == values
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [(pa.uint8(), [256]), (pa.uint32(), [-1]), (pa.int8(), [1]), (pa.list_(pa.float32(), 2), [[1.0]])],

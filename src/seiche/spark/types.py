@@ -12,6 +12,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type, is_geography, is_geometry, is_variant, to_arrow_schema
 
 from seiche.errors import InvalidInput
+from seiche.table.data.blobs import is_blob
 from seiche.table.data.conform import Conform, conform
 from seiche.table.data.fitting import fits, is_list
 
@@ -145,6 +146,9 @@ def _struct_field(field: pa.Field, path: str) -> spark.StructField:
 
 
 def _spark_type(kind: pa.DataType, path: str) -> spark.DataType:
+    if is_blob(kind):
+        # As scans for Spark give it. What a blob is stored as says only where it lies.
+        return spark.BinaryType()
     if isinstance(kind, pa.BaseExtensionType):
         return _spark_type(kind.storage_type, path)
     if kind in _UNSIGNED:
