@@ -8,7 +8,7 @@ from seiche.table.format.fields import has_blobs
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.reachable import side_folder
 
-__all__ = ["data_files", "side_file", "with_blobs"]
+__all__ = ["data_files", "large_bytes", "side_file", "with_blobs"]
 
 _DATA: Final = "data/"
 
@@ -19,6 +19,13 @@ def data_files(fragments: Iterable[DataFragment]) -> Iterator[str]:
         for one in fragment.files:
             if not one.HasField("base_id"):
                 yield _DATA + one.path
+
+
+def large_bytes(store: Store, fragments: Iterable[DataFragment], fields: Iterable[Field]) -> int:
+    """How many bytes lie beside the data files of fragments of a table with these fields."""
+    if not has_blobs(fields):
+        return 0
+    return sum(info.size for path in data_files(fragments) for info in store.list(side_folder(path)))
 
 
 def side_file(path: str, number: int) -> str:

@@ -70,6 +70,17 @@ def test_blobs_stay_what_they_are_whatever_becomes_of_their_rows(blobs: seiche.T
     plain.validate()
 
 
+def test_an_update_beside_large_blobs_does_not_write_them_again(blobs: seiche.Table, tmp_path: Path) -> None:
+    values = {one: bytes([one]) * 300_000 for one in range(8)}
+    blobs.append([{"id": one, "b": value} for one, value in values.items()])
+    large = set(tmp_path.rglob("*.blob"))
+    assert blobs.update({"id": "id + 10"}, where="id < 6").notes["mode"] == "columns"
+    assert set(tmp_path.rglob("*.blob")) == large
+    assert contents(blobs) == {one + 10 if one < 6 else one: value for one, value in values.items()}
+    assert blobs.update({"b": "NULL"}, where="id < 11").notes["mode"] == "rows", "all large values, or those of three"
+    assert contents(blobs) == {one + 10 if one < 6 else one: values[one] if 0 < one < 6 else None for one in values}
+
+
 def test_what_is_no_blob_is_refused_as_the_callers_mistake(blobs: seiche.Table) -> None:
     with pytest.raises(InvalidInput, match="'b'"):
         blobs.append([{"id": 1, "b": 5}])

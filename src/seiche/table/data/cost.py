@@ -8,10 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from lance import LanceDataset
 
+from seiche.table.blob_files import large_bytes
 from seiche.table.data.native import looks_at_published, open_staged
 from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.data.scanning import ADDRESS, WIDE_BATCH_ROWS, batches, scanner
 from seiche.table.data.write import fields_of
+from seiche.table.format.fields import has_blobs
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
@@ -72,13 +74,17 @@ def estimate(snapshot: Snapshot, columns: Sequence[str], where: str | None) -> E
     touched = sum(_rows(fragment) for fragment in looked_at if fragment.id in matched)
     sizes = {one.id: one.bytes_on_disk for one in _sizes(sample)}
     scale = len(looked_at) / len(picked) / total
-    ours = {field.id for field in fields_of(snapshot.manifest.header, columns)}
+    ours = fields_of(snapshot.manifest.header, columns)
+    # Of large values only storage knows how large they are. They would be written again with their rows.
+    large = large_bytes(snapshot.store, picked, snapshot.manifest.header.fields)
+    whole = sum(sizes.values()) + large
+    part = sum(sizes.get(field.id, 0) for field in ours) + (large if has_blobs(ours) else 0)
     return Estimate(
         share=rows / total,
-        rows_bytes=sum(sizes.values()) * scale * rows,
-        columns_bytes=sum(size for one, size in sizes.items() if one in ours) * scale * touched,
+        rows_bytes=whole * scale * rows,
+        columns_bytes=part * scale * touched,
         fragments=len(matched),
-        row_bytes=sum(sizes.values()) / max(1, sum(map(_rows, picked))),
+        row_bytes=whole / max(1, sum(map(_rows, picked))),
     )
 
 
