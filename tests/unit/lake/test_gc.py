@@ -328,6 +328,18 @@ def test_a_foreign_commit_is_left_for_adopt_with_all_its_files(lake: Lake) -> No
     assert ids(lake, "shop.a") == [1, 2, 3]
 
 
+def test_so_is_one_whose_version_the_lake_has_made_too(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    foreign_append(lake, 2, 3)
+    seiche.open(lake.store).table("shop.a").append(rows(4))
+    done = at_once(lake, window=0)
+    assert done.moved == ()
+    assert [Path(path).name for path in done.foreign] == [Naming.V2.file_name(3)]
+    assert len(lake.adopt("shop.a")) == 1
+    assert ids(lake, "shop.a") == [1, 2, 3, 4]
+    assert lake.fsck(deep=True).problems == ()
+
+
 def test_a_table_that_cannot_be_looked_into_is_closed(lake: Lake) -> None:
     lake.table("shop.a").append(rows(1))
     lake.table("shop.b").append(rows(1))

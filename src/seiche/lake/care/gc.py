@@ -116,8 +116,10 @@ class _Job:
         self._list()
         # Whoever wrote one of the files just listed had begun at this version or before.
         self._catch_up()
-        self.reachable.add_foreign(one for one in self._foreign if one.inside.endswith(".manifest"))
-        self._foreign = [one for one in self._foreign if one.path not in self.reachable.needed]
+        overtaken = list(self._overtaken())
+        manifests = [one for one in self._foreign if one.inside.endswith(".manifest")]
+        self.reachable.add_foreign([*manifests, *overtaken])
+        self._foreign = [one for one in self._foreign if one.path not in self.reachable.needed] + overtaken
         self.found = [(one, listed) for one, listed in self.found if not self.reachable.needs(one)]
 
     def ready(self, known: Sequence[Note], now: datetime) -> tuple[Note | None, list[tuple[Place, Listed]]]:
@@ -215,6 +217,15 @@ class _Job:
     def _is_foreign_manifest(self, found: Place) -> bool:
         table = self.reachable.tables.get(found.location)
         return found.sort is Sort.MANIFEST and table is not None and found.version > table.newest
+
+    def _overtaken(self) -> Iterator[Place]:
+        """Foreign manifests under the names of versions that the lake has made too: `adopt` may bring them in as well.
+        Looked for only in tables with files that nothing seems to need.
+        """
+        for location in sorted({one.location for one, _ in self.found}):
+            table = self.reachable.tables.get(location)
+            for path in [] if table is None else table.taken_names():
+                yield place(path, self.reachable.tables.keys())
 
     def _put_up_fence(self, min_base: int) -> int:
         dropped = frozenset(self._dropped)

@@ -19,6 +19,8 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions, manifests
 from seiche.store.base import Store
 from seiche.store.paths import join
+from seiche.store.prefix import below
+from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.reachable import Reach
@@ -56,6 +58,10 @@ class TableFiles(ABC):
     @abstractmethod
     def newest(self) -> int:
         """The newest version of the table."""
+
+    def taken_names(self) -> list[str]:
+        """Where manifests stand that the lake did not decide on, under names of versions that it did decide on."""
+        return []
 
     def may_share(self) -> bool:
         """Whether the table may be made of files of other tables, as far as can be known if it cannot be settled."""
@@ -103,6 +109,14 @@ class LanceFiles(TableFiles):
                 names.add_manifest(read.manifest)
         self._known |= Ranges.of(wanted)
 
+    def taken_names(self) -> list[str]:
+        """Only the newest versions can have lost their names: those before were seen to be published."""
+        if self._row is None:
+            return []
+        store = below(self.lake, self.location)
+        own = [(Naming.V2.path(version), ref.transaction) for version, ref in manifests(self._row)]
+        return [join(self.location, path) for path, made in own if _is_anothers(store, path, made)]
+
     def may_share(self) -> bool:
         """A table keeps the base paths that it has: where none of the versions that can be read has one, none had."""
         if self._blank or self._row is None:
@@ -149,6 +163,17 @@ class IcebergFiles(TableFiles):
         for path in sorted(self._named):
             reach.add_metadata(path)
         self._named.clear()
+
+
+def _is_anothers(store: Store, path: str, transaction: str) -> bool:
+    """Whether a manifest is there that another transaction made, or that does not say which."""
+    try:
+        made = file.read_transaction(store, path)
+    except NotFound:
+        return False  # not published yet
+    except UNREADABLE:
+        return True
+    return made is None or made.uuid != transaction
 
 
 def _nothing_named(location: str) -> Corrupt:
