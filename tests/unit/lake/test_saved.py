@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import seiche
-from seiche import Lake
+from seiche import Lake, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.transaction import Transaction
 from seiche.store import open_store
@@ -116,6 +116,16 @@ def test_a_saved_deletion_leaves_room_for_others_that_delete_other_rows_of_the_s
     lake.table("shop.a").delete("id = 4")
     lake.resume(tx.id).commit()
     assert ids(lake, "shop.a") == [0, 1, 2, *range(5, 20)]
+
+
+def test_a_saved_transaction_still_knows_what_it_listed(lake: Lake) -> None:
+    tx = lake.transaction("serializable")
+    assert len(tx.tables("shop")) == 4
+    tx.append("shop.a", rows(50))
+    tx.save()
+    lake.create_table("shop.new", SCHEMA)
+    with pytest.raises(RetryableConflict, match="read by this transaction"):
+        lake.resume(tx.id).commit()
 
 
 def test_an_index_still_leads_to_the_rows_that_a_saved_compaction_moved(lake: Lake) -> None:
