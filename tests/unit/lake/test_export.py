@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import AlreadyExists, Corrupt, InvalidInput, Lake, NotFound
+from seiche import AlreadyExists, Corrupt, InvalidInput, Lake, NotFound, Unavailable
 from seiche.lake.export import copying, export
 from seiche.lake.export.copying import FOLDER, LIST, read_list
 from seiche.lake.export.items import Item
+from seiche.lake.export.records import Export
 from seiche.lake.export.target import claim, open_target
 from seiche.lake.objects.rows import TableRow
 from seiche.store import open_store
@@ -366,6 +367,44 @@ def test_while_it_runs_everything_is_pinned_and_when_it_is_done_nothing(full: La
     plan = full.expire(older_than=0, keep=1, dry_run=True)
     assert plan.why(EARLY) == ("tag early needs it",)
     assert version in plan.versions
+
+
+class _Died(BaseException):
+    pass
+
+
+def test_an_export_does_not_finish_another_that_has_got_its_name(full: Lake, tmp_path: Path) -> None:
+    """The other is believed to be complete else, and what it has not copied yet is held no longer."""
+    other = seiche.open(full.store)
+
+    def die(what: str, _done: int) -> None:
+        if what != "looking at versions":
+            raise _Died
+
+    def taken(what: str, _done: int) -> None:
+        if what == "looking at versions":
+            other.unexport("nightly")
+            other.table("shop.a").append(rows(1000))
+            with pytest.raises(_Died):
+                other.export("nightly", tmp_path / "second", progress=die)
+
+    with pytest.raises(Unavailable, match="was forgotten while it was made"):
+        full.export("nightly", tmp_path / "first", progress=taken)
+    assert not full.exports()["nightly"].done
+    assert full.export("nightly", tmp_path / "second").done
+    assert 1000 in ids(seiche.open(tmp_path / "second"), "shop.a")
+
+
+def test_an_export_that_two_go_on_with_is_finished_once(full: Lake, tmp_path: Path) -> None:
+    other = seiche.open(full.store)
+    made: list[Export] = []
+
+    def beside(what: str, _done: int) -> None:
+        if what == "looking at versions":
+            made.append(other.export("nightly", tmp_path / "copy"))
+
+    assert [full.export("nightly", tmp_path / "copy", progress=beside)] == made
+    assert full.exports()["nightly"].done
 
 
 def test_hashes_are_of_what_was_read(full: Lake, tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from seiche.errors import AlreadyExists, SeicheError, Unavailable
+from seiche.errors import AlreadyExists, SeicheError
 from seiche.lake.export import copying
 from seiche.lake.export.contents import Contents, check_exportable, contents, export_root_id
-from seiche.lake.export.records import Beginning, Export, Finishing, Forgetting, check_mode, find_export
+from seiche.lake.export.records import Beginning, Export, Finishing, Forgetting, check_mode, find_export, remembered
 from seiche.lake.export.target import check_address, check_free, claim, is_export_root, open_target, put_root
 from seiche.lake.objects.names import text
 from seiche.lake.publish import Publisher
@@ -72,15 +72,15 @@ def export_lake(
         check_exportable(states, export)
         latest = states.latest().version
         lake.decide(Beginning(str(states.runtime.uuid()), latest, export=export))
-        export = _begun(states, name)
+        export = remembered(states.latest(), export)
     try:
         claim(store, export, lake_id, states.runtime)
     except AlreadyExists:
         lake.decide(Forgetting(str(states.runtime.uuid()), states.latest().version, name=name))
         raise
     _carry_out(states, export, store, progress, carrier)
-    lake.decide(Finishing(str(states.runtime.uuid()), states.latest().version, name=name))
-    return _begun(states, name)
+    lake.decide(Finishing(str(states.runtime.uuid()), states.latest().version, export=export))
+    return replace(export, done=True)
 
 
 def _wanted(
@@ -143,15 +143,6 @@ def _make_visible(found: Contents, export: Export, store: Store, states: States)
     for one in reversed(earlier):
         put_root(store, one, states.runtime)  # what is there by now may have expired since
     write_oldest(store, export.versions[0])
-
-
-def _begun(states: States, name: str) -> Export:
-    found = find_export(states.latest(), name)
-    if found is None:
-        raise Unavailable(
-            f"the export {name!r} was forgotten while it was made", remedy="Somebody called `unexport`. Run it again."
-        )
-    return found
 
 
 def _check_same(begun: Export, wanted: Export, *, by_number: bool) -> None:

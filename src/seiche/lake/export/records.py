@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
 from seiche.core.runtime import Runtime
-from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, Unavailable
 from seiche.lake.edits import Planned
 from seiche.lake.intent import Intent
 from seiche.lake.objects import rows
@@ -24,7 +24,17 @@ from seiche.lake.pins import EXPORTS, TAGS, check_kept
 from seiche.lake.state import State
 from seiche.lake.tree.root import at_millis, millis
 
-__all__ = ["Beginning", "Export", "Finishing", "Forgetting", "Mode", "check_mode", "exports", "find_export"]
+__all__ = [
+    "Beginning",
+    "Export",
+    "Finishing",
+    "Forgetting",
+    "Mode",
+    "check_mode",
+    "exports",
+    "find_export",
+    "remembered",
+]
 
 Mode: TypeAlias = Literal["full", "minimal", "partial"]
 
@@ -128,15 +138,13 @@ class Beginning(Intent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finishing(Intent):
-    """Records that an export is complete."""
+    """Records that an export is complete: the one that was begun, not another that has its name by now."""
 
-    name: str
+    export: Export
 
     def plan(self, state: State, runtime: Runtime) -> Iterator[Planned]:
-        found = find_export(state, self.name)
-        if found is None:
-            raise _none(self.name)
-        yield Planned({export_key(self.name): rows.encode(replace(found, done=True).row())})
+        remembered(state, self.export)
+        yield Planned({export_key(self.export.name): rows.encode(replace(self.export, done=True).row())})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +169,20 @@ def find_export(state: State, name: str) -> Export | None:
     """The export of this name, if there is one."""
     value = state.get(export_key(name))
     return None if value is None else Export.of(name, rows.decode(value, ExportRow))
+
+
+def remembered(state: State, export: Export) -> Export:
+    """The export as it was begun, with its tags; `Unavailable` if it was forgotten since, also if another one has got
+    its name.
+    """
+    found = find_export(state, export.name)
+    if found is None or replace(found, tags=export.tags, done=export.done) != export:
+        raise Unavailable(
+            f"the export {export.name!r} was forgotten while it was made",
+            remedy="Somebody called `unexport`. Run it again, under another name if that one is taken.",
+            export=export.name,
+        )
+    return found
 
 
 def check_mode(mode: str, tables: Sequence[str | Sequence[str]] | None) -> tuple[Mode, tuple[Name, ...] | None]:
