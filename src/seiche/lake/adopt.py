@@ -20,12 +20,14 @@ from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions, manifests
 from seiche.lake.work import Work
 from seiche.store.base import Store
+from seiche.store.prefix import below
 from seiche.table.build import build
 from seiche.table.change import Change
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
 from seiche.table.operations import Append, Overwrite
+from seiche.table.reachable import Reach
 from seiche.table.transaction import Transaction as TableTransaction
 from seiche.table.versions.naming import Naming, parse
 
@@ -172,6 +174,8 @@ def _repeat(
             table=text(name),
             path=path,
         )
+    if not made.header.base_paths:
+        _check_files(name, foreign, tx.state.store, row.location)
     statement = replace(foreign, read_version=base.version)
     # New rows mean what the columns are there, whatever the lake's version of that number has under their ids.
     written_for = made.header.fields if isinstance(foreign.operation, Append) else None
@@ -179,6 +183,21 @@ def _repeat(
     work = Work.begin(base).with_statement(Change(foreign.operation), running)
     edit: TableEdit = tx.edit(tx.table(name).id)
     tx.put_edit(replace(edit, work=work))
+
+
+def _check_files(name: Name, foreign: TableTransaction, lake: Store, location: str) -> None:
+    """`NotFound` if a file is gone that the foreign commit brings: with it the table could not be read any more."""
+    files: set[str] = set()
+    Reach(files).add_transaction(foreign.to_proto())
+    store = below(lake, location)
+    for path, is_there in zip(sorted(files), store.in_parallel(store.exists, sorted(files)), strict=True):
+        if not is_there:
+            raise NotFound(
+                f"{text(name)}: a foreign {foreign.operation.name} names {location}/{path}, which is gone",
+                remedy="Nothing was written. Look for it with `lake.trash()`; without it this cannot be brought in.",
+                table=text(name),
+                path=f"{location}/{path}",
+            )
 
 
 def _prepared_on(store: Store, data: bytes) -> str:

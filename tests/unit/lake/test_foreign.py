@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import Corrupt, IncompatibleConflict, InvalidInput, Lake, RetryableConflict
+from seiche import Corrupt, IncompatibleConflict, InvalidInput, Lake, NotFound, RetryableConflict
 from seiche.core.runtime import SYSTEM
 from seiche.lake import adopt as adopt_module
 from seiche.lake import publish as publish_module
@@ -174,6 +174,22 @@ def test_a_foreign_version_that_does_not_say_what_it_did_is_kept_aside(lake: Lak
     assert (Path(table.uri.removeprefix("file://")) / str(caught.value.details["path"])).exists()
     lake.table("shop.a").append(rows(4))
     assert ids(lake, "shop.a") == [1, 3, 4]
+
+
+def test_a_foreign_commit_whose_files_are_gone_is_not_brought_in(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    before = {info.path for info in lake.store.list()}
+    foreign_append(lake, 2, 3)
+    (lost,) = (info.path for info in lake.store.list() if info.path not in before and "/data/" in info.path)
+    kept = lake.store.get(lost)
+    lake.store.delete(lost)
+    with pytest.raises(NotFound, match=r"a foreign Append names .*/data/"):
+        lake.adopt("shop.a")
+    lake.table("shop.a").append(rows(4))
+    assert ids(lake, "shop.a") == [1, 4]
+    lake.store.put(lost, kept)
+    assert len(lake.adopt("shop.a")) == 1
+    assert ids(lake, "shop.a") == [1, 2, 3, 4]
 
 
 def test_what_was_brought_in_is_not_brought_in_twice(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
