@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -467,7 +468,7 @@ def test_a_version_that_was_given_up_before_and_goes_meanwhile_is_no_damage(fold
     tombstone = lake.store.get(name)
     assert tombstone != root
     lake.store.put(name, root)
-    cleared = []
+    cleared: list[object] = []
 
     def bury(what: str, _done: int) -> None:
         if what == "looking at tables" and not cleared:
@@ -485,7 +486,7 @@ def test_what_a_clean_up_tidies_away_after_it_was_listed_is_no_damage(
     lake = seiche.open(store)
     whole = type(store).list
 
-    def list_and_tidy(self: Store, folder: str = "", **options: bool) -> Iterator[ObjectInfo]:
+    def list_and_tidy(self: Store, folder: str = "", **options: Any) -> Iterator[ObjectInfo]:
         found = list(whole(self, folder, **options))
         if folder in ("_saved", "_trash", NOTED):
             for info in found:
