@@ -70,7 +70,7 @@ class Direct(Gateways):
     ) -> Said:
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         app = self.apps.lance if lance else self.apps.iceberg
-        return asyncio.run(_asked(app, method, path, data, {"content-type": "application/json", **(headers or {})}))
+        return asyncio.run(asked(app, method, path, data, {"content-type": "application/json", **(headers or {})}))
 
 
 def lake_with_table(folder: Path, rows: pa.Table) -> Lake:
@@ -88,7 +88,8 @@ def direct(lake: Lake, auth: Auth | None = None, limits: Limits | None = None, *
     return made
 
 
-async def _asked(app: Any, method: str, path: str, data: bytes, headers: Mapping[str, str]) -> Said:
+async def asked(app: Any, method: str, path: str, data: bytes, headers: Mapping[str, str]) -> Said:
+    """What an application answers."""
     where, _, query = path.partition("?")
     scope = {
         "type": "http",

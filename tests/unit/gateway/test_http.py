@@ -1,5 +1,6 @@
 """What both gateways share: ids of requests, limits, and problems in each protocol's own shape."""
 
+import asyncio
 import socket
 import threading
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 import seiche
 from seiche import Lake, Unavailable
 from seiche.gateway.grouping import Grouping
-from seiche.gateway.http.calls import Call, flag, integer
+from seiche.gateway.http.app import Application
+from seiche.gateway.http.calls import Answer, Call, Route, flag, integer
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.iceberg_rest.catalog import Catalog
 from seiche.store import open_store
-from tests.gateway_server import direct, gateways
+from tests.gateway_server import Said, asked, direct, gateways
 
 
 @pytest.fixture
@@ -73,6 +75,39 @@ def test_a_body_that_does_not_arrive_in_time_is_not_waited_for(lake: Lake, *, la
     assert said.startswith(b"HTTP/1.1 408 ")
     assert b"did not arrive within 0.3 seconds" in said
     assert lake.namespaces() == [("a",)]
+
+
+@pytest.mark.parametrize(
+    ("lance", "path", "told"),
+    [
+        (False, "/v1/lake/transactions/commit", b"CommitStateUnknownException"),
+        (True, "/v1/namespace/b/create", b'"code":18'),
+    ],
+)
+def test_a_server_that_stops_says_in_the_protocol_that_the_outcome_is_open(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, lance: bool, path: str, told: bytes
+) -> None:
+    entered, go, plain = threading.Event(), threading.Event(), Application._run
+
+    def slow(self: Application, route: Route, call: Call) -> Answer:
+        entered.set()
+        assert go.wait(60)
+        return plain(self, route, call)
+
+    async def stopped() -> Said:
+        # As uvicorn does with requests that are still worked on when it has waited for long enough.
+        task = asyncio.create_task(asked(served.lance if lance else served.iceberg, "POST", path, b"{}", {}))
+        assert await asyncio.to_thread(entered.wait, 60)
+        task.cancel()
+        return await task
+
+    monkeypatch.setattr(Application, "_run", slow)
+    served = direct(lake).apps
+    answer = asyncio.run(stopped())
+    go.set()
+    assert answer.status == 504
+    assert told in answer.body
+    assert b"the server stops before it is done" in answer.body
 
 
 def test_reads_are_turned_away_when_too_many_wait_and_commits_are_not(

@@ -58,8 +58,8 @@ class Protocol(ABC):
         """Too many requests are waiting; this one was not begun."""
 
     @abstractmethod
-    def late(self, route: Route, seconds: float) -> Answer:
-        """The time is up, and the outcome is open."""
+    def late(self, route: Route, why: str) -> Answer:
+        """Nobody waits for it any longer, and the outcome is open."""
 
     @abstractmethod
     def no_route(self, method: str, path: str, allowed: Sequence[str]) -> Answer:
@@ -169,13 +169,18 @@ class Application:
             self._workers.alone(call, promise, partial(self._run, route))
         try:
             return await promise
+        except asyncio.CancelledError:
+            # The server stops, and has waited as long as it does. Whatever comes of the work, the client must hear in
+            # its own protocol that it is open.
+            return self._server.protocol.late(route, "the server stops before it is done")
         finally:
             timer.cancel()
 
     def _late(self, promise: Promise, route: Route, call: Call) -> None:
         if not promise.done():
+            seconds = self._server.limits.seconds
             log.warning("%s %s takes longer than it may (%s)", route.method, route.path, call.request_id)
-            promise.set_result(self._server.protocol.late(route, self._server.limits.seconds))
+            promise.set_result(self._server.protocol.late(route, f"it takes longer than {seconds:g} seconds"))
 
     def _joint(self, route: Route, joint: Joint) -> Together:
         return Together(self._workers, partial(self._run_all, route, joint), partial(self._run, route))

@@ -72,9 +72,9 @@ class IcebergProtocol(Protocol):
         answer = refuse(503, "ServiceUnavailableException", "too many requests are waiting; this one was not begun")
         return Answer(503, answer.body, {"Retry-After": "1"})
 
-    def late(self, route: Route, seconds: float) -> Answer:
+    def late(self, route: Route, why: str) -> Answer:
         kind = "CommitStateUnknownException" if route.commits else "ServiceTimeoutException"
-        return refuse(504, kind, f"it takes longer than {seconds:g} seconds")
+        return refuse(504, kind, why)
 
     def no_route(self, method: str, path: str, allowed: Sequence[str]) -> Answer:
         message = f"there is no operation {method} {path}"

@@ -71,8 +71,8 @@ class LanceProtocol(Protocol):
     def busy(self) -> Answer:
         return _problem(ErrorCode.THROTTLING, "too many requests are waiting; this one was not begun")
 
-    def late(self, route: Route, seconds: float) -> Answer:
-        return _problem(ErrorCode.INTERNAL, f"it takes longer than {seconds:g} seconds", status=504)
+    def late(self, route: Route, why: str) -> Answer:
+        return _problem(ErrorCode.INTERNAL, why, status=504)
 
     def no_route(self, method: str, path: str, allowed: Sequence[str]) -> Answer:
         answer = _problem(ErrorCode.UNSUPPORTED, f"there is no operation {method} {path}", status=404)
