@@ -1,9 +1,12 @@
 """Keeping what a run would have published and did not, so that somebody can look at it."""
 
+from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain, count
 from typing import TYPE_CHECKING, cast
 
 from seiche.errors import AlreadyExists
+from seiche.lake.objects.names import MOST_BYTES, Name
 from seiche.spark.pipeline.records import RunRecord
 
 if TYPE_CHECKING:
@@ -22,19 +25,24 @@ def keep_rejected(lake: "Lake", tx: "SparkTransaction", made: RunRecord, tag: st
     The version after it does not have them any more: nobody meets them who does not ask for the tag.
     """
 
-    def copy(into: "SparkTransaction") -> None:
-        _namespaces(into, tag)
-        for step in made.steps:
-            rows = tx.read(step.table)
-            into.create_table(_name(tag, step.table), tx.table(step.table).schema)
-            into.append(_name(tag, step.table), rows)
+    names = _names(tag, [step.table for step in made.steps])
 
-    _, version = lake.run_versioned(lambda into: copy(cast("SparkTransaction", into)), spark=tx.session)
+    def copy(into: "SparkTransaction") -> bool:
+        first = _namespaces(into, tag)
+        for table, name in names.items():
+            rows = tx.read(table)
+            into.create_table(name, tx.table(table).schema)
+            into.append(name, rows)
+        return first
+
+    first, version = lake.run_versioned(lambda into: copy(cast("SparkTransaction", into)), spark=tx.session)
 
     def drop(into: "Transaction") -> None:
-        for step in made.steps:
-            into.drop_table(_name(tag, step.table))
+        for name in names.values():
+            into.drop_table(name)
         into.drop_namespace((NAMESPACE, tag))
+        if first and not into.namespaces(NAMESPACE) and not into.tables(NAMESPACE):
+            into.drop_namespace(NAMESPACE)
 
     try:
         lake.tag(tag, version)
@@ -43,11 +51,27 @@ def keep_rejected(lake: "Lake", tx: "SparkTransaction", made: RunRecord, tag: st
     return tag
 
 
-def _name(tag: str, table: str) -> tuple[str, ...]:
-    return NAMESPACE, tag, table.replace(".", "_")
+def _names(tag: str, tables: Iterable[str]) -> dict[str, Name]:
+    """What the copy of each table is called: its name in one word, which ends in a number if another has it."""
+    found: dict[str, Name] = {}
+    for table in tables:
+        word = table.replace(".", "_")
+        ends = chain([""], (f"_{number}" for number in count(2)))
+        names = ((NAMESPACE, tag, _ending(word, end)) for end in ends)
+        found[table] = next(name for name in names if name not in found.values())
+    return found
 
 
-def _namespaces(into: "SparkTransaction", tag: str) -> None:
+def _ending(word: str, end: str) -> str:
+    """The word, cut off where it would be too long for a name: several names make one here."""
+    return word.encode()[: MOST_BYTES - len(end)].decode(errors="ignore") + end
+
+
+def _namespaces(into: "SparkTransaction", tag: str) -> bool:
+    """Make those that are missing; whether that for everything that was ever rejected is a new one."""
+    made = False
     with suppress(AlreadyExists):
         into.create_namespace(NAMESPACE)
+        made = True
     into.create_namespace((NAMESPACE, tag))
+    return made
