@@ -126,6 +126,25 @@ def test_a_named_stream_that_begins_anew_is_not_taken_for_a_repetition(
     assert counted(tables, "shop.all") == list(range(10))
 
 
+def test_a_second_sink_of_a_query_is_not_taken_for_a_repetition_of_the_first(
+    spark: "SparkSession", tables: Any, feed: Feed, tmp_path: Path
+) -> None:
+    feed.add()
+
+    def both(named: str | None) -> Callable[..., None]:
+        def run(batch: "DataFrame", epoch: int) -> None:
+            stream.sink(tables, lambda tx, rows: tx.append("shop.all", rows))(batch, epoch)
+            stream.sink(tables, lambda tx, rows: tx.append("shop.zero", rows), stream=named)(batch, epoch)
+
+        return run
+
+    for _ in range(2):  # and starting the query again does not help
+        with pytest.raises(Exception, match="another sink of the same query"):
+            drain(feed.frame(), both(None), tmp_path / "checkpoint")
+    drain(feed.frame(), both("zero"), tmp_path / "checkpoint")
+    assert counted(tables, "shop.all") == counted(tables, "shop.zero") == list(range(10))
+
+
 def test_outside_of_a_query_the_sink_refuses(spark: "SparkSession", tables: Any) -> None:
     with pytest.raises(InvalidInput, match="outside of a streaming query"):
         stream.sink(tables, load)(spark.range(1), 0)

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from seiche.core.given import wrong
@@ -70,8 +70,9 @@ class Sink:
         session = batch.sparkSession
         owner = _query(session)
         claim = StreamClaim(self._stream or f"spark:{owner}", epoch, owner)
-        planned = _planned(session, owner)
+        planned, run = _running(session, owner)
         if is_repetition(self._lake, claim, planned):
+            self._note_done(claim, run)
             return  # the commit would find out as well, after all the work
         batch.persist()
         try:
@@ -86,6 +87,29 @@ class Sink:
             )
         finally:
             batch.unpersist()
+        self._note_done(claim, run)
+
+    def _note_done(self, claim: StreamClaim, run: str | None) -> None:
+        """Raise if another sink has done this batch in this run of the query.
+
+        A run gives each batch once, so that was no repetition: to pass over this one loses what it does.
+        """
+        key = self._lake.uri, claim.stream
+        latest = _LATEST.get(key)
+        if run is None or latest is None or latest[:2] != (run, claim.epoch):
+            _LATEST[key] = run, claim.epoch, self
+        elif latest[2] is not self:
+            raise InvalidInput(
+                f"stream {claim.stream!r}: another sink of the same query has done batch {claim.epoch}, and what this"
+                " one does is not done",
+                remedy="Do all of it in one sink, which is one transaction; or give each sink a `stream=` of its own.",
+                stream=claim.stream,
+                epoch=claim.epoch,
+            )
+
+
+# The run, the batch and the sink that was last done with one, of each stream into each lake. A run is of one process.
+_LATEST: Final[dict[tuple[str, str], tuple[str | None, int, Sink]]] = {}
 
 
 def is_repetition(lake: Lake, claim: StreamClaim, planned: str | None) -> bool:
@@ -149,18 +173,18 @@ def _note(location: str, path: str, storage: Mapping[str, Any] | None) -> str:
     return open_store(_HADOOPS.sub("s3://", location), **options).get(path).decode()
 
 
-def _planned(session: "SparkSession", query: str) -> str | None:
-    """When the batch that runs now was planned: Spark tells a function that it calls for a batch nothing of it, nor
-    where the checkpoint is, so its running query is asked.
+def _running(session: "SparkSession", query: str) -> tuple[str | None, str | None]:
+    """When the batch that runs now was planned, and in which run of the query: Spark tells a function that it calls
+    for a batch nothing of it, nor where the checkpoint is, so its running query is asked.
     """
     from py4j.protocol import Py4JError
 
     try:
         running = cast(Any, session)._jsparkSession.sharedState().activeStreamingQueries()
         found = running.get(cast(Any, session)._jvm.java.util.UUID.fromString(query))
-        return str(found.lastExecution().offsetSeqMetadata().batchTimestampMs())
+        return str(found.lastExecution().offsetSeqMetadata().batchTimestampMs()), str(found.runId().toString())
     except (AttributeError, Py4JError):
-        return None
+        return None, None
 
 
 def _query(session: "SparkSession") -> str:
