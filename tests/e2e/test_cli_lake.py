@@ -287,6 +287,12 @@ def test_columns_that_only_late_lines_of_json_have_are_there(made: Lake, run: Co
         assert row == late | {"filling": "x" * 100}
     run("create-table", "lake", "shop.narrow", "--schema", "id:int64,n:float64,at:string,filling:string")
     assert "no column 'in'" in run("append", "lake", "shop.narrow", "late.jsonl", code=2)
+    Path("parts.json").mkdir()  # as Spark writes
+    for part, row in enumerate(({"id": -2}, {"id": -3, "at": "late"})):
+        Path("parts.json", f"part-{part}.json").write_text(json.dumps(row))
+    Path("parts.json", "_SUCCESS").touch()
+    assert run.json("append", "lake", "shop.narrow", "parts.json")["rows"] == 2
+    assert run.json("head", "lake", "shop.narrow", "-c", "at", "--where", "id = -3") == [{"at": "late"}]
     Path("empty.json").write_text("\n")
     assert "empty.json has no columns" in run("append", "lake", "shop.narrow", "empty.json", code=2)
 

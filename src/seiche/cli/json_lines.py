@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
 __all__ = ["json_batches", "json_columns"]
@@ -41,8 +40,17 @@ def json_batches(path: Path, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     from pyarrow.json import ParseOptions, ReadOptions, open_json
 
     options = ParseOptions(explicit_schema=columns, unexpected_field_behavior="error")
-    with open_json(path, read_options=ReadOptions(block_size=_PORTION), parse_options=options) as reader:
-        yield from reader
+    for file in _files(path):
+        with open_json(file, read_options=ReadOptions(block_size=_PORTION), parse_options=options) as reader:
+            yield from reader
+
+
+def _files(path: Path) -> list[str]:
+    """The file itself, or all in a folder, such as Spark writes."""
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    return list(pyarrow.dataset.dataset(path, format="json", schema=pa.schema([])).files)
 
 
 def _columns(path: Path) -> pa.Schema:
@@ -53,11 +61,12 @@ def _columns(path: Path) -> pa.Schema:
     from pyarrow.json import ReadOptions, read_json
 
     found = pa.schema([])
-    with path.open("rb") as file:
-        while lines := file.readlines(_PORTION):
-            block = sum(map(len, lines))
-            more = read_json(BytesIO(b"".join(lines)), read_options=ReadOptions(block_size=block)).schema
-            found = pa.unify_schemas([_as_texts(found, more), _as_texts(more, found)], promote_options="permissive")
+    for name in _files(path):
+        with Path(name).open("rb") as file:
+            while lines := file.readlines(_PORTION):
+                block = sum(map(len, lines))
+                more = read_json(BytesIO(b"".join(lines)), read_options=ReadOptions(block_size=block)).schema
+                found = pa.unify_schemas([_as_texts(found, more), _as_texts(more, found)], promote_options="permissive")
     return found
 
 
