@@ -104,7 +104,10 @@ def test_nothing_of_a_transaction_is_lost_when_it_is_saved(lake: Lake, work: str
     assert told(elsewhere) == told(tx)
     assert (elsewhere.stream, elsewhere.names) == (tx.stream, tx.names)
     for table_id, edit in tx.edits.items():
-        assert elsewhere.edits[table_id].properties == edit.properties
+        again = elsewhere.edits[table_id]
+        assert (again.properties, again.read) == (edit.properties, edit.read)
+        if edit.work is not None and again.work is not None:
+            assert again.work.base.has_stable_row_ids == edit.work.base.has_stable_row_ids
     elsewhere.commit()
     assert lake.fsck(deep=True).problems == ()
 
