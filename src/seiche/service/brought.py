@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from seiche.lake.engines.native_manifest import files_of, index_files
 from seiche.store.paths import valid
+from seiche.table import footprint
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations import (
-    Append,
     CreateIndex,
     DataReplacement,
     Delete,
@@ -48,12 +48,7 @@ def stays_inside(operation: Operation) -> bool:
 
 def _added(operation: Operation) -> Sequence[DataFragment]:
     """Fragments whose ids are given when it is committed."""
-    match operation:
-        case Append() | Overwrite():
-            return operation.fragments
-        case Update():
-            return operation.new_fragments
-    return ()
+    return operation.fragments if isinstance(operation, Overwrite) else footprint.new_fragments(operation)
 
 
 def _changed(operation: Operation) -> Sequence[DataFragment]:
