@@ -22,9 +22,9 @@ def registered(
     """The row of a table that begins with the metadata at this address, and the work that it takes.
 
     Metadata in the place of a table of the lake that was dropped is taken as it is: there is no work, and the place is
-    to be claimed. Any other table gets a place in the
-    lake: its new files go there, and so does a copy of its metadata. Files that it has elsewhere stay where they are,
-    and are not the lake's to clean up; `PermissionDenied` if they are where nothing may be opened.
+    to be claimed. Any other table gets a place in the lake: its new files go there, and so does a copy of its metadata.
+    Files that it has elsewhere stay where they are, and are not the lake's to clean up; `PermissionDenied` if they are
+    where nothing may be opened.
     """
     metadata = read_at(metadata_location, state)
     for snapshot in metadata.snapshots:
