@@ -6,6 +6,7 @@ after it, up to ten times. A folder that is marked as the top of unrelated trees
 each writer then pays for its own habits only.
 """
 
+import os
 import shutil
 import struct
 import tempfile
@@ -24,7 +25,12 @@ _GET_FLAGS, _SET_FLAGS, _TOP = 0x80086601, 0x40086602, 0x00020000
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A folder for the length of the block. Whatever is to be compared belongs into folders of its own inside."""
+    """A folder for the length of the block. Whatever is to be compared belongs into folders of its own inside.
+
+    What others have written and removed so far is on the disk before: sixteen writers were three times slower where a
+    part before them had left manifests of 16 MB to be written.
+    """
+    os.sync()
     path = Path(tempfile.mkdtemp(prefix="seiche-bench-"))
     with suppress(OSError, ImportError):  # another system, or another file system
         _mark_as_top(path)
@@ -57,7 +63,6 @@ def _time_to_create(path: Path) -> float:
 
 def _mark_as_top(path: Path) -> None:
     import fcntl
-    import os
 
     fd = os.open(path, os.O_RDONLY)
     try:
