@@ -1,10 +1,11 @@
 """The transaction service: commits per second of many clients, against as many pylance processes on plain storage.
 
 Every transaction is one round trip and names the same data file, so that only commits are measured, as in `commit`;
-the server flushes everything to disk, pylance does not. Bars: at 16 clients on one table 20 times pylance's commits per
-second, p99 under 250 ms, nobody fails; a single client within 2 times a commit without a server; memory flat over
-100,000 commits (`--part memory`, which takes some minutes, and says what flat means). Clients in one process are
-threads that share a connection, as those of one application do; pylance's 16 are always 16 processes.
+the server flushes everything to disk unless the line says otherwise, pylance never does. Bars: at 16 clients on one
+table 20 times pylance's commits per second, p99 under 250 ms, nobody fails; a single client within 2 times a commit
+without a server; memory flat over 100,000 commits (`--part memory`, which takes some minutes, and says what flat
+means). Clients in one process are threads that share a connection, as those of one application do; pylance's 16 are
+always 16 processes.
 
 What a bare gRPC server with the same message sizes does in the same run, which answers at once and does nothing, is the
 most that any server on these libraries could do on this machine: clients and server share its cores.
@@ -37,6 +38,7 @@ from bench.lake import Report, prepared
 from bench.report import Table
 from seiche.core.runtime import SYSTEM
 from seiche.lake.transaction import Transaction
+from seiche.store.local import Durability
 from seiche.store.prefix import below
 from seiche.table.change import Change
 from seiche.table.data.write import Limits, write_rows
@@ -68,11 +70,13 @@ class Shape:
     processes: int
     tables: int = 1
     stays_open: bool = True
+    durability: Durability = "fsync"
 
     def __str__(self) -> str:
         where = "one process" if self.processes == 1 else f"{self.processes} processes"
         what = "one table" if self.tables == 1 else f"{self.tables} tables"
-        return f"{self.clients} clients in {where}, {what}" + ("" if self.stays_open else ", a call each")
+        more = ("" if self.stays_open else ", a call each") + ("" if self.durability == "fsync" else ", no fsync")
+        return f"{self.clients} clients in {where}, {what}{more}"
 
 
 # The bar speaks of 16 clients. Those of one application share a process and its connection; the worst case is that none
@@ -82,6 +86,9 @@ SHAPES = (
     Shape(16, 16),
     Shape(16, 4),
     Shape(16, 2),
+    Shape(16, 16, durability="os"),
+    Shape(16, 4, durability="os"),
+    Shape(16, 2, durability="os"),
     Shape(16, 16, stays_open=False),
     Shape(16, 16, tables=16),
     Shape(16, 4, tables=16),
@@ -97,9 +104,9 @@ def run() -> Iterable[Table]:
 
 
 @contextmanager
-def server(path: Path) -> Iterator[str]:
+def server(path: Path, durability: Durability) -> Iterator[str]:
     """A server process for the lake at `path`, as a user starts it; yields its address."""
-    with _server(path) as (address, _):
+    with _server(path, "--durability", durability) as (address, _):
         yield address
 
 
@@ -178,7 +185,7 @@ def crowds() -> Table:
         with quick_folder() as path:
             given = payloads(path, shape.tables)
             before = seiche.open(str(path / "lake")).version
-            with server(path) as address:
+            with server(path, shape.durability) as address:
                 act = partial(_client, address, given, shape.stays_open)
                 report = crowd(shape.clients, act, processes=shape.processes)
             lake = seiche.open(str(path / "lake"))
@@ -333,7 +340,7 @@ def alone() -> Table:
 
             lake.run(act)
 
-        with server(lakes[1]) as address:
+        with server(lakes[1], "fsync") as address:
             direct, served = _medians(embedded, _client(address, given, True, 0))
         rows = [("without a server", direct, 1.0), ("through the service", served, served / direct)]
     return Table(

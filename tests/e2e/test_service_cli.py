@@ -8,6 +8,8 @@ import pytest
 
 import seiche
 from seiche.cli import main
+from seiche.service.host import Host
+from seiche.store.local import Durability, LocalStore
 from tests.service_lake import SCHEMA, make_lake, numbers_in
 from tests.service_process import serving
 
@@ -32,6 +34,7 @@ CLIENTS, EACH = 16, 6
         (["--no-auth", "--tls-cert", "{junk}", "--tls-key", "{junk}"], "certificate"),
         (["--no-auth", "--client-ca", "{junk}"], "without TLS"),
         (["--no-auth", "--catalog", ""], "catalog"),
+        (["--no-auth", "--durability", "none"], "'fsync', 'os'"),
         (["--config", "{other}"], "both to be the lake"),
     ],
 )
@@ -67,6 +70,25 @@ def test_everybody_is_an_account_that_has_a_lake(tmp_path: Path, capsys: pytest.
     config.write_text(f'[accounts.shop]\nuri = "{make_lake(tmp_path).uri}"\n')
     assert main(["serve", "--no-auth", "--config", str(config), "--port", "0"]) != 0
     assert "without a lake" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "expected"), [([], "fsync"), (["--durability", "os"], "os")])
+def test_what_is_answered_survives_a_power_failure_unless_told_otherwise(
+    tmp_path: Path, given: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Durability] = []
+
+    def started(host: Host, ports: object) -> None:
+        store = host.services["default"].lake.store
+        assert isinstance(store, LocalStore)
+        found.append(store.durability)
+        host.close()
+        raise seiche.InvalidInput("enough was seen")
+
+    monkeypatch.setattr("seiche.service.server.Server", started)
+    state = f"sqlite://{tmp_path}/state.db"
+    main(["serve", make_lake(tmp_path).uri, "--no-auth", "--port", "0", "--state", state, *given])
+    assert found == [expected]
 
 
 def test_many_clients_share_roots(tmp_path: Path) -> None:

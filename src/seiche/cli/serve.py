@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ import seiche
 from seiche.cli.output import print_line
 from seiche.core.process import settle_server
 from seiche.errors import InvalidInput
+from seiche.store.local import Durability
 
 if TYPE_CHECKING:
     from seiche.service.host import Host
@@ -64,6 +66,10 @@ def serve(
     lance_port: Annotated[
         int | None, typer.Option(min=0, max=_PORTS, help="The port of a Lance Namespace; 0 for any.")
     ] = None,
+    durability: Annotated[
+        Durability,
+        typer.Option(help="On local disk, whether what is answered survives a power failure, or the server's death."),
+    ] = "fsync",
     credentials: Annotated[
         str, typer.Option(help="What opens the files for catalog clients: own, none, or package.module:callable.")
     ] = "own",
@@ -90,6 +96,7 @@ def serve(
         raise InvalidInput(
             f"serving needs {error.name}", remedy='Install it with pip install "seiche[server]".'
         ) from error
+    from seiche.lake.lake import open_lake
     from seiche.service.core import Settings
 
     found = Config() if config is None else read_config(config)
@@ -121,6 +128,7 @@ def serve(
         state or _default_state(next(iter(lakes.values()))),
         authenticator=None if no_auth else found.authenticator,
         settings=Settings(catalog=catalog, max_operations=max_operations),
+        open_with=partial(open_lake, durability=durability),
     )
     with (
         _gateways(running, ports, catalog, iceberg_port, lance_port, credentials, outside) as addresses,
