@@ -14,6 +14,10 @@ READY_BENCH ?= $(VENV)/.ready-bench-$(KEY)
 # For targets that start Spark: Java 17 or newer, from PyPI if need be, and workers that use this environment.
 WITH_SPARK = JAVA_HOME="$$($(PYTHON) -m tools.java_home)" PYSPARK_PYTHON="$(abspath $(PYTHON))"
 
+# Many images forbid Python to keep what it has compiled. Then each of the hundreds of processes that tests start would
+# compile every library anew, which is most of what it does.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST = $(PYTHON) -m pytest
 CHECKED = src tests tools bench examples
 

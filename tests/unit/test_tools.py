@@ -249,3 +249,13 @@ def test_make_lists_every_target() -> None:
     targets = text.split(".PHONY:")[1].splitlines()[0].split()
     shown = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert [line.split()[1] for line in shown.splitlines()] == targets
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_what_python_compiles_is_kept_whatever_the_environment_says() -> None:
+    command = ["make", "-s", "--eval", "shown: ; @env", "shown"]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "KEPT": "1"}
+    shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    names = {line.partition("=")[0] for line in shown.splitlines()}
+    assert "KEPT" in names
+    assert "PYTHONDONTWRITEBYTECODE" not in names
