@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import seiche
 from seiche.cli import main
 from seiche.service.host import Host
+from seiche.service.state import postgres
 from seiche.store.local import Durability, LocalStore
 from tests.service_lake import SCHEMA, make_lake, numbers_in
 from tests.service_process import serving
@@ -42,6 +44,7 @@ def test_mistakes_are_one_line(
     tmp_path: Path, arguments: list[str], what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(postgres, "_PATIENCE", replace(postgres._PATIENCE, longest_delay=0.02))
     lake = make_lake(tmp_path)
     junk, tokens = tmp_path / "junk", tmp_path / "tokens.toml"
     junk.write_text("junk = junk = junk, and so on until it is long enough to be taken for a file of something")

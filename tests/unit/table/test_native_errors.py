@@ -12,6 +12,7 @@ import pytest
 
 import seiche
 from seiche.cli import main
+from seiche.core.clock import SystemClock
 from seiche.errors import Corrupt, InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.store import open_store
 from seiche.table.data import write
@@ -92,6 +93,7 @@ def test_a_full_disk_says_what_helps(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     for function in ("write", "writev", "copy_file_range"):
         monkeypatch.setattr(os, function, full)
     monkeypatch.setattr(write, "write_fragments", native_full)
+    monkeypatch.setattr(SystemClock, "sleep", lambda *_: None)  # a lake tries as often as ever, at once
     calls: dict[str, Callable[[Any], object]] = {
         "append": lambda one: one.append([{"id": 3}]),
         "delete": lambda one: one.delete("id = 1"),
