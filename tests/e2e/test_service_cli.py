@@ -1,14 +1,19 @@
 """`seiche serve` on the command line, and the throughput that many clients share."""
 
+import asyncio
+import os
+import signal
 import socket
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import seiche
-from seiche.cli import main
+from seiche.cli import main, serve
 from seiche.service.host import Host
 from seiche.service.state import postgres
 from seiche.store.local import Durability, LocalStore
@@ -92,6 +97,28 @@ def test_what_is_answered_survives_a_power_failure_unless_told_otherwise(
     state = f"sqlite://{tmp_path}/state.db"
     main(["serve", make_lake(tmp_path).uri, "--no-auth", "--port", "0", "--state", state, *given])
     assert found == [expected]
+
+
+def test_who_says_that_it_listens_stops_in_order_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Server:
+        port = 1
+        ports = SimpleNamespace(certificate=None, address=str)
+
+        async def start(self) -> None:
+            done.append("started")
+
+        async def stop(self) -> None:
+            done.append("stopped")
+
+    monkeypatch.setattr(serve, "print_line", lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it would be killed"))
+    try:
+        asyncio.run(serve._until_stopped(cast("Any", Server()), {}))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert done == ["started", "stopped"]
 
 
 def test_many_clients_share_roots(tmp_path: Path) -> None:

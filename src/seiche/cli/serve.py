@@ -194,14 +194,15 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 
 async def _until_stopped(server: "Server", catalogs: Mapping[str, str]) -> None:
     await server.start()
+    stop = asyncio.Event()
+    # Before it says that it listens: whoever has read that may ask it to stop, and that must be in order, too.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     scheme = "grpc" if server.ports.certificate is None else "grpcs"
     print_line(f"listening at {scheme}://{server.ports.address(server.port)}")
     for name, address in catalogs.items():
         print_line(f"listening at {address} ({name})")
     sys.stdout.flush()
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await stop.wait()
     await server.stop()
 
