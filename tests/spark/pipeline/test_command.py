@@ -118,7 +118,9 @@ def test_some_steps_and_everything_again(command: Command, spark: "SparkSession"
     ("master", "said"),
     [("lcl", "'lcl' is no place where Spark runs"), ("local[x]", "Spark does not start at local[x]: ")],
 )
-def test_a_spark_that_does_not_start(command: Command, words: tuple[str, ...], master: str, said: str) -> None:
+def test_a_spark_that_does_not_start(
+    java: None, command: Command, words: tuple[str, ...], master: str, said: str
+) -> None:
     seiche.create("lake")
     ended = subprocess.run([COMMAND, *words, "--master", master], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
