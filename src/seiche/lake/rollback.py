@@ -132,6 +132,7 @@ def reverse_changes(state: State, target: State, tables: Sequence[Name] | None =
     chosen = [one for one in changes if one.kind in ("table", "view") and one.id in wanted]
     for one in chosen:
         _check_free(one, wanted, state)
+        _check_place(one, wanted, state)
     needed = {key for one in chosen if one.key for key in _namespaces(one.key) if state.get(key) is None}
     return [one for one in changes if one.kind == "namespace" and one.key in needed] + chosen
 
@@ -223,6 +224,22 @@ def _check_free(change: ObjectChange, wanted: set[str], state: State) -> None:
             remedy=f"Nothing was written. Rename or drop that one first, or name {change.name} in `tables=` too.",
             table=change.name,
         )
+
+
+def _check_place(change: ObjectChange, wanted: set[str], state: State) -> None:
+    """A dropped Iceberg table may have left its place to another, which was registered from its metadata."""
+    then = change.after
+    if not isinstance(then, TableRow) or not then.is_own("iceberg") or isinstance(change.before, TableRow):
+        return
+    from seiche.lake.iceberg.claims import others_at
+
+    for other, name in others_at(state, then).items():
+        if other not in wanted:
+            raise AlreadyExists(
+                f"{change.name} cannot come back: {text(name)} was made of its metadata, and has its place now",
+                remedy=f"Nothing was written. Drop {text(name)} first, or name it in `tables=` too.",
+                table=change.name,
+            )
 
 
 def _namespaces(key: bytes) -> Iterator[bytes]:

@@ -124,6 +124,25 @@ def test_a_rollback_that_brings_a_table_back_meets_who_registers_its_place(ice: 
     assert ids(ice, "shop.i") == [1]
 
 
+def test_a_rollback_of_some_tables_brings_none_back_into_the_place_of_another(ice: Lake) -> None:
+    version = ice.version
+    register(ice, "shop.j", dropped(ice))
+    ice.rename_table("shop.j", "shop.k")
+    ice.table("shop.k").append(rows(2))
+    for dry_run in (True, False):
+        with pytest.raises(AlreadyExists, match=r"shop\.k was made of its metadata"):
+            ice.rollback(to=version, tables=["shop.i"], dry_run=dry_run)
+    assert ids(ice, "shop.k") == [1, 2]
+    # Both ways out that the error names.
+    ice.rollback(to=version, tables=["shop.i", "shop.k"])
+    assert (("shop", "k") in ice.tables("shop"), ids(ice, "shop.i")) == (False, [1])
+    register(ice, "shop.k", dropped(ice))
+    ice.drop_table("shop.k")
+    ice.rollback(to=version, tables=["shop.i"])
+    assert ids(ice, "shop.i") == [1]
+    assert ice.fsck().problems == ()
+
+
 def test_metadata_whose_files_were_cleared_away_is_not_registered(ice: Lake) -> None:
     first = ice.table("shop.i").metadata_location  # type: ignore[attr-defined]
     ice.table("shop.i").overwrite(rows(2))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from seiche.errors import AlreadyExists
 from seiche.lake.iceberg.places import table_id_in
 from seiche.lake.objects import rows
-from seiche.lake.objects.keys import id_key, retention_key, trash_key
+from seiche.lake.objects.keys import id_key, name_of, retention_key, trash_key
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import RetentionRow, TableRow
 from seiche.lake.reads import Aspect
@@ -14,7 +14,7 @@ from seiche.lake.state import State
 if TYPE_CHECKING:
     from seiche.lake.sight import Sight
 
-__all__ = ["claim", "is_claimed"]
+__all__ = ["claim", "is_claimed", "others_at"]
 
 _REGISTERED: Final = "registered/"
 
@@ -26,9 +26,8 @@ def claim(transaction: "Sight", name: Name, row: TableRow) -> None:
     rollback may bring any of them back.
     """
     _, first = table_id_in(transaction.state.store, row.location)
-    key = retention_key(f"{_REGISTERED}{first}")
-    value = transaction.row_behind(key)
-    before = [] if value is None else rows.decode(value, RetentionRow).properties["tables"].split()
+    key = _key(first)
+    before = _tables(transaction.row_behind(key))
     for one in (first, *before):
         if _is_there(transaction, one):
             raise AlreadyExists(
@@ -45,7 +44,22 @@ def claim(transaction: "Sight", name: Name, row: TableRow) -> None:
 
 def is_claimed(state: State, table_id: str) -> bool:
     """Whether the place of the table with this id has become that of others."""
-    return state.get(retention_key(f"{_REGISTERED}{table_id}")) is not None
+    return state.get(_key(table_id)) is not None
+
+
+def others_at(state: State, row: TableRow) -> dict[str, Name]:
+    """The other tables that stand in the place of an Iceberg table of the lake's own, by their ids: one at most."""
+    _, first = table_id_in(state.store, row.location)
+    found = {one: state.key_of(one) for one in (first, *_tables(state.get(_key(first)))) if one != row.id}
+    return {one: name_of(key) for one, key in found.items() if key is not None}
+
+
+def _key(table_id: str) -> bytes:
+    return retention_key(f"{_REGISTERED}{table_id}")
+
+
+def _tables(value: bytes | None) -> list[str]:
+    return [] if value is None else rows.decode(value, RetentionRow).properties["tables"].split()
 
 
 def _is_there(transaction: "Sight", table_id: str) -> bool:
