@@ -395,6 +395,24 @@ def test_an_export_does_not_finish_another_that_has_got_its_name(full: Lake, tmp
     assert 1000 in ids(seiche.open(tmp_path / "second"), "shop.a")
 
 
+def test_an_export_without_a_place_does_not_forget_another_that_has_got_its_name(
+    full: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = seiche.open(full.store)
+
+    def late(*given: Any) -> None:
+        monkeypatch.setattr(export, "claim", claim)
+        other.unexport("nightly")
+        other.export("theirs", tmp_path / "first")
+        other.export("nightly", tmp_path / "second")
+        claim(*given)
+
+    monkeypatch.setattr(export, "claim", late)
+    with pytest.raises(AlreadyExists, match="first"):
+        full.export("nightly", tmp_path / "first")
+    assert full.exports()["nightly"].location == open_store(str(tmp_path / "second")).uri
+
+
 def test_an_export_that_two_go_on_with_is_finished_once(full: Lake, tmp_path: Path) -> None:
     other = seiche.open(full.store)
     made: list[Export] = []

@@ -18,7 +18,7 @@ from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from seiche.errors import AlreadyExists, SeicheError
+from seiche.errors import AlreadyExists, NotFound, SeicheError
 from seiche.lake.export import copying
 from seiche.lake.export.contents import Contents, check_exportable, contents, export_root_id
 from seiche.lake.export.records import Beginning, Export, Finishing, Forgetting, check_mode, find_export, remembered
@@ -76,7 +76,8 @@ def export_lake(
     try:
         claim(store, export, lake_id, states.runtime)
     except AlreadyExists:
-        lake.decide(Forgetting(str(states.runtime.uuid()), states.latest().version, name=name))
+        with suppress(NotFound):  # somebody has forgotten it already, and may have begun another under its name
+            lake.decide(Forgetting(str(states.runtime.uuid()), states.latest().version, name=name, export=export))
         raise
     _carry_out(states, export, store, progress, carrier)
     lake.decide(Finishing(str(states.runtime.uuid()), states.latest().version, export=export))

@@ -149,12 +149,16 @@ class Finishing(Intent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgetting(Intent):
-    """Takes the record of an export away, and with it the hold that it had on its version."""
+    """Takes the record of an export away, and with it the hold that it had on its version; of `export` only, if it is
+    given, not of another that has the name by now.
+    """
 
     name: str
+    export: Export | None = None
 
     def plan(self, state: State, runtime: Runtime) -> Iterator[Planned]:
-        if state.get(export_key(self.name)) is None:
+        found = find_export(state, self.name)
+        if found is None or (self.export is not None and not _is_same(found, self.export)):
             raise _none(self.name)
         yield Planned({export_key(self.name): None})
 
@@ -176,13 +180,18 @@ def remembered(state: State, export: Export) -> Export:
     its name.
     """
     found = find_export(state, export.name)
-    if found is None or replace(found, tags=export.tags, done=export.done) != export:
+    if found is None or not _is_same(found, export):
         raise Unavailable(
             f"the export {export.name!r} was forgotten while it was made",
             remedy="Somebody called `unexport`. Run it again, under another name if that one is taken.",
             export=export.name,
         )
     return found
+
+
+def _is_same(found: Export, export: Export) -> bool:
+    """Whether both are one export, however far it has come."""
+    return replace(found, tags=export.tags, done=export.done) == export
 
 
 def check_mode(mode: str, tables: Sequence[str | Sequence[str]] | None) -> tuple[Mode, tuple[Name, ...] | None]:
