@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from seiche.core.runtime import Runtime
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, RetryableConflict
 from seiche.lake.care.insisting import insist
 from seiche.lake.edits import Planned
 from seiche.lake.intent import Intent
@@ -37,12 +37,20 @@ _ROWS: Final = KeyRange(RETENTION + _RELEASED.encode(), RETENTION + b"released0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releasing(Intent):
-    """Makes a managed table a federated one."""
+    """Makes a managed table a federated one: that which was looked at, not another that has its name by now."""
 
     name: Name
+    table_id: str
 
     def plan(self, state: State, runtime: Runtime) -> Iterator[Planned]:
         row = state.table(self.name)
+        if row.id != self.table_id:
+            raise RetryableConflict(
+                f"{text(self.name)}: another table has the name by now (the lake is at version {state.version}).",
+                remedy="Nothing was written. Release it again if that one is meant.",
+                table=text(self.name),
+                version=state.version,
+            )
         if not row.is_own("lance"):
             raise InvalidInput(
                 f"{text(self.name)} is a table of type {row.type} and format {row.format}: it cannot be released",
@@ -62,7 +70,8 @@ def release(lake: "Lake", name: str, *, drop: bool = False) -> str:
     if row.type == "federated" and row.source.get("released"):
         location = row.source["released"]  # it was begun before
     else:
-        lake.decide(Releasing(str(states.runtime.uuid()), states.latest().version, name=full))
+        latest = states.latest().version
+        lake.decide(Releasing(str(states.runtime.uuid()), latest, name=full, table_id=row.id))
     place = below(lake.store, location)
     _open(place, states.runtime)
     if drop:

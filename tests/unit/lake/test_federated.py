@@ -13,6 +13,7 @@ from seiche.lake import federated_release
 from seiche.lake.federated import ForeignLakeTable
 from seiche.lake.federated_edit import FederatedEdit
 from seiche.lake.federated_release import released
+from seiche.lake.intent import Intent
 from seiche.lake.lake import open_lake
 from seiche.lake.transaction import Transaction
 from seiche.store.paths import join
@@ -430,6 +431,23 @@ def test_what_was_not_published_yet_is_released_too(lake: Lake) -> None:
     lake = open_lake(lake.store)
     uri = lake.release("shop.a")
     assert lance.dataset(uri).to_table()["id"].to_pylist() == ids(lake, "shop.a") == [1]
+
+
+def test_a_table_that_has_got_the_name_meanwhile_is_not_released(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be marked as given away, and stay closed to plain writers."""
+    decide, other = type(lake).decide, open_lake(lake.store)
+
+    def late(self: Lake, intent: Intent) -> int:
+        if isinstance(intent, federated_release.Releasing):
+            other.drop_table("shop.a")
+            other.create_table("shop.a", SCHEMA)
+            other.table("shop.a").append(rows(7))
+        return decide(self, intent)
+
+    monkeypatch.setattr(type(lake), "decide", late)
+    with pytest.raises(RetryableConflict, match="another table has the name by now"):
+        lake.release("shop.a")
+    assert (lake.table("shop.a").row.type, ids(lake, "shop.a"), released(lake.state())) == ("managed", [7], {})
 
 
 def test_a_released_table_can_be_forgotten_later(lake: Lake) -> None:
