@@ -1,5 +1,6 @@
 """Definitions of tables that come over the wire: renames, properties, and tables that are to be made."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -61,11 +62,20 @@ def apply(definition: TableDefinition, transaction: Transaction, found: Found | 
     if found is None:
         _create(definition, transaction, properties)
         return
-    before = found.row.properties
+    name = name_in(definition, found)
+    before = _properties(transaction, name, found)
     changed: dict[str, str | None] = {key: value for key, value in properties.items() if before.get(key) != value}
     changed |= dict.fromkeys(before.keys() - properties.keys())
     if changed:
-        transaction.set_properties(name_in(definition, found), changed)
+        transaction.set_properties(name, changed)
+
+
+def _properties(transaction: Transaction, name: Name, found: Found) -> Mapping[str, str]:
+    """Those that the table has. Those of an Iceberg table stand in its metadata."""
+    if found.row.format != "iceberg":
+        return found.row.properties
+    properties: Mapping[str, str] = transaction.iceberg(name).metadata.properties
+    return properties
 
 
 def _name(definition: TableDefinition, before: Name) -> Name:

@@ -10,7 +10,7 @@ from seiche import Lake
 from seiche.service.changes import Change
 from seiche.service.core import Service
 from seiche.service.states import State
-from tests.service_lake import appending, numbers_in
+from tests.service_lake import appending, definition, numbers_in
 
 SCHEMA = pa.schema([("a", pa.int64())])
 NAME = "lake.shop.facts"
@@ -57,6 +57,17 @@ def test_requirements_and_updates(service: Service, facts: Lake) -> None:
     assert metadata(facts)["properties"]["owner"] == "you"
     given["requirements"] = [{"type": "assert-table-uuid", "uuid": "00000000-0000-4000-8000-000000000000"}]
     assert commit(service, given).state is State.APPLY_FAILED_CONFLICT
+
+
+def test_a_definition_says_all_properties_that_there_are(service: Service, facts: Lake) -> None:
+    """As that of a Lance table does: what it leaves out is gone."""
+    facts.run(lambda tx: tx.set_properties("shop.facts", {"owner": "me", "team": "red"}))
+    table = facts.table("shop.facts").row.id
+    for given in ({"owner": "you"}, {}):
+        tx = service.begin().id
+        service.prepare(tx, [Change(table_id=table, table=definition(table, "facts", "shop", **given))])
+        assert service.commit(tx).state is State.APPLIED
+        assert metadata(facts)["properties"] == given
 
 
 def test_metadata_that_was_made_from_an_older_one_is_a_conflict(service: Service, facts: Lake) -> None:
