@@ -186,6 +186,22 @@ def test_damage_is_found_and_named(ice: Lake, what: str, damage: str) -> None:
     assert kinds == {f"{what}.{'missing' if damage == 'missing' else 'damaged'}"}
 
 
+def test_statistics_that_are_not_there_are_no_damage(ice: Lake) -> None:
+    """A commit may name them, and nobody reads a row by them."""
+    ice.table("shop.i").append(rows(1))
+    metadata = ice.table("shop.i").metadata  # type: ignore[attr-defined]
+    file = {
+        "snapshot-id": metadata.current_snapshot_id,
+        "statistics-path": f"{metadata.location}/metadata/none.stats",
+        "file-size-in-bytes": 10,
+    }
+    with ice.transaction() as tx:
+        tx.commit_iceberg("shop.i", [], [SetPartitionStatisticsUpdate.model_validate({"partition-statistics": file})])
+    found = ice.fsck()
+    assert found.ok
+    assert [(one.kind, one.severity) for one in found.problems] == [("statistics.missing", "note")]
+
+
 def test_sequence_numbers_that_go_back_are_found(ice: Lake) -> None:
     ice.table("shop.i").append(rows(1))
     ice.table("shop.i").append(rows(2))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pyiceberg.manifest import FileFormat, ManifestFile, read_manifest_list
 
@@ -19,6 +19,8 @@ from seiche.store.paths import join
 from seiche.store.prefix import below
 
 __all__ = ["IcebergCheck"]
+
+_NO_STATISTICS: Final = "Engines do without. Have one compute them again, or remove them from the table."
 
 
 @dataclass(slots=True)
@@ -71,9 +73,19 @@ class IcebergCheck:
         logged = {one.metadata_file for one in metadata.metadata_log}
         for where in named_beside(metadata):
             if where not in logged:
-                self._exists("statistics", where, 0, needed_by)
+                self._check_statistics(where, needed_by)
         for snapshot in metadata.snapshots:
             self._check_list(snapshot, needed_by)
+
+    def _check_statistics(self, where: str, needed_by: str) -> None:
+        """Nothing is read by them: a commit may name statistics that are not there, and engines plan without."""
+        path = path_of(self.lake, where)
+        if path is None or path in self._seen:
+            return
+        self._seen.add(path)
+        if path not in self._listing and not self.lake.exists(path):
+            said = f"{path} is missing, which {needed_by} names"
+            self.findings.add("statistics.missing", path, said, _NO_STATISTICS, severity="note")
 
     def _check_list(self, snapshot: Any, needed_by: str) -> None:
         if not self._exists("manifests", snapshot.manifest_list, 0, needed_by):
