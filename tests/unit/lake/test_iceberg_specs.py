@@ -5,7 +5,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
-from pyiceberg.table.update import RemovePartitionSpecsUpdate, RemoveSchemasUpdate
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    RemovePartitionSpecsUpdate,
+    RemoveSchemasUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSpecUpdate,
+)
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
 from seiche import InvalidInput, Lake, RetryableConflict
@@ -99,3 +106,63 @@ def test_a_handle_that_knows_only_what_was_removed_writes_nothing_with_it(ice: L
     late.refresh()
     late.append(rows(2))
     assert ids(ice, "shop.i") == [2]
+
+
+def written(lake: Lake) -> None:
+    """A row of the first spec and schema, and one of the second."""
+    lake.table("shop.i").append(rows(1))
+    evolve(lake)
+    lake.table("shop.i").append(pa.table({"id": [2], "n": [2], "more": [2]}))
+
+
+def again(lake: Lake) -> None:
+    """Give up all that was written with spec 1 and schema 1, and use the ids for something else."""
+    table = handle(lake)
+    table.manage_snapshots().rollback_to_snapshot(table.metadata.snapshots[0].snapshot_id).commit()
+    with table.update_spec() as spec:
+        spec.remove_field("n")
+    with lake.transaction() as tx:
+        tx.commit_iceberg("shop.i", [], [SetCurrentSchemaUpdate.model_validate({"schema-id": 0})])
+    table.refresh()
+    table.maintenance.expire_snapshots().by_ids([table.metadata.snapshots[-1].snapshot_id]).commit()
+    remove(lake, without_spec(1))
+    remove(lake, without_schema(1))
+    table.refresh()
+    with table.update_spec() as spec:
+        spec.add_field("id", IdentityTransform(), "parts")
+    with table.update_schema() as schema:
+        schema.add_column("other", LongType())
+    lake.table("shop.i").append(pa.table({"id": [3], "n": [3], "other": [3]}))
+    table.refresh()
+    assert (table.spec().spec_id, table.schema().schema_id) == (1, 1)
+
+
+def test_what_was_written_with_another_spec_of_the_same_id_is_not_kept_by_a_rollback(ice: Lake) -> None:
+    written(ice)
+    first = ice.version
+    again(ice)
+    second = ice.version
+    for version, expected in ((first, [1, 2]), (second, [1, 3]), (first, [1, 2])):
+        ice.rollback(to=version)
+        table = handle(ice)
+        assert ids(ice, "shop.i") == expected
+        for one in table.metadata.snapshots:
+            last = table.schema().fields[-1].name
+            found = table.scan(snapshot_id=one.snapshot_id).to_arrow().to_pylist()
+            assert all(row["id"] == 1 or row[last] == row["id"] for row in found)
+    assert ice.fsck().problems == ()
+    ice.table("shop.i").delete("id = 2")
+    assert ids(ice, "shop.i") == [1]
+
+
+def test_no_spec_takes_the_id_of_one_that_files_were_written_with(ice: Lake) -> None:
+    written(ice)
+    other = {"spec-id": 1, "fields": [{"source-id": 1, "field-id": 1001, "transform": "bucket[4]", "name": "parts"}]}
+    swap = [
+        SetDefaultSpecUpdate.model_validate({"spec-id": 0}),
+        without_spec(1),
+        AddPartitionSpecUpdate.model_validate({"spec": other}),
+    ]
+    with pytest.raises(InvalidInput, match="partition spec 1 cannot be removed"), ice.transaction() as tx:
+        tx.commit_iceberg("shop.i", [], swap)
+    assert ids(ice, "shop.i") == [1, 2]

@@ -4,12 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyiceberg.manifest import read_manifest_list
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import SnapshotLogEntry
 
 from seiche.core.runtime import Runtime
+from seiche.errors import SeicheError
+from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.making import staged
 from seiche.lake.iceberg.metadata import Metadata, load
+from seiche.lake.iceberg.reach import BROKEN
 from seiche.lake.made import Made
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
@@ -22,9 +26,11 @@ def restored(then: TableRow, last: TableRow, row: TableRow, state: State, *, run
     """The metadata that has the content of `then` and comes after that of `last`; `row` is what the lake says of it.
 
     No counter goes back: sequence numbers, ids of columns and of partition fields are those given out last, so nothing
-    that is written from now on can be taken for something older. Snapshots that came since stay in the history.
+    that is written from now on can be taken for something older. Snapshots that came since stay in the history, but for
+    those that nobody could read by what their ids stood for then.
     """
     old, current = load(state, then), load(state, last)
+    current = _without(_misread(old, current, LakeFileIO(state.store)), current)
     made = _content_of(old, current, millis(runtime.clock.now()))
     return staged(current, made, replace(row, iceberg=last.iceberg), state, runtime=runtime)
 
@@ -55,6 +61,39 @@ def _content_of(old: Metadata, current: Metadata, now_millis: int) -> Metadata:
     }
     found: Metadata = current.model_copy(update=values)
     return found
+
+
+def _misread(old: Metadata, current: Metadata, io: LakeFileIO) -> set[int]:
+    """Snapshots that came since and were written with a schema or a partition spec whose id stood for another one then:
+    that one was removed, and its id given out again.
+    """
+    specs = _differing(old.partition_specs, current.partition_specs, lambda one: one.spec_id)
+    schemas = _differing(old.schemas, current.schemas, lambda one: one.schema_id)
+    known = {one.snapshot_id for one in old.snapshots}
+    later = [one for one in current.snapshots if one.snapshot_id not in known] if specs or schemas else []
+    return {one.snapshot_id for one in later if one.schema_id in schemas or (specs and _has_files(one, specs, io))}
+
+
+def _has_files(snapshot: Any, specs: set[int], io: LakeFileIO) -> bool:
+    try:
+        return any(one.partition_spec_id in specs for one in read_manifest_list(io.new_input(snapshot.manifest_list)))
+    except (*BROKEN, SeicheError):
+        return True  # nobody can read it anyhow
+
+
+def _without(snapshots: set[int], metadata: Metadata) -> Metadata:
+    if not snapshots:
+        return metadata
+    parts = ("snapshots", "snapshot_log", "statistics", "partition_statistics")
+    left = {name: [one for one in getattr(metadata, name) if one.snapshot_id not in snapshots] for name in parts}
+    found: Metadata = metadata.model_copy(update=left)
+    return found
+
+
+def _differing(first: Sequence[Any], second: Sequence[Any], key: Callable[[Any], int]) -> set[int]:
+    """The ids that both have, and that stand for something else in each."""
+    spelled = {key(one): one.model_dump_json() for one in first}
+    return {key(one) for one in second if spelled.get(key(one), one.model_dump_json()) != one.model_dump_json()}
 
 
 def _joined(first: Sequence[Any], second: Sequence[Any], key: Callable[[Any], Any]) -> list[Any]:

@@ -13,11 +13,14 @@ __all__ = ["missing_spec"]
 def missing_spec(
     before: Iterable[Metadata | None], after: Metadata, listed: Callable[[Any], Sequence[ManifestFile]]
 ) -> str:
-    """Which spec was in any of `before`, is not in `after`, and is needed there; empty if there is none.
+    """Which spec was in any of `before`, is not in `after` or is another there, and is needed; empty if there is none.
 
     `listed` are the manifests of a snapshot. Nothing is read where no spec has gone.
     """
-    gone = {number for one in before if one is not None for number in one.specs()} - after.specs().keys()
+    specs = after.specs()
+    gone = {
+        number for one in before if one is not None for number, spec in one.specs().items() if specs.get(number) != spec
+    }
     for snapshot in after.snapshots if gone else ():
         for manifest in listed(snapshot):
             if manifest.partition_spec_id in gone:
