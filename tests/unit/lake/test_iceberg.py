@@ -5,6 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg import transforms
+from pyiceberg.exceptions import NotInstalledError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
 from pyiceberg.table.update import (
@@ -17,6 +20,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
 )
+from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType, NestedField
 
 import seiche
@@ -570,3 +574,17 @@ def test_a_file_that_is_gone_is_an_error_of_ours(ice: Lake, ending: str) -> None
         with pytest.raises(NotFound, match="cleaned up meanwhile") as gone:
             act()
         assert gone.value.details["table"] == "shop.i"
+
+
+def test_what_pyiceberg_lacks_a_library_for_is_an_error_of_the_lake(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object, **__: object) -> None:
+        raise NotInstalledError("pyiceberg_core needs to be installed")
+
+    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "parts"))
+    schema = Schema(NestedField(1, "id", LongType(), required=False))
+    lake.create_table("shop.parts", schema, format="iceberg", partition_spec=spec)
+    monkeypatch.setattr(transforms, "_try_import", lacking)
+    with pytest.raises(InvalidInput, match="pyiceberg_core needs to be installed"):
+        lake.table("shop.parts").append([{"id": 1}])

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pyiceberg.exceptions import NotInstalledError
+
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
@@ -185,7 +187,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
             try:
                 with unwrapped(), _files_of(self.name):
                     done = do(table)
-            except (ValueError, NotImplementedError) as error:
+            except (ValueError, NotImplementedError, NotInstalledError) as error:
                 raise InvalidInput(f"{self.name}: PyIceberg cannot do this {verb}: {error}", table=self.name) from error
         after = table.metadata
         added = {one.snapshot_id for one in after.snapshots} - {one.snapshot_id for one in before.snapshots}
