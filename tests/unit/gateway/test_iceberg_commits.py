@@ -119,6 +119,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("unknown action", change("t", [{"action": "do-magic"}])),
     ("no type", change("t", [setting("a", "1")], [{}])),
     ("encryption", change("t", [{"action": "add-encryption-key", "encryption-key": {}}])),
+    ("encrypted snapshot", change("t", [{"action": "add-snapshot", "snapshot": {"snapshot-id": 1, "key-id": "k"}}])),
     ("ref without name", change("t", [], [{"type": "assert-ref-snapshot-id", "snapshot-id": None}])),
     ("snapshot without id", change("t", [{"action": "add-snapshot", "snapshot": {}}])),
     ("negative snapshot", change("t", [{"action": "add-snapshot", "snapshot": {"snapshot-id": -1}}])),

@@ -18,7 +18,7 @@ from pyiceberg.table.snapshots import MetadataLogEntry
 from pyiceberg.typedef import IcebergBaseModel
 
 from seiche.core.runtime import Runtime
-from seiche.errors import Corrupt, NotFound
+from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
@@ -98,17 +98,32 @@ def read(store: Store, path: str) -> Metadata:
 
 
 def decode(data: bytes, path: str) -> Metadata:
-    """The metadata in the bytes of a file."""
+    """The metadata in the bytes of a file; `InvalidInput` if it has keys, without which nobody could read the table."""
     try:
         text = gzip.decompress(data) if path.endswith(".gz.metadata.json") else data
+        keys = _has_keys(text)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyIceberg warns of summaries that other engines write
             found: Metadata = TableMetadataUtil.parse_raw(text.decode())
-    except (OSError, ValueError, ValidationError, IcebergValidationError, EOFError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, ValidationError, IcebergValidationError, EOFError) as error:
         raise Corrupt(
             f"{path} is no Iceberg metadata: {error}", remedy="Restore it from a copy of the lake.", path=path
         ) from error
+    if keys:
+        raise InvalidInput(
+            f"{path} has encryption keys, which would be lost here: the table is encrypted",
+            remedy="Copy its rows into a new table, with an engine that reads it.",
+            path=path,
+        )
     return found
+
+
+def _has_keys(text: bytes) -> bool:
+    """Whether metadata speaks of encryption keys, which PyIceberg drops when it reads it."""
+    if b'"encryption-keys"' not in text and b'"key-id"' not in text:
+        return False
+    found = json.loads(text)
+    return bool(found.get("encryption-keys")) or any(one.get("key-id") for one in found.get("snapshots", ()))
 
 
 def json_of(metadata: Metadata) -> bytes:

@@ -1,5 +1,7 @@
 """Tables of the lake from Iceberg metadata that exists."""
 
+import json
+
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound, PermissionDenied
 from seiche.lake.care.problems import Findings
@@ -49,7 +51,7 @@ def registered(
 
 
 def read_at(metadata_location: str, state: State) -> Metadata:
-    """The metadata at any address; `NotFound` if there is none.
+    """The metadata at any address; `NotFound` if there is none, `InvalidInput` if a lake can have no such table.
 
     Of a file that is something else nothing is told: whoever asks need not be allowed to read it.
     """
@@ -58,14 +60,29 @@ def read_at(metadata_location: str, state: State) -> Metadata:
             data = stream.read()
         try:
             return decode(data, metadata_location)
-        except Corrupt:
-            raise ValueError("the file is something else") from None
+        except Corrupt as error:
+            if not _is_metadata(data):
+                raise ValueError("the file is something else") from None
+            raise InvalidInput(
+                f"the Iceberg metadata at {metadata_location} cannot be read here: it has a type or a format version "
+                "that PyIceberg does not know, or is damaged",
+                remedy="Copy its rows into a new table, with an engine that reads it.",
+                location=metadata_location,
+            ) from error
     except (OSError, ValueError) as error:
         raise NotFound(
             f"there is no Iceberg metadata at {metadata_location}: {error}",
             remedy="Give the full address of a .metadata.json file.",
             location=metadata_location,
         ) from error
+
+
+def _is_metadata(data: bytes) -> bool:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"format-version", "location", "last-column-id"} <= found.keys()
 
 
 def moved_in(metadata: Metadata, place: str, state: State) -> Metadata:
