@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
 import seiche
 from seiche import CommitUnknown, Lake, RetryableConflict, Unavailable
@@ -347,6 +348,40 @@ def test_an_expiry_that_a_rollback_took_back_is_not_swallowed(servers: Gateways,
         assert post(servers, route, expiry).status < 300, "told again after an answer that was lost"
         assert len(lake.table("db.t").metadata.snapshots) == 1  # type: ignore[attr-defined]
         lake.rollback(to=before)
+
+
+def replaced(lake: Lake, rows: list[dict[str, int]]) -> dict[str, Any]:
+    """What Java sends for `CREATE OR REPLACE TABLE`, with rows or without: only the table's id is required."""
+    gone = RemoveSnapshotRefUpdate.model_validate({"ref-name": "main"})
+    transaction = lake.transaction()
+    transaction.commit_iceberg("db.t", [], [gone])
+    updates: list[Any] = [gone]
+    if rows:
+        transaction.append("db.t", rows)
+        metadata = transaction.iceberg("db.t").metadata
+        ref = {"ref-name": "main", "type": "branch", "snapshot-id": metadata.current_snapshot_id}
+        updates.append(AddSnapshotUpdate(snapshot=metadata.current_snapshot()))
+        updates.append(SetSnapshotRefUpdate.model_validate(ref))
+    sent = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in updates]
+    uuid = str(lake.table("db.t").metadata.table_uuid)  # type: ignore[attr-defined]
+    return change("t", sent, [{"type": "assert-table-uuid", "uuid": uuid}])
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("rows", [[], [{"id": 9}]], ids=["empty", "rows"])
+def test_a_table_is_replaced(servers: Gateways, route: str, rows: list[dict[str, int]]) -> None:
+    lake = servers.lake
+    lake.table("db.t").append(ROWS)
+    before = lake.version
+    body = replaced(lake, rows)
+    assert post(servers, route, body).status < 300
+    assert post(servers, route, body).status < 300, "told again after an answer that was lost"
+    assert lake.table("db.t").to_arrow().to_pylist() == rows
+    assert lake.table("db.t").metadata.snapshots[0].summary["added-records"] == "3"  # type: ignore[attr-defined]
+    lake.table("db.t").append([{"id": 10}])
+    assert lake.table("db.t").to_arrow().sort_by("id").to_pylist() == [*rows, {"id": 10}]
+    assert seiche.open(lake.store, version=before).table("db.t").to_arrow().num_rows == 3
+    assert lake.fsck().problems == ()
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -15,6 +15,7 @@ from pyiceberg.table.update import (
     AssertCreate,
     AssertRefSnapshotId,
     RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetLocationUpdate,
     SetPropertiesUpdate,
@@ -353,6 +354,19 @@ def test_the_current_snapshot_cannot_be_removed(ice: Lake) -> None:
     update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [current]})
     with pytest.raises(InvalidInput, match="cannot be removed"):
         ice.run(lambda tx: tx.commit_iceberg("shop.i", [], [update]))
+
+
+def test_a_branch_that_others_moved_meanwhile_is_not_removed(ice: Lake) -> None:
+    """Who replaces a table takes away what he has seen, and puts nothing behind what he has not."""
+    ice.table("shop.i").append(rows(1))
+    tx = ice.transaction()
+    tx.commit_iceberg("shop.i", [], [RemoveSnapshotRefUpdate.model_validate({"ref-name": "main"})])
+    tx.append("shop.i", rows(2))
+    assert tx.table("shop.i").to_arrow()["id"].to_pylist() == [2]
+    ice.table("shop.i").append(rows(3))
+    with pytest.raises(RetryableConflict, match="main has moved meanwhile"):
+        tx.commit()
+    assert ids(ice, "shop.i") == [1, 3]
 
 
 def test_harmless_updates_that_pyiceberg_trips_over_are_taken(ice: Lake) -> None:

@@ -19,7 +19,6 @@ from pyiceberg.table.update import (
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
     RemoveSchemasUpdate,
-    RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetCurrentSchemaUpdate,
     SetDefaultSortOrderUpdate,
@@ -144,11 +143,6 @@ class Applying:
                 raise ValueError(f"schema {snapshot.schema_id} is that of snapshot {snapshot.snapshot_id}")
         return update
 
-    def removed_reference(self, update: Any) -> Any:
-        if update.ref_name == MAIN_BRANCH:
-            raise ValueError(f"{MAIN_BRANCH} cannot be removed")
-        return update
-
     def properties(self, update: Any) -> Any:
         if not self.created:
             check_paths(update.updates, self.metadata.location)
@@ -190,7 +184,6 @@ _GUARDS: Final[dict[type[Any], Callable[[Applying, Any], Any]]] = {
     AddSnapshotUpdate: Applying.snapshot,
     SetSnapshotRefUpdate: Applying.reference,
     RemoveSnapshotsUpdate: Applying.removed_snapshots,
-    RemoveSnapshotRefUpdate: Applying.removed_reference,
     RemoveSchemasUpdate: Applying.removed_schemas,
     SetPropertiesUpdate: Applying.properties,
     RemovePropertiesUpdate: Applying.removed_properties,

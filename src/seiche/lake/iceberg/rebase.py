@@ -5,7 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    RemoveSnapshotRefUpdate,
+    SetSnapshotRefUpdate,
+)
 
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.lake.edits import AGAIN
@@ -76,7 +81,7 @@ class Rebase:
                 self._before[update.snapshot.snapshot_id] = update.snapshot
                 updates.append(AddSnapshotUpdate(snapshot=moved))
             else:
-                if isinstance(update, SetSnapshotRefUpdate) and self._is_foreign(update, branches):
+                if self._is_foreign(update, branches):
                     raise self._conflict(f"{update.ref_name} has moved meanwhile")
                 updates.append(update)
         # All at once: some refer to others of the same step.
@@ -102,8 +107,10 @@ class Rebase:
         return isinstance(requirement, AssertRefSnapshotId) and requirement.ref in self.moved
 
     def _is_foreign(self, update: Any, branches: dict[int, str]) -> bool:
-        """Whether a moved branch would be put on a snapshot that this step does not bring."""
-        return update.ref_name in self.moved and update.snapshot_id not in branches
+        """Whether a moved branch would be put on a snapshot that this step does not bring, or removed."""
+        if isinstance(update, SetSnapshotRefUpdate):
+            return update.ref_name in self.moved and update.snapshot_id not in branches
+        return isinstance(update, RemoveSnapshotRefUpdate) and update.ref_name in self.moved
 
     def _snapshot(self, snapshot: Any, branch: str | None, running: Metadata) -> Any:
         """The snapshot as it can be added now."""
