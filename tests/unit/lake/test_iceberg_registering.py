@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from seiche import InvalidInput, Lake
-from tests.unit.lake.conftest import SCHEMA
+import seiche
+from seiche import InvalidInput, Lake, NotFound
+from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
 @pytest.fixture
@@ -43,3 +44,24 @@ def test_a_type_that_is_not_known_here_is_said(lake: Lake, theirs: dict[str, Any
     theirs["schemas"][0]["fields"].append({"id": 9, "name": "x", "type": "no-such-type", "required": False})
     with pytest.raises(InvalidInput, match="has a type or a format version that PyIceberg does not know"):
         register(lake, tmp_path / "v1.metadata.json", {**theirs, "last-column-id": 9})
+
+
+def test_properties_stay_but_for_those_that_say_where_files_go(
+    lake: Lake, theirs: dict[str, Any], tmp_path: Path
+) -> None:
+    kept = {"source.path": "raw/clicks", "owner": "me"}
+    gone = {"write.data.path": "file:///elsewhere/data", "write.metadata.path": "file:///elsewhere/metadata"}
+    register(lake, tmp_path / "v1.metadata.json", {**theirs, "properties": {**kept, **gone}})
+    assert lake.table("shop.new").metadata.properties == kept  # type: ignore[attr-defined]
+
+
+def test_a_table_of_another_lake_is_for_reading_there(lake: Lake, tmp_path: Path) -> None:
+    other = seiche.create(str(tmp_path / "other"))
+    other.create_namespace("shop")
+    other.create_table("shop.i", SCHEMA, format="iceberg")
+    other.table("shop.i").append(rows(1))
+    where = other.table("shop.i").metadata_location  # type: ignore[attr-defined]
+    with pytest.raises(NotFound, match='type="external"'), lake.transaction() as tx:
+        tx.register_iceberg("shop.new", where)
+    lake.register_table("shop.new", where, type="external", format="iceberg")
+    assert ids(lake, "shop.new") == [1]

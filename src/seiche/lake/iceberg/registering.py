@@ -1,6 +1,7 @@
 """Tables of the lake from Iceberg metadata that exists."""
 
 import json
+from typing import Final
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound, PermissionDenied
@@ -16,6 +17,13 @@ from seiche.lake.state import State
 from seiche.lake.tree.root import millis
 
 __all__ = ["moved_in", "read_at", "registered"]
+
+_FULL: Final = "Give the full address of a .metadata.json file."
+# An address that leads into a place of a lake is looked for in this one, wherever it was written.
+_OTHERS: Final = (
+    "It was cleared away, or is that of another lake, which keeps its files to itself: "
+    '`lake.register_table(name, address, type="external", format="iceberg")` reads it there.'
+)
 
 
 def registered(
@@ -72,7 +80,7 @@ def read_at(metadata_location: str, state: State) -> Metadata:
     except (OSError, ValueError) as error:
         raise NotFound(
             f"there is no Iceberg metadata at {metadata_location}: {error}",
-            remedy="Give the full address of a .metadata.json file.",
+            remedy=_FULL if path_of(state.store, metadata_location) is None else _OTHERS,
             location=metadata_location,
         ) from error
 
@@ -87,9 +95,14 @@ def _is_metadata(data: bytes) -> bool:
 
 def moved_in(metadata: Metadata, place: str, state: State) -> Metadata:
     """The metadata of a table whose new files go to another place."""
-    where = {name: value for name, value in metadata.properties.items() if not name.endswith((".path",))}
+    where = {name: value for name, value in metadata.properties.items() if not _is_place(name)}
     found: Metadata = metadata.model_copy(update={"location": address(state.store, place), "properties": where})
     return found
+
+
+def _is_place(name: str) -> bool:
+    """Whether a property says where engines put the files of a table: they go to its new place."""
+    return name.startswith("write.") and name.endswith(".path")
 
 
 def _check_place(place: str, state: State) -> None:
