@@ -31,6 +31,8 @@ def life(lake: Lake) -> None:
     saw: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert saw["merged"] == [[1, "a"], [2, "z"], [3, "b"], [4, "c"], [9, "n"]]
     assert saw["first"] == [[1, "a"], [2, "b"], [3, "b"]], "time travel"
+    assert saw["replaced"] == [[2, "z", True], [9, "n", True]]
+    assert saw["emptied"] == []
     assert saw["tagged"] == [[3]]
     assert saw["last"] == [[2, "z", None], [3, "u", None], [4, "c", None], [9, "n", None]]
     assert saw["view"] == [[2], [3]]
