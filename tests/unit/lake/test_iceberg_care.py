@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table import DataScan
 from pyiceberg.table.update import AddSnapshotUpdate, SetPartitionStatisticsUpdate, SetSnapshotRefUpdate
 
 import seiche
-from seiche import Corrupt, Lake, RetryableConflict
+from seiche import Corrupt, InvalidInput, Lake, RetryableConflict, SeicheError, Unavailable
 from seiche.lake import written
 from seiche.lake.care import health
 from seiche.lake.care.saved_work import saved_work
@@ -314,3 +315,30 @@ def test_a_commit_is_as_old_as_the_files_that_it_brings(
     with lake.transaction() as tx:
         tx.commit_iceberg("shop.i", [], brought(2))
     assert reopened(lake).fsck(deep=True).ok
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 100])
+def test_a_damaged_data_file_is_an_error_of_the_lake(ice: Lake, damage: bytes) -> None:
+    ice.table("shop.i").append(rows(1))
+    for path in files(ice):
+        if "/data/" in path:
+            ice.store.put(path, damage)
+    with pytest.raises(Corrupt, match=r"shop\.i: a file cannot be read"):
+        ice.table("shop.i").to_arrow()
+    with pytest.raises(Corrupt, match=r"shop\.i: a file cannot be read"):
+        ice.table("shop.i").update({"n": "n + 1"}, where="id = 1")
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"), [(ValueError("no equality deletes"), InvalidInput), (OSError("timed out"), Unavailable)]
+)
+def test_what_cannot_be_read_is_an_error_of_the_lake(
+    ice: Lake, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: type[SeicheError]
+) -> None:
+    def fails(_: object) -> None:
+        raise raised
+
+    ice.table("shop.i").append(rows(1))
+    monkeypatch.setattr(DataScan, "plan_files", fails)
+    with pytest.raises(told, match=str(raised)):
+        ice.table("shop.i").to_arrow()

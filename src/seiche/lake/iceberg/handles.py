@@ -2,18 +2,18 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyiceberg.exceptions import NotInstalledError
 
-from seiche.errors import InvalidInput, NotFound
+from seiche.errors import InvalidInput
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.iceberg.foreign_files import refuse_writing
 from seiche.lake.iceberg.merging import IcebergMerge
 from seiche.lake.iceberg.metadata import Metadata
+from seiche.lake.iceberg.reading import files_of, reading
 from seiche.lake.iceberg.sources import as_arrow
 from seiche.lake.iceberg.table import IcebergTable, at_state
 from seiche.lake.objects.keys import name_of
@@ -93,7 +93,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
         where = self._condition(filter or _EVERYTHING)
         _check_columns(self._looked(), columns or ())
-        with _files_of(self.name):
+        with reading(self.name):
             return _rows(self.to_iceberg(), columns, where)
 
     def append(self, data: Any, **options: Any) -> Result:
@@ -168,7 +168,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
     def _matching(self, chosen: Any) -> "pa.Table":
         from seiche.lake.iceberg.conditions import matching
 
-        with _files_of(self.name), warnings.catch_warnings():
+        with reading(self.name), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return matching(self.to_iceberg(), chosen)
 
@@ -185,7 +185,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Delete operation did not match any records")
             try:
-                with unwrapped(), _files_of(self.name):
+                with unwrapped(), files_of(self.name):
                     done = do(table)
             except (ValueError, NotImplementedError, NotInstalledError) as error:
                 raise InvalidInput(f"{self.name}: PyIceberg cannot do this {verb}: {error}", table=self.name) from error
@@ -265,19 +265,6 @@ class IcebergLakeTable(_Shown, LakeTable):
     def _looked(self) -> IcebergTable:
         with self._lake.reading():
             return at_state(self._lake.state(), self._name)
-
-
-@contextmanager
-def _files_of(table: str) -> Iterator[None]:
-    """Around whatever reads files of a version: one that is gone is an error of ours."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise NotFound(
-            f"{table}: a file is not there any more: {error}",
-            remedy="The version was cleaned up meanwhile, or the file was removed by hand. Take another version.",
-            table=table,
-        ) from error
 
 
 def _rows(table: "EngineTable", columns: Sequence[str] | None, where: Any) -> "pa.Table":

@@ -1,0 +1,56 @@
+"""Errors of reading an Iceberg table, as those of the lake: PyIceberg and Arrow raise their own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyiceberg.exceptions import NotInstalledError
+
+from seiche.errors import Corrupt, InvalidInput, NotFound, Unavailable
+
+__all__ = ["files_of", "reading"]
+
+
+@contextmanager
+def files_of(table: str) -> Iterator[None]:
+    """Around whatever reads files of a version: one that is gone is an error of ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"{table}: a file is not there any more: {error}",
+            remedy="The version was cleaned up meanwhile, or the file was removed by hand. Take another version.",
+            table=table,
+        ) from error
+
+
+@contextmanager
+def reading(table: str) -> Iterator[None]:
+    """Around what only reads rows: nothing that a caller gave can be the reason, once his condition was looked at."""
+    try:
+        with files_of(table):
+            yield
+    except (NotImplementedError, NotInstalledError) as error:
+        raise _beyond(table, error) from error
+    except OSError as error:  # a disk or a network that fails, or a page that ends too early: nobody can tell
+        raise Unavailable(
+            f"{table}: a file could not be read: {error}",
+            remedy="Try again. If it stays so, `seiche fsck --deep` says whether it is damaged.",
+            table=table,
+        ) from error
+    except (pa.ArrowInvalid, EOFError) as error:
+        raise Corrupt(
+            f"{table}: a file cannot be read: {error}",
+            remedy="Run `seiche fsck --deep`, which names what is damaged, and restore that from a copy of the lake.",
+            table=table,
+        ) from error
+    except ValueError as error:
+        raise _beyond(table, error) from error
+
+
+def _beyond(table: str, error: Exception) -> InvalidInput:
+    return InvalidInput(
+        f"{table}: PyIceberg cannot read it: {error}",
+        remedy="Read it with another engine; `seiche fsck` says whether it is damaged.",
+        table=table,
+    )
