@@ -12,6 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
 from pyiceberg.table.update import (
     AddSchemaUpdate,
+    AddSnapshotUpdate,
     AssertCreate,
     AssertRefSnapshotId,
     RemovePropertiesUpdate,
@@ -367,6 +368,28 @@ def test_a_branch_that_others_moved_meanwhile_is_not_removed(ice: Lake) -> None:
     with pytest.raises(RetryableConflict, match="main has moved meanwhile"):
         tx.commit()
     assert ids(ice, "shop.i") == [1, 3]
+
+
+def test_the_log_of_snapshots_never_goes_back_whatever_the_clocks_of_writers_say(ice: Lake) -> None:
+    """Java opens no table whose log does."""
+    for late in (0, 600_000, 0, -86_400_000, 0):
+        tx = ice.transaction()
+        tx.append("shop.i", rows(1))
+        metadata = tx.iceberg("shop.i").metadata
+        tx.rollback()
+        snapshot = metadata.current_snapshot().model_copy(
+            update={"timestamp_ms": metadata.current_snapshot().timestamp_ms + late}
+        )
+        ref = {"ref-name": "main", "type": "branch", "snapshot-id": snapshot.snapshot_id}
+        updates = [AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(ref)]
+        ice.run(lambda tx, updates=updates: tx.commit_iceberg("shop.i", [], updates))  # type: ignore[misc]
+    ice.table("shop.i").append(rows(2))
+    after = ice.table("shop.i").metadata  # type: ignore[attr-defined]
+    times = [one.timestamp_ms for one in after.snapshot_log]
+    assert times == sorted(times)
+    assert times[-1] <= after.last_updated_ms
+    assert [one.snapshot_id for one in after.snapshot_log] == [one.snapshot_id for one in after.snapshots]
+    assert len({one.timestamp_ms for one in after.snapshots}) == 6, "their own times are what their writers said"
 
 
 def test_harmless_updates_that_pyiceberg_trips_over_are_taken(ice: Lake) -> None:

@@ -113,11 +113,24 @@ def _timed(before: Metadata, made: Metadata, added: Sequence[int], now_millis: i
     log = list(made.snapshot_log)
     if log and not snapshots and len(log) > len(getattr(before, "snapshot_log", ())):
         log[-1] = log[-1].model_copy(update={"timestamp_ms": changed})
-    values: dict[str, Any] = {"last_updated_ms": changed, "snapshot_log": log}
+    values: dict[str, Any] = {"last_updated_ms": changed, "snapshot_log": _in_order(log, changed)}
     if isinstance(made, TableMetadataV3) and made.next_row_id is None:
         values["next_row_id"] = 0
     timed: Metadata = made.model_copy(update=values)
     return timed
+
+
+def _in_order(log: list[Any], changed: int) -> list[Any]:
+    """The log of what was current since when, with no time before the one above it, or after the last change.
+
+    Snapshots have the times of their writers, whose clocks differ; Java opens no table whose log goes back by more than
+    a minute.
+    """
+    latest, found = 0, []
+    for one in log:
+        latest = min(max(latest, one.timestamp_ms), changed)
+        found.append(one if one.timestamp_ms == latest else one.model_copy(update={"timestamp_ms": latest}))
+    return found
 
 
 def _read_back(made: Metadata) -> Metadata:
