@@ -115,6 +115,37 @@ def creation(without: str) -> dict[str, Any]:
     return change("new", [one for one in updates if without not in one["action"]], [{"type": "assert-create"}])
 
 
+def parts(*fields: dict[str, Any]) -> dict[str, Any]:
+    """A partition spec with these fields, each said as far as it differs from a sound one."""
+    sound = {"source-id": 1, "field-id": 1000, "transform": "identity", "name": "p"}
+    return {"action": "add-spec", "spec": {"spec-id": 1, "fields": [{**sound, **one} for one in fields]}}
+
+
+def columns(number: int) -> dict[str, Any]:
+    fields = [{"id": one, "name": f"c{one}", "type": "long", "required": False} for one in (1, number)]
+    return {"action": "add-schema", "schema": {"type": "struct", "schema-id": 7, "fields": fields}}
+
+
+def order(number: int, *fields: int) -> dict[str, Any]:
+    said = [
+        {"source-id": one, "transform": "identity", "direction": "asc", "null-order": "nulls-first"} for one in fields
+    ]
+    return {"action": "add-sort-order", "sort-order": {"order-id": number, "fields": said}}
+
+
+# What Java, Rust or Go trip over when they open a table that has it.
+UNREADABLE = [
+    ("a sort order 0 with fields", order(0, 1)),
+    ("another sort order without fields", order(5)),
+    ("a sort order beyond 32 bits", order(1 << 31, 1)),
+    ("two partition fields of one name", parts({}, {"field-id": 1001})),
+    ("two partition fields of one id", parts({}, {"name": "q"})),
+    ("a partition field without a name", parts({"name": ""})),
+    ("a partition field of no column", parts({"source-id": 99})),
+    ("a partition field beyond 32 bits", parts({"field-id": 1 << 31})),
+    ("a column beyond 32 bits", columns(1 << 31)),
+    ("a column that every table has", columns((1 << 31) - 2)),
+]
 WRONG: list[tuple[str, dict[str, Any]]] = [
     ("unknown requirement", change("t", [setting("a", "1")], [{"type": "assert-weather"}])),
     ("unknown action", change("t", [{"action": "do-magic"}])),
@@ -139,6 +170,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("a number that is none", change("t", [setting("write.metadata.previous-versions-max", "many")])),
     ("neither", {"identifier": change("t", [])["identifier"]}),
     *((f"a new table without {part}", creation(part)) for part in ("schema", "spec", "location")),
+    *((name, change("t", [one])) for name, one in UNREADABLE),
 ]
 
 
@@ -348,6 +380,15 @@ def test_an_expiry_that_a_rollback_took_back_is_not_swallowed(servers: Gateways,
         assert post(servers, route, expiry).status < 300, "told again after an answer that was lost"
         assert len(lake.table("db.t").metadata.snapshots) == 1  # type: ignore[attr-defined]
         lake.rollback(to=before)
+
+
+def test_branches_that_others_could_not_read_are_refused(servers: Gateways) -> None:
+    servers.lake.table("db.t").append(ROWS)
+    number = servers.lake.table("db.t").metadata.current_snapshot_id  # type: ignore[attr-defined]
+    sound = {"action": "set-snapshot-ref", "ref-name": "b", "type": "branch", "snapshot-id": number}
+    for more in ({"ref-name": ""}, {"max-ref-age-ms": 1 << 63}, {"min-snapshots-to-keep": 1 << 31}):
+        assert post(servers, "one", change("t", [{**sound, **more}])).error == (400, "ValidationException"), more
+    assert post(servers, "one", change("t", [sound])).status == 200
 
 
 def replaced(lake: Lake, rows: list[dict[str, int]]) -> dict[str, Any]:

@@ -52,8 +52,10 @@ _NUMBERS: Final = (
     "write.metadata.previous-versions-max",
 )
 
-# Of numbers in metadata: Java reads no greater ones.
+# Of numbers in metadata, and of ids of columns and the like: Java reads no greater ones. Some ids below that are those
+# of columns that every table has.
 _GREATEST: Final = (1 << 63) - 1
+_GREATEST_ID: Final = (1 << 31) - 201
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ class Applying:
     schema_id: int | None = None
     spec_id: int | None = None
     order_id: int | None = None
+    # The partition specs that were added.
+    specs: list[Any] = field(default_factory=list)
 
     def apply(self, update: Any) -> None:
         """Apply an update, or what its guard makes of it; `ValueError` if it would break the table."""
@@ -84,6 +88,7 @@ class Applying:
         (number, times), *_ = Counter(_numbers(schema.as_struct().model_dump())).most_common(1) or [(0, 0)]
         if times > 1:
             raise ValueError(f"the id {number} stands for {times} columns")
+        _check_ids("schema", schema.schema_id, *_numbers(schema.as_struct().model_dump()))
         taken = {one.schema_id for one in self.metadata.schemas}
         if schema.schema_id in taken:
             schema = schema.model_copy(update={"schema_id": max(taken) + 1})
@@ -94,7 +99,13 @@ class Applying:
         return SetCurrentSchemaUpdate.model_validate({"schema-id": _last(update.schema_id, self.schema_id, "schema")})
 
     def spec(self, update: Any) -> Any:
-        self.spec_id = update.spec.spec_id
+        spec = update.spec
+        self.spec_id = spec.spec_id
+        _check_ids("partition spec", spec.spec_id, *(one.field_id for one in spec.fields))
+        for own in ([one.name or None for one in spec.fields], [one.field_id for one in spec.fields]):
+            if None in own or len({*own}) < len(own):
+                raise ValueError("each field of a partition spec needs a name and an id of its own")
+        self.specs.append(spec)
         return None if update.spec in self.metadata.partition_specs else update
 
     def default_spec(self, update: Any) -> Any:
@@ -102,6 +113,9 @@ class Applying:
 
     def order(self, update: Any) -> Any:
         self.order_id = update.sort_order.order_id
+        _check_ids("sort order", self.order_id)
+        if bool(self.order_id) != bool(update.sort_order.fields):
+            raise ValueError("0 is the id of the sort order without fields, and of no other")
         return None if update.sort_order in self.metadata.sort_orders else update
 
     def default_order(self, update: Any) -> Any:
@@ -129,6 +143,11 @@ class Applying:
     def reference(self, update: Any) -> Any:
         if update.ref_name == MAIN_BRANCH and update.type != SnapshotRefType.BRANCH:
             raise ValueError(f"{MAIN_BRANCH} is a branch and cannot become a tag")
+        if not update.ref_name:
+            raise ValueError("a branch or tag needs a name")
+        _check_ids("reference", update.min_snapshots_to_keep or 0)
+        if max(update.max_ref_age_ms or 0, update.max_snapshot_age_ms or 0) > _GREATEST:
+            raise ValueError(f"{update.ref_name} has an age beyond 64 bits")
         return update
 
     def removed_snapshots(self, update: Any) -> Any:
@@ -203,6 +222,12 @@ def check_paths(properties: Mapping[str, str], location: str) -> None:
         inside = where is None or (f"{where}/".startswith(f"{location.rstrip('/')}/") and ".." not in where.split("/"))
         if not inside:
             raise ValueError(f"{name} would put files of the table outside of its place {location}")
+
+
+def _check_ids(what: str, *numbers: int) -> None:
+    for number in numbers:
+        if abs(number) > _GREATEST_ID:
+            raise ValueError(f"the {what} has the number {number}, beyond {_GREATEST_ID}")
 
 
 def _is_number(text: str) -> bool:

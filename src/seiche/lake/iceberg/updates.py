@@ -82,7 +82,8 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         simple = base is not None and base.format_version > 1 and all(type(one) in _SIMPLE for one in updates)
         if not simple:
             made.schema().check_format_version_compatibility(made.format_version)
-            made.spec().check_compatible(made.schema())
+            for spec in (made.spec(), *applying.specs):
+                spec.check_compatible(made.schema())
             made.sort_order().check_compatible(made.schema())
     except (ValueError, KeyError, NotImplementedError, ValidationException, IcebergValidationError) as error:
         raise InvalidInput(f"the update cannot be applied: {error}", remedy="Nothing was written.") from error
