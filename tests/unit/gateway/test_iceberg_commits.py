@@ -382,6 +382,23 @@ def test_an_expiry_that_a_rollback_took_back_is_not_swallowed(servers: Gateways,
         lake.rollback(to=before)
 
 
+@pytest.mark.parametrize("staged", [False, True])
+def test_fields_of_a_new_tables_partitions_need_no_ids(servers: Gateways, staged: bool) -> None:
+    """The protocol does not ask for them, and Rust's client does not send them."""
+    fields = [{"id": n, "name": name, "type": "long", "required": False} for n, name in ((1, "a"), (2, "b"))]
+    spec = [{"source-id": n, "transform": "identity", "name": f"by_{n}"} for n in (1, 2)]
+    body = {
+        "name": "parts",
+        "schema": {"type": "struct", "fields": fields},
+        "partition-spec": {"fields": spec},
+        "stage-create": staged,
+    }
+    said = servers.ask("POST", "/v1/lake/namespaces/db/tables", body)
+    assert said.status == 200
+    [made] = said.json["metadata"]["partition-specs"]
+    assert [(one["name"], one["field-id"]) for one in made["fields"]] == [("by_1", 1000), ("by_2", 1001)]
+
+
 def test_branches_that_others_could_not_read_are_refused(servers: Gateways) -> None:
     servers.lake.table("db.t").append(ROWS)
     number = servers.lake.table("db.t").metadata.current_snapshot_id  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
 """Routes about tables, but for commits and registration."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.rest import CreateTableRequest
 
@@ -70,10 +70,9 @@ class _Tables:
         return paged("identifiers", listed, token)
 
     def create(self, call: Call) -> Answer:
-        given = call.document()
-        asked: CreateTableRequest = checked(
-            CreateTableRequest, {"location": None, "partition-spec": None, "write-order": None, **given}
-        )
+        given = {"location": None, "partition-spec": None, "write-order": None, **call.document()}
+        spec = _numbered(given["partition-spec"])
+        asked: CreateTableRequest = checked(CreateTableRequest, {**given, "partition-spec": spec})
         name = (*namespace_in(call.path["namespace"]), check_name(asked.name, what="table"))
         if asked.stage_create:
             return self._stage(call, name, asked)
@@ -160,6 +159,15 @@ class _Tables:
             properties=asked.properties,
             location=asked.location,
         )
+
+
+def _numbered(spec: Any) -> Any:
+    """A partition spec of a new table, whose fields need not have ids by the protocol: they are given new ones."""
+    fields = spec.get("fields") if isinstance(spec, dict) else None
+    if not isinstance(fields, list):
+        return spec
+    numbered = [{"field-id": 1000 + n, **one} if isinstance(one, dict) else one for n, one in enumerate(fields)]
+    return {**spec, "fields": numbered}
 
 
 def _format(transaction: "Transaction", name: Name) -> str | None:
