@@ -118,6 +118,24 @@ def test_a_version_of_a_view_has_the_schema_that_came_with_it_or_an_earlier_one(
     assert with_updates(view, [], [], 5) == view
 
 
+@pytest.mark.parametrize("number", [2, 9])
+def test_ids_that_a_client_gives_to_what_it_adds_mean_that(servers: Direct, view: dict[str, Any], number: int) -> None:
+    """Two who replace a view at once give the same ids: each is to see his own text, not the other's."""
+    for sql, column in (("select 2", "b"), ("select 3", "c")):
+        updates = [
+            {"action": "add-schema", "schema": {**struct(column), "schema-id": number}},
+            {"action": "add-view-version", "view-version": version(number, number, sql)},
+            {"action": "set-current-view-version", "view-version-id": number},
+        ]
+        said = servers.ask("POST", f"{VIEWS}/v", {"requirements": [], "updates": updates})
+        assert said.status == 200, said.body
+        metadata = said.json["metadata"]
+        current = {one["version-id"]: one for one in metadata["versions"]}[metadata["current-version-id"]]
+        assert current["representations"][0]["sql"] == sql
+        columns = {one["schema-id"]: one["fields"][0]["name"] for one in metadata["schemas"]}
+        assert columns[current["schema-id"]] == column
+
+
 def test_who_lost_the_answer_about_a_view_is_shown_what_it_is(servers: Direct) -> None:
     """With a key everything happens once; the answer to a repetition must not show a version that there is not."""
     body = {"name": "v", "schema": struct("a"), "view-version": version(1, 0, "select 1"), "properties": {}}

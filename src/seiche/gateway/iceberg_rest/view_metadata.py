@@ -63,13 +63,18 @@ def _check_dialects(version: ViewVersion) -> None:
 
 
 class _Change:
-    """Metadata while updates are applied to it. An id of -1 means the last that was added."""
+    """Metadata while updates are applied to it. An id of -1 means the last that was added; one that a client gave to
+    what it adds means that, whatever id it has got: another client may have been faster with the same.
+    """
 
     def __init__(self, metadata: dict[str, Any], now_millis: int) -> None:
         self.metadata = metadata
         self._now = now_millis
         self._schema_id: int | None = None
         self._version_id: int | None = None
+        # By the ids that they were sent with.
+        self._schemas: dict[object, int] = {}
+        self._versions: dict[object, int] = {}
 
     def one(self, update: Any) -> None:
         action = update.get("action") if isinstance(update, dict) else None
@@ -101,13 +106,11 @@ class _Change:
     def _schema(self, update: Any) -> None:
         schema: Schema = checked(Schema, update["schema"])
         known = [checked(Schema, one) for one in self.metadata["schemas"]]
-        for one in known:
-            if one.fields == schema.fields:
-                self._schema_id = one.schema_id
-                return
-        self._schema_id = max((one.schema_id for one in known), default=-1) + 1
-        added = {**update["schema"], "schema-id": self._schema_id}
-        self.metadata["schemas"] = [*self.metadata["schemas"], added]
+        same = [one.schema_id for one in known if one.fields == schema.fields]
+        number = same[0] if same else max((one.schema_id for one in known), default=-1) + 1
+        self._schema_id = self._schemas[update["schema"].get("schema-id")] = number
+        if not same:
+            self.metadata["schemas"] = [*self.metadata["schemas"], {**update["schema"], "schema-id": number}]
 
     def _location(self, update: Any) -> None:
         self.metadata["location"] = str(update["location"])
@@ -122,17 +125,18 @@ class _Change:
 
     def _version(self, update: Any) -> None:
         version = dict(update["view-version"])
-        if version.get("schema-id", _LAST) == _LAST:
+        version["schema-id"] = self._schemas.get(version.get("schema-id"), version.get("schema-id", _LAST))
+        if version["schema-id"] == _LAST:
             version["schema-id"] = self._schema_id
         elif version["schema-id"] not in [one.get("schema-id", 0) for one in self.metadata["schemas"]]:
             raise InvalidInput(f"the view has no schema {version['schema-id']!r}", remedy="Add it first.")
-        self._version_id = max((one["version-id"] for one in self.metadata["versions"]), default=0) + 1
-        version["version-id"] = self._version_id
+        number = max((one["version-id"] for one in self.metadata["versions"]), default=0) + 1
+        self._version_id = self._versions[version.get("version-id")] = version["version-id"] = number
         self.metadata["versions"] = [*self.metadata["versions"], version]
 
     def _current(self, update: Any) -> None:
         wanted = update["view-version-id"]
-        wanted = self._version_id if wanted == _LAST else wanted
+        wanted = self._version_id if wanted == _LAST else self._versions.get(wanted, wanted)
         if wanted not in {one["version-id"] for one in self.metadata["versions"]}:
             raise InvalidInput(f"the view has no version {wanted}", remedy="Add it first.")
         self.metadata["current-version-id"] = wanted
