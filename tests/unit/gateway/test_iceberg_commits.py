@@ -418,7 +418,7 @@ def replaced(lake: Lake, rows: list[dict[str, int]]) -> dict[str, Any]:
         transaction.append("db.t", rows)
         metadata = transaction.iceberg("db.t").metadata
         ref = {"ref-name": "main", "type": "branch", "snapshot-id": metadata.current_snapshot_id}
-        updates.append(AddSnapshotUpdate(snapshot=metadata.current_snapshot()))
+        updates.append(AddSnapshotUpdate(snapshot=metadata.snapshots[-1]))
         updates.append(SetSnapshotRefUpdate.model_validate(ref))
     sent = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in updates]
     uuid = str(lake.table("db.t").metadata.table_uuid)  # type: ignore[attr-defined]

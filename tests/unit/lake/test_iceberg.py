@@ -377,9 +377,8 @@ def test_the_log_of_snapshots_never_goes_back_whatever_the_clocks_of_writers_say
         tx.append("shop.i", rows(1))
         metadata = tx.iceberg("shop.i").metadata
         tx.rollback()
-        snapshot = metadata.current_snapshot().model_copy(
-            update={"timestamp_ms": metadata.current_snapshot().timestamp_ms + late}
-        )
+        made = metadata.snapshots[-1]
+        snapshot = made.model_copy(update={"timestamp_ms": made.timestamp_ms + late})
         ref = {"ref-name": "main", "type": "branch", "snapshot-id": snapshot.snapshot_id}
         updates = [AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(ref)]
         ice.run(lambda tx, updates=updates: tx.commit_iceberg("shop.i", [], updates))  # type: ignore[misc]

@@ -189,7 +189,7 @@ def _check_update(update: Mapping[str, Any]) -> None:
         number = snapshot.get("snapshot-id") if isinstance(snapshot, dict) else None
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _GREATEST:
             raise InvalidInput("add-snapshot has no snapshot with an id of 0 or more, in 64 bits", remedy="Send one.")
-        if snapshot.get("key-id") is not None:
+        if isinstance(snapshot, dict) and snapshot.get("key-id") is not None:
             raise InvalidInput("add-snapshot: tables of a lake keep no encryption keys", remedy="Encrypt the storage.")
     if action == "remove-snapshots" and not update.get("snapshot-ids"):
         raise InvalidInput("remove-snapshots names none", remedy="Send their ids.")
