@@ -150,6 +150,31 @@ def test_whoever_lost_an_answer_still_finds_his_snapshot(
     assert snapshots(lake) == made[-1:]
 
 
+def test_whoever_lost_an_answer_finds_his_snapshot_also_if_his_clock_is_behind(
+    lake: Lake, clock: SimulatedClock, cares: list[Aftercare]
+) -> None:
+    lake.create_table("db.t", ROWS.schema, format="iceberg", properties=KEEPING_AN_HOUR)
+    begun = lake.table("db.t").to_iceberg().transaction()
+    begun.append(ROWS)
+    body = {
+        "requirements": [one.model_dump(mode="json", by_alias=True) for one in begun._requirements],
+        "updates": [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in begun._updates],
+    }
+    for one in body["updates"]:
+        if one["action"] == "add-snapshot":
+            one["snapshot"]["timestamp-ms"] -= int(DAY) * 1000
+    servers = server(lake, clock)
+    assert servers.ask("POST", "/v1/lake/namespaces/db/tables/t", body).status == 200
+    lake.table("db.t").append(ROWS)
+    made = snapshots(lake)
+    touch(servers, cares)
+    assert snapshots(lake) == made
+    assert servers.ask("POST", "/v1/lake/namespaces/db/tables/t", body).status == 200
+    clock.advance(YOUNGEST_MILLIS / 1000 + 60)
+    touch(servers, cares, "2")
+    assert snapshots(lake) == made[-1:]
+
+
 def test_a_repetition_is_one_also_after_the_server_has_been_at_the_table(
     lake: Lake, clock: SimulatedClock, cares: list[Aftercare]
 ) -> None:

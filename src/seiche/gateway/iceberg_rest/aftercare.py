@@ -7,6 +7,9 @@ clean-up finds that no kept version needs them.
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,13 +24,15 @@ from pyiceberg.table.update import (
 )
 
 from seiche.core.runtime import Runtime
+from seiche.errors import SeicheError
 from seiche.gateway.iceberg_rest.partition_statistics import asks_for_statistics, is_out_of_date, statistics_file
-from seiche.gateway.iceberg_rest.retention import Outdated, asks_for_expiry, outdated
+from seiche.gateway.iceberg_rest.retention import YOUNGEST_MILLIS, Outdated, asks_for_expiry, outdated
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.places import address
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.tree.root import millis
+from seiche.lake.tree.timeline import version_at
 
 if TYPE_CHECKING:
     from seiche.lake.iceberg.table import IcebergTable
@@ -103,13 +108,26 @@ class Aftercare:
     def _expire(self, name: Name) -> None:
         """Remove what the table's properties no longer want. Conflicts are left alone: others come first."""
         transaction = self._lake.transaction()
-        metadata = transaction.iceberg(name).metadata
-        gone = outdated(metadata, millis(self._runtime.clock.now()))
+        table = transaction.iceberg(name)
+        metadata, now = table.metadata, self._runtime.clock.now()
+        gone = outdated(metadata, millis(now))
+        if gone.snapshots:
+            known = self._known_by(table.row, transaction.state, now - timedelta(milliseconds=YOUNGEST_MILLIS))
+            gone = replace(gone, snapshots=tuple(one for one in gone.snapshots if one in known))
         if not gone:
             return
         transaction.commit_iceberg(name, [AssertTableUUID(uuid=metadata.table_uuid)], _removal(metadata, gone))
         transaction.commit()
         log.info("%s: %d snapshots and %d refs expired", text(name), len(gone.snapshots), len(gone.refs))
+
+    def _known_by(self, row: TableRow, state: "State", then: datetime) -> set[int]:
+        """The snapshots that the table had `then`, by the storage's times: those in a snapshot are its writer's, whose
+        clock may be days behind. None if that cannot be known, as where the lake has given up so young a version.
+        """
+        with suppress(SeicheError):
+            before = state.table_at(version_at(state.store, state.root, then, runtime=self._runtime), row.id)
+            return set() if before is None else {one.snapshot_id for one in load(state, before).snapshots}
+        return set()
 
     def _refresh_statistics(self, name: Name) -> None:
         # The transaction is begun before the file is written: a clean-up in between makes the commit fail.
