@@ -18,6 +18,7 @@ from pyiceberg.table.update import (
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
+    SetCurrentSchemaUpdate,
     SetLocationUpdate,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
@@ -389,6 +390,23 @@ def test_the_log_of_snapshots_never_goes_back_whatever_the_clocks_of_writers_say
     assert times[-1] <= after.last_updated_ms
     assert [one.snapshot_id for one in after.snapshot_log] == [one.snapshot_id for one in after.snapshots]
     assert len({one.timestamp_ms for one in after.snapshots}) == 6, "their own times are what their writers said"
+
+
+def test_the_id_that_a_schema_is_sent_with_means_that_schema(ice: Lake) -> None:
+    """Also if another has that id by now, or the table has had the schema under another one."""
+    before = ice.table("shop.i").metadata.schema().fields  # type: ignore[attr-defined]
+
+    def sent(number: int, *names: str) -> list[Any]:
+        last = len(before)
+        more = [NestedField(last + n, name, LongType(), required=False) for n, name in enumerate(names, 1)]
+        current = SetCurrentSchemaUpdate.model_validate({"schema-id": number})
+        return [AddSchemaUpdate(schema=Schema(*before, *more, schema_id=number)), current]
+
+    for number, names in ((1, ("a",)), (1, ("a", "b")), (7, ("a",))):
+        with ice.transaction() as tx:
+            tx.commit_iceberg("shop.i", [], sent(number, *names))
+        found = ice.table("shop.i").metadata.schema()  # type: ignore[attr-defined]
+        assert found.column_names[len(before) :] == list(names)
 
 
 def test_harmless_updates_that_pyiceberg_trips_over_are_taken(ice: Lake) -> None:

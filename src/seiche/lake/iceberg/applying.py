@@ -60,7 +60,9 @@ _GREATEST_ID: Final = (1 << 31) - 201
 
 @dataclass(slots=True)
 class Applying:
-    """Metadata while updates are applied to it one by one. An id of -1 means the last that was added."""
+    """Metadata while updates are applied to it one by one. An id of -1 means the last that was added, and one that was
+    given to a schema with the updates means that, whatever id it has got.
+    """
 
     metadata: Metadata
     created: bool
@@ -69,6 +71,8 @@ class Applying:
     schema_id: int | None = None
     spec_id: int | None = None
     order_id: int | None = None
+    # The ids of schemas that were added, by those that they were sent with.
+    schema_ids: dict[int | None, int] = field(default_factory=dict)
     # The partition specs that were added.
     specs: list[Any] = field(default_factory=list)
 
@@ -81,10 +85,10 @@ class Applying:
 
     def schema(self, update: Any) -> Any:
         same = [one for one in self.metadata.schemas if one == update.schema_ and _ids(one) == _ids(update.schema_)]
-        if same:
-            self.schema_id = same[0].schema_id
-            return None
         schema = update.schema_
+        if same:
+            self.schema_id = self.schema_ids[schema.schema_id] = same[0].schema_id
+            return None
         (number, times), *_ = Counter(_numbers(schema.as_struct().model_dump())).most_common(1) or [(0, 0)]
         if times > 1:
             raise ValueError(f"the id {number} stands for {times} columns")
@@ -92,11 +96,12 @@ class Applying:
         taken = {one.schema_id for one in self.metadata.schemas}
         if schema.schema_id in taken:
             schema = schema.model_copy(update={"schema_id": max(taken) + 1})
-        self.schema_id = schema.schema_id
+        self.schema_id = self.schema_ids[update.schema_.schema_id] = schema.schema_id
         return AddSchemaUpdate(schema=schema)
 
     def current_schema(self, update: Any) -> Any:
-        return SetCurrentSchemaUpdate.model_validate({"schema-id": _last(update.schema_id, self.schema_id, "schema")})
+        number = self.schema_ids.get(update.schema_id, update.schema_id)
+        return SetCurrentSchemaUpdate.model_validate({"schema-id": _last(number, self.schema_id, "schema")})
 
     def spec(self, update: Any) -> Any:
         spec = update.spec
@@ -135,10 +140,13 @@ class Applying:
         if metadata.format_version >= 3 and snapshot.added_rows is None:
             # PyIceberg would forget how many rows there were, and begin to count anew.
             raise ValueError(f"snapshot {snapshot.snapshot_id} does not say how many added-rows it has")
-        if snapshot.schema_id is not None and metadata.schema_by_id(snapshot.schema_id) is None:
-            raise ValueError(f"snapshot {snapshot.snapshot_id} was written with schema {snapshot.schema_id}, not there")
+        schema_id = self.schema_ids.get(snapshot.schema_id, snapshot.schema_id)
+        if schema_id is not None and metadata.schema_by_id(schema_id) is None:
+            raise ValueError(f"snapshot {snapshot.snapshot_id} was written with schema {schema_id}, not there")
         self.added.append(snapshot.snapshot_id)
-        return update
+        if schema_id == snapshot.schema_id:
+            return update
+        return AddSnapshotUpdate(snapshot=snapshot.model_copy(update={"schema_id": schema_id}))
 
     def reference(self, update: Any) -> Any:
         if update.ref_name == MAIN_BRANCH and update.type != SnapshotRefType.BRANCH:
