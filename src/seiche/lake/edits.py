@@ -85,6 +85,11 @@ class TableEdit:
         key = self.key or self.found_key
         return f"a table that was made and dropped again ({self.row.id})" if key is None else text(name_of(key))
 
+    @property
+    def shown(self) -> TableRow:
+        """The table's row as the transaction sees it, with the properties that it has set."""
+        return self._with_properties(self.row)
+
     def plan(self, state: State, uuid: str, runtime: Runtime, freed: Mapping[bytes | None, str]) -> Planned:
         """The edit on top of `state`. Raises a conflict if what others did there leaves no room for it.
 

@@ -65,6 +65,7 @@ class TransactionTable(TableVerbs):
     @property
     def schema(self) -> "pa.Schema":
         """The columns, as the transaction sees them."""
+        self._transaction.note_columns(self.id)
         return self._snapshot().schema
 
     def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":

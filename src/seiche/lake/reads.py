@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from seiche.lake.columns import columns_of
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import NAMESPACE, TABLE, KeyRange, name_of
 from seiche.lake.objects.names import text
@@ -22,21 +23,31 @@ class Aspect(Enum):
     IDENTITY = "identity"
     # The rows of a table: its id and its logical version, which compaction and index builds do not change.
     CONTENT = "content"
+    # The columns of a table: appending to it does not change them.
+    COLUMNS = "columns"
+    # The properties of a table, which change without its rows.
+    PROPERTIES = "properties"
     # Everything in the row.
     WHOLE = "whole"
 
-    def of(self, value: bytes | None) -> object:
-        """The part of a row that is compared."""
+    def of(self, value: bytes | None, state: State) -> object:
+        """The part of a row that is compared. What is not in the row itself is looked up in `state`."""
         if value is None or self is Aspect.WHOLE:
             return value
         kind = rows.kind_of(value)
         if kind not in (TableRow, ViewRow, NamespaceRow):
             return value
         if kind is TableRow:
-            table = rows.decode(value, TableRow)
-            return (table.id, table.logical_version) if self is Aspect.CONTENT else table.id
+            return self._of_table(rows.decode(value, TableRow), state)
         other = rows.decode(value, ViewRow) if kind is ViewRow else rows.decode(value, NamespaceRow)
         return other.id if self is Aspect.IDENTITY else value
+
+    def _of_table(self, table: TableRow, state: State) -> object:
+        if self is Aspect.CONTENT:
+            return table.id, table.logical_version
+        if self is Aspect.COLUMNS:
+            return table.id, columns_of(table, state)
+        return (table.id, table.properties) if self is Aspect.PROPERTIES else table.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ class ReadSet:
         """Note that a row was looked at. The first look counts: a transaction sees one version to its end."""
         noted = self.structural_keys if structural else self.keys
         if (key, aspect) not in noted:
-            noted[key, aspect] = aspect.of(state.get(key))
+            noted[key, aspect] = aspect.of(state.get(key), state)
 
     def found(self, key: bytes, aspect: Aspect, seen: object) -> None:
         """`key` for a row that was looked up already; `seen` is the part of it that is compared, or `None` for none."""
@@ -91,7 +102,7 @@ def _changed(
     keys: dict[tuple[bytes, Aspect], object], ranges: dict[KeyRange, tuple[object, ...]], state: State
 ) -> Iterator[Changed]:
     for (key, aspect), seen in keys.items():
-        if aspect.of(state.get(key)) != seen:
+        if aspect.of(state.get(key), state) != seen:
             yield Changed(key, what_it_is(key))
     for span, members in ranges.items():
         if _members(state, span) != members:
@@ -99,7 +110,7 @@ def _changed(
 
 
 def _members(state: State, keys: KeyRange) -> tuple[object, ...]:
-    return tuple((key, Aspect.IDENTITY.of(value)) for key, value in state.scan(keys))
+    return tuple((key, Aspect.IDENTITY.of(value, state)) for key, value in state.scan(keys))
 
 
 def what_it_is(key: bytes) -> str:

@@ -175,6 +175,18 @@ class Sight(ABC):
             with self.lock:
                 self.edits[table_id] = replace(self.edits[table_id], read=True)
 
+    def note_columns(self, table_id: str) -> None:
+        """The columns of a table were looked at."""
+        found_key = self.edits[table_id].found_key
+        if found_key is not None:
+            self.reads.key(self.state, found_key, Aspect.COLUMNS)
+
+    def note_properties(self, table_id: str) -> None:
+        """The properties of a table were looked at."""
+        found_key = self.edits[table_id].found_key
+        if found_key is not None:
+            self.reads.key(self.state, found_key, Aspect.PROPERTIES)
+
     def namespace_named(self, name: Name, aspect: Aspect = Aspect.WHOLE) -> NamespaceRow:
         """The namespace of this name, as the transaction sees it; `aspect` is what will be looked at of it."""
         value = self.row_behind(namespace_key(name), aspect)
@@ -223,7 +235,7 @@ class Sight(ABC):
         if key in self.rows:
             return self.rows[key].wanted
         value = self.state.get(key)
-        self.reads.found(key, aspect, aspect.of(value))
+        self.reads.found(key, aspect, aspect.of(value, self.state))
         return value
 
     def write_row(self, key: bytes, wanted: bytes | None) -> None:

@@ -43,8 +43,8 @@ class StagedTable:
 
     @property
     def row(self) -> TableRow:
-        """The table as the transaction found it, or made it."""
-        return self.edit.row
+        """What the lake says about the table, as the transaction sees it."""
+        return self.edit.shown
 
     @property
     def work(self) -> Work:
@@ -70,8 +70,9 @@ class StagedTable:
         self.transaction.put_edit(edit)
 
     def note_read(self) -> None:
-        """The content of the table has been looked at."""
+        """The content of the table has been looked at, and its properties."""
         self.transaction.note_read(self.id)
+        self.transaction.note_properties(self.id)
 
     def note_files(self, paths: Iterable[str]) -> None:
         """Files that somebody has written without flushing them, to be flushed before the commit that names them."""

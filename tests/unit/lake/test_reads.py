@@ -1,0 +1,91 @@
+"""What a serializable transaction has looked at beside rows: columns and properties of tables."""
+
+from collections.abc import Callable
+
+import lance_namespace as ln
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche import Lake, RetryableConflict
+from seiche.lake.transaction import Transaction
+from tests.unit.lake.conftest import SCHEMA, rows
+
+
+def add_column(lake: Lake, table: str) -> None:
+    if lake.table(table).row.format == "lance":
+        lake.table(table).add_columns({"more": "1"})
+    else:
+        from pyiceberg.types import LongType
+
+        with lake.table(table).to_iceberg().update_schema() as update:
+            update.add_column("more", LongType())
+
+
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_columns_that_others_change_fail_whoever_has_looked_at_them(lake: Lake, format: str, saved: bool) -> None:
+    lake.create_table("shop.seen", SCHEMA, format=format)
+    tx = lake.transaction("serializable")
+    tx.append("shop.b", rows(len(tx.table("shop.seen").schema)))
+    if saved:
+        tx.save()
+    add_column(lake, "shop.seen")
+    with pytest.raises(RetryableConflict, match=r"shop\.seen was read by this transaction"):
+        (lake.resume(tx.id) if saved else tx).commit()
+
+
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+def test_rows_that_others_add_do_not_fail_whoever_looked_at_the_columns_only(lake: Lake, format: str) -> None:
+    lake.create_table("shop.seen", SCHEMA, format=format)
+    tx = lake.transaction("serializable")
+    tx.append("shop.seen", rows(1).cast(tx.table("shop.seen").schema))
+    tx.append("shop.b", rows(1))
+    lake.table("shop.seen").append(rows(2))
+    lake.table("shop.b").append(rows(2))
+    tx.commit()
+    assert sorted(lake.table("shop.seen").to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_members_of_a_group_see_the_columns_that_earlier_ones_leave(lake: Lake) -> None:
+    first, second = lake.transaction("serializable"), lake.transaction("serializable")
+    first.table("shop.a").add_columns({"more": "1"})
+    second.append("shop.b", rows(len(second.table("shop.a").schema)))
+    intents = [intent for tx in (first, second) if (intent := tx.intent()) is not None]
+    made, refused = lake.decide_group(intents)
+    assert made.error is None
+    assert isinstance(refused.error, RetryableConflict)
+
+
+def properties(tx: Transaction, *name: str) -> dict[str, str]:
+    return tx.namespace().describe_table(ln.DescribeTableRequest(id=list(name))).properties or {}
+
+
+def test_properties_are_those_that_the_transaction_has_set(lake: Lake) -> None:
+    lake.run(lambda tx: tx.set_properties("shop.a", {"owner": "me", "old": "1"}))
+    tx = lake.transaction()
+    tx.set_properties("shop.a", {"owner": "you", "old": None, "new": "2"})
+    assert properties(tx, "shop", "a") == {"owner": "you", "new": "2"}
+    tx.commit()
+    assert properties(lake.transaction(), "shop", "a") == {"owner": "you", "new": "2"}
+
+
+@pytest.mark.parametrize(
+    ("change", "fails"),
+    [
+        (lambda tx: tx.set_properties("shop.a", {"owner": "you"}), True),
+        (lambda tx: tx.table("shop.a").update_config({"x": "1"}), False),
+    ],
+    ids=["properties", "settings"],
+)
+def test_properties_that_others_change_fail_whoever_has_looked_at_them(
+    lake: Lake, change: Callable[[Transaction], object], fails: bool
+) -> None:
+    tx = lake.transaction("serializable")
+    tx.append("shop.b", pa.table({"id": [len(properties(tx, "shop", "a"))], "n": [0]}, schema=SCHEMA))
+    seiche.open(lake.store).run(change)
+    if fails:
+        with pytest.raises(RetryableConflict, match=r"shop\.a was read by this transaction"):
+            tx.commit()
+    else:
+        tx.commit()
