@@ -61,7 +61,7 @@ class References:
             path = branch_path(branch)
             if path in files:
                 self._note(path, shown)
-            elif path in shown:
+            elif path in shown and self._was_deleted(path):
                 self._drop(full)
                 self.hide(path)
             elif now - row.created_at_millis > _MAKING_MILLIS:
@@ -70,6 +70,7 @@ class References:
             branch_name = name_of(path) if path.startswith(f"{BRANCHES}/") else None
             if branch_name is not None and branch_name not in known and path in shown:
                 self.forget_branch(branch_name)
+        self._tidy_notes(BRANCHES, shown - files - {branch_path(branch) for branch in known})
 
     def _drop(self, full: Name) -> None:
         self._lake.run(lambda transaction: transaction.drop_table(full))
@@ -81,7 +82,7 @@ class References:
             if path in files:
                 self._move(tag, found)
                 self._note(path, shown)
-            elif path in shown:
+            elif path in shown and self._was_deleted(path):
                 remove_tag(self._lake, self._row, tag)
                 self.hide(path)
             else:
@@ -94,6 +95,24 @@ class References:
                 self.hide(path)
             else:
                 self._adopt(tag_name, path, shown)
+        self._tidy_notes(TAGS, shown - files - {tag_path(tag) for tag in known})
+
+    def _was_deleted(self, path: str) -> bool:
+        """Whether a client has removed a file that was shown.
+
+        Looked at once more, now that it is known what the lake has: another may have taken away what was shown and made
+        it anew since, and its file is still to come.
+        """
+        return self._desk.exists(f"{_SHOWN}/{path}") and not self._desk.exists(path)
+
+    def _tidy_notes(self, folder: str, paths: set[str]) -> None:
+        """Remove notes of what is neither in the lake nor on the desk any more.
+
+        What gets the same name later, or comes back by a rollback, was not shown yet: it must not look deleted.
+        """
+        for path in paths:
+            if path.startswith(f"{folder}/"):
+                self._desk.delete(f"{_SHOWN}/{path}")
 
     def _adopt(self, tag: str, path: str, shown: set[str]) -> None:
         """A tag that a client has made: from now on it keeps what it stands for."""

@@ -1,0 +1,101 @@
+"""Branches and tags whose files clients remove by themselves: what counts as deleted, and what does not."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import lance_namespace as ln
+import pyarrow as pa
+import pytest
+
+import seiche
+from seiche import Lake
+from seiche.gateway.lance_namespace.desk import main_desk
+from seiche.gateway.lance_namespace.references import References
+from seiche.gateway.lance_namespace.tags import put_tag, tags
+from seiche.store import open_store
+from seiche.store.base import Store
+from seiche.store.prefix import below
+from seiche.table.format.refs import branch_path, tag_path
+from seiche.testing import Call, WrappingStore
+
+SCHEMA = pa.schema([("id", pa.int64())])
+T = TypeVar("T")
+TABLE = ("shop", "t")
+BRANCH = ("shop", "t@dev")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = seiche.create(open_store(str(tmp_path / "lake"), durability="os"))
+    made.create_namespace("shop")
+    made.create_table(TABLE, SCHEMA).append(pa.table({"id": [1]}, schema=SCHEMA))
+    return made
+
+
+def desk_of(lake: Lake) -> Store:
+    return below(lake.store, main_desk(lake.store, lake.table(TABLE).row))
+
+
+def make_branch(lake: Lake) -> None:
+    namespace = lake.namespace(branches=True)
+    namespace.create_table_branch(ln.CreateTableBranchRequest(id=list(TABLE), name="dev"))
+
+
+def make_tag(lake: Lake) -> None:
+    namespace = lake.namespace(branches=True)
+    namespace.create_table_tag(ln.CreateTableTagRequest(id=list(TABLE), tag="kept", version=1))
+
+
+def open_table(lake: Lake) -> None:
+    lake.namespace(branches=True).describe_table(ln.DescribeTableRequest(id=list(TABLE)))
+
+
+def test_a_branch_that_a_client_and_the_lake_removed_and_a_rollback_brought_back_stays(lake: Lake) -> None:
+    make_branch(lake)
+    before = lake.version
+    desk_of(lake).delete(branch_path("dev"))
+    lake.drop_table(BRANCH)
+    open_table(lake)
+    lake.rollback(to=before)
+    open_table(lake)
+    assert BRANCH in lake.tables("shop")
+
+
+def test_a_branch_whose_file_a_client_removes_is_dropped(lake: Lake) -> None:
+    make_branch(lake)
+    desk_of(lake).delete(branch_path("dev"))
+    open_table(lake)
+    assert BRANCH not in lake.tables("shop")
+
+
+class Overtaken(WrappingStore):
+    """A desk on which something happens between the look at what was shown and the look at the files."""
+
+    def __init__(self, desk: Store, meanwhile: Callable[[], None]) -> None:
+        super().__init__(desk)
+        self._meanwhile = meanwhile
+
+    def _call(self, call: Call, act: Callable[[], T]) -> T:
+        if call.path == "_refs":
+            self._meanwhile()
+        return act()
+
+
+def test_a_tag_that_is_made_anew_while_somebody_looks_is_not_taken_for_a_deleted_one(lake: Lake) -> None:
+    make_tag(lake)
+    row = lake.table(TABLE).row
+
+    def anew() -> None:
+        lake.namespace(branches=True).delete_table_tag(ln.DeleteTableTagRequest(id=list(TABLE), tag="kept"))
+        put_tag(lake, row, row, "kept", 2, None, replaces=False)  # and its file is yet to be written
+
+    References(lake, Overtaken(desk_of(lake), anew), TABLE, row).settle()
+    assert tags(lake.state(), row)["kept"].version == 2
+
+
+def test_a_tag_whose_file_a_client_removes_is_deleted(lake: Lake) -> None:
+    make_tag(lake)
+    desk_of(lake).delete(tag_path("kept"))
+    open_table(lake)
+    assert tags(lake.state(), lake.table(TABLE).row) == {}
