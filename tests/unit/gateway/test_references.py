@@ -99,3 +99,23 @@ def test_a_tag_whose_file_a_client_removes_is_deleted(lake: Lake) -> None:
     desk_of(lake).delete(tag_path("kept"))
     open_table(lake)
     assert tags(lake.state(), lake.table(TABLE).row) == {}
+
+
+def drop_table(lake: Lake) -> None:
+    lake.namespace(branches=True).drop_table(ln.DropTableRequest(id=list(TABLE)))
+
+
+def drop_namespace(lake: Lake) -> None:
+    lake.namespace(branches=True).drop_namespace(ln.DropNamespaceRequest(id=["shop"], behavior="Cascade"))
+
+
+@pytest.mark.parametrize("drop", [drop_table, drop_namespace])
+def test_the_tags_of_a_table_go_with_it_in_one_step(lake: Lake, drop: Callable[[Lake], None]) -> None:
+    """Nobody could take them away later, and they would keep its files for ever."""
+    make_tag(lake)
+    make_branch(lake)
+    before = lake.version
+    drop(lake)
+    assert lake.version == before + 1
+    assert lake.tags() == {}
+    assert lake.tables() == []

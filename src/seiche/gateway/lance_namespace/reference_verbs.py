@@ -8,7 +8,7 @@ import lance_namespace as lance
 from seiche.gateway.lance_namespace.branches import Start, branch_in, branches, found_branch, wanted_branch
 from seiche.gateway.lance_namespace.desk import Desks
 from seiche.gateway.lance_namespace.references import References
-from seiche.gateway.lance_namespace.tags import TableTag, put_tag, remove_tag, tags
+from seiche.gateway.lance_namespace.tags import TableTag, key_of, put_tag, remove_tag, tags
 from seiche.lake.engines.answers import answering, asked
 from seiche.lake.engines.catalog import id_of
 from seiche.lake.engines.lance_namespace import LakeNamespace
@@ -141,17 +141,22 @@ class ReferenceVerbs(LakeNamespace):
 
         def drop(transaction: "Transaction") -> None:
             row = transaction.state.relation(parts(name, what="table"))
-            transaction.drop_table(name)
+            self._drop(transaction, name)
             if isinstance(row, TableRow):
                 for full, _ in branches(transaction.state, name, row).values():
-                    transaction.drop_table(full)
+                    self._drop(transaction, full)
 
         with answering("table"):
-            row = self._row_of(name)
             self._writing(drop)
-            for tag in tags(self._lake.state(), row):
-                remove_tag(self._lake, row, tag)
         return lance.DropTableResponse(id=list(name))
+
+    def _drop(self, transaction: "Transaction", name: Name) -> None:
+        """Remove a table with its tags: nobody could take them away later, and they keep what they stand for."""
+        row = transaction.state.relation(parts(name, what="table"))
+        transaction.drop_table(name)
+        if isinstance(row, TableRow):
+            for tag in tags(transaction.state, row):
+                transaction.write_row(key_of(row, tag), None)
 
     def on_branch(self, request: Any) -> Any:
         """The request, about the table that the branch is if it is about one."""

@@ -28,7 +28,7 @@ from seiche.table.format.refs import check_tag_name
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
 
-__all__ = ["TableTag", "put_tag", "remove_tag", "tags"]
+__all__ = ["TableTag", "key_of", "put_tag", "remove_tag", "tags"]
 
 _TABLE: Final = "table"
 _VERSION: Final = "version"
@@ -64,6 +64,11 @@ class _Naming(Intent):
         yield Planned({self.key: None if self.row is None else rows.encode(self.row)})
 
 
+def key_of(table: TableRow, tag: str) -> bytes:
+    """The key of the tree under which a tag of a table stands."""
+    return tag_key(f"{table.id}#{tag}")
+
+
 def tags(state: State, table: TableRow) -> dict[str, TableTag]:
     """The tags of a table, by name."""
     start = tag_key(f"{table.id}#")
@@ -97,7 +102,7 @@ def remove_tag(lake: "Lake", table: TableRow, tag: str) -> None:
 
 
 def _naming(lake: "Lake", state: State, table: TableRow, tag: str, row: TagRow | None, *, replaces: bool) -> _Naming:
-    key = tag_key(f"{table.id}#{tag}")
+    key = key_of(table, tag)
     return _Naming(id=str(lake.states.runtime.uuid()), base=state.version, key=key, tag=tag, row=row, replaces=replaces)
 
 

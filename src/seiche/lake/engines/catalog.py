@@ -103,7 +103,7 @@ class CatalogNamespace(lance.LanceNamespace):
                     return {}
                 raise
             if behavior == "cascade":
-                _empty(transaction, name)
+                self._empty(transaction, name)
             elif transaction.namespaces(name) or transaction.tables(name):
                 raise lance.NamespaceNotEmptyError(f"namespace {text(name)} is not empty")
             transaction.drop_namespace(name)
@@ -180,8 +180,23 @@ class CatalogNamespace(lance.LanceNamespace):
         """Remove a table; its files stay as long as a kept version of the lake needs them."""
         name = id_of(request)
         with answering("table"):
-            self._writing(lambda transaction: transaction.drop_table(name))
+            self._writing(lambda transaction: self._drop(transaction, name))
         return lance.DropTableResponse(id=list(name))
+
+    def _drop(self, transaction: "Transaction", name: Name) -> None:
+        """Remove a table, and what the namespace keeps about it beside."""
+        transaction.drop_table(name)
+
+    def _empty(self, transaction: "Transaction", name: Name) -> None:
+        """Drop everything in a namespace, at any depth."""
+        for inner in transaction.namespaces(name):
+            self._empty(transaction, inner)
+            transaction.drop_namespace(inner)
+        for table in transaction.tables(name):
+            try:
+                self._drop(transaction, table)
+            except NotFound:
+                transaction.drop_view(table)
 
     def rename_table(self, request: lance.RenameTableRequest) -> lance.RenameTableResponse:
         """Give a table another name, also in another namespace; it stays the same table."""
@@ -206,18 +221,6 @@ def _namespace(transaction: "Transaction", name: Name) -> dict[str, str]:
     if not name:
         return {}
     return dict(transaction.namespace_named(parts(name, what="namespace")).properties)
-
-
-def _empty(transaction: "Transaction", name: Name) -> None:
-    """Drop everything in a namespace, at any depth."""
-    for inner in transaction.namespaces(name):
-        _empty(transaction, inner)
-        transaction.drop_namespace(inner)
-    for table in transaction.tables(name):
-        try:
-            transaction.drop_table(table)
-        except NotFound:
-            transaction.drop_view(table)
 
 
 def _is_lance(transaction: "Transaction", name: Name) -> bool:
