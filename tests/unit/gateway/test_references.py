@@ -119,3 +119,16 @@ def test_the_tags_of_a_table_go_with_it_in_one_step(lake: Lake, drop: Callable[[
     assert lake.version == before + 1
     assert lake.tags() == {}
     assert lake.tables() == []
+
+
+def test_branches_and_tags_are_listed_by_pages(lake: Lake) -> None:
+    namespace, table = lake.namespace(branches=True), list(TABLE)
+    for name in ("a", "b", "c"):
+        namespace.create_table_branch(ln.CreateTableBranchRequest(id=table, name=name))
+        namespace.create_table_tag(ln.CreateTableTagRequest(id=table, tag=name, version=1))
+    first = namespace.list_table_branches(ln.ListTableBranchesRequest(id=table, limit=2))
+    rest = namespace.list_table_branches(ln.ListTableBranchesRequest(id=table, page_token=first.page_token))
+    assert ([*first.branches], [*rest.branches], rest.page_token) == (["a", "b"], ["c"], None)
+    tagged = namespace.list_table_tags(ln.ListTableTagsRequest(id=table, limit=2))
+    others = namespace.list_table_tags(ln.ListTableTagsRequest(id=table, page_token=tagged.page_token))
+    assert ([*tagged.tags], [*others.tags], others.page_token) == (["a", "b"], ["c"], None)

@@ -208,3 +208,12 @@ def test_a_conflict_ends_a_transaction(servers: Direct, monkeypatch: pytest.Monk
     assert commit(servers, "s").status >= 400
     assert servers.ask("POST", table, change("t", [setting("b", "1")]), headers=session).status >= 400
     assert (lake.version, properties(lake)) == (before, {})
+
+
+def test_a_list_of_all_tables_shows_what_the_transaction_sees(servers: Direct) -> None:
+    servers.lake.create_table("db.a", pa.schema([("id", pa.int64())]))
+    headers = {"X-Seiche-Transaction": "s"}
+    renamed = servers.ask("POST", "/v1/table/db%24a/rename", {"new_table_name": "b"}, lance=True, headers=headers)
+    assert renamed.status == 200
+    assert servers.ask("GET", "/v1/table?delimiter=.", lance=True, headers=headers).json == {"tables": ["db.b"]}
+    assert servers.ask("GET", "/v1/table", lance=True).json == {"tables": ["db$a"]}

@@ -127,6 +127,31 @@ def test_a_table_is_described_at_a_version(lake: Lake, inside: bool) -> None:
         found.describe_table(ln.DescribeTableRequest.model_validate({"id": ["shop", "a"], "tag": "nightly"}))
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_table_exists_at_a_version_or_not(lake: Lake, inside: bool) -> None:
+    found = lake.transaction().namespace() if inside else lake.namespace()
+    found.table_exists(ln.TableExistsRequest(id=["shop", "a"], version=1))
+    with pytest.raises(ln.TableVersionNotFoundError):
+        found.table_exists(ln.TableExistsRequest(id=["shop", "a"], version=99))
+
+
+def test_all_tables_are_listed_by_their_whole_names(lake: Lake) -> None:
+    lake.create_namespace("shop.inner")
+    lake.create_table("shop.inner.t", SCHEMA)
+    lake.create_table("shop.other", SCHEMA, format="iceberg")
+    lake.create_view("shop.view", "SELECT 1")
+    tx = lake.transaction()
+    tx.rename_table("shop.b", "shop.inner.b")
+    for found, names in (
+        (lake.namespace(), ["shop$a", "shop$b", "shop$inner$t"]),
+        (tx.namespace(), ["shop$a", "shop$inner$b", "shop$inner$t"]),
+    ):
+        assert found.list_all_tables(ln.ListTablesRequest()).tables == names
+        first = found.list_all_tables(ln.ListTablesRequest(limit=2))
+        rest = found.list_all_tables(ln.ListTablesRequest(limit=2, page_token=first.page_token))
+        assert ([*first.tables, *rest.tables], rest.page_token) == (names, None)
+
+
 def test_a_declared_table_is_nobody_elses_and_not_in_the_lake(lake: Lake) -> None:
     found = lake.namespace()
     before = lake.version

@@ -10,7 +10,7 @@ from seiche.gateway.lance_namespace.desk import Desks
 from seiche.gateway.lance_namespace.references import References
 from seiche.gateway.lance_namespace.tags import TableTag, key_of, put_tag, remove_tag, tags
 from seiche.lake.engines.answers import answering, asked
-from seiche.lake.engines.catalog import id_of
+from seiche.lake.engines.catalog import id_of, page
 from seiche.lake.engines.lance_namespace import LakeNamespace
 from seiche.lake.objects.names import Name, parts
 from seiche.lake.objects.rows import TableRow
@@ -33,6 +33,8 @@ class ReferenceVerbs(LakeNamespace):
         with answering("table"):
             references = self._references(id_of(request))
             references.settle()
+            known = references.branches()
+            listed, token = page(sorted(known), request)
             found = {
                 branch: {
                     "parentBranch": row.properties.get("seiche.branch.from") or None,
@@ -40,9 +42,9 @@ class ReferenceVerbs(LakeNamespace):
                     "createAt": row.created_at_millis // 1000,
                     "manifestSize": 0 if row.manifest is None else row.manifest.size,
                 }
-                for branch, row in sorted(references.branches().items())
+                for branch, row in ((branch, known[branch]) for branch in listed)
             }
-        return lance.ListTableBranchesResponse.model_validate({"branches": found})
+        return lance.ListTableBranchesResponse.model_validate({"branches": found, "page_token": token})
 
     def create_table_branch(self, request: Any) -> lance.CreateTableBranchResponse:
         """Begin a branch at a version of the table, or of another branch; by default at the newest."""
@@ -75,11 +77,13 @@ class ReferenceVerbs(LakeNamespace):
         with answering("table"):
             references = self._references(name)
             references.settle()
+            known = references.tags()
+            listed, token = page(sorted(known), request)
             found = {
                 tag: {"version": one.version, "branch": one.branch, "manifestSize": self._size(name, one)}
-                for tag, one in sorted(references.tags().items())
+                for tag, one in ((tag, known[tag]) for tag in listed)
             }
-        return lance.ListTableTagsResponse.model_validate({"tags": found})
+        return lance.ListTableTagsResponse.model_validate({"tags": found, "page_token": token})
 
     def _size(self, name: Name, tag: TableTag) -> int:
         """The size of the manifest that a tag stands for; 0 if it cannot be found now, which harms nobody."""

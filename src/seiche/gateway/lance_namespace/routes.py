@@ -11,7 +11,6 @@ from seiche.gateway.credentials import Credentials
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.http.openapi import operation, query
 from seiche.gateway.lance_namespace.arrow_schema import schema_json
-from seiche.gateway.lance_namespace.batch import batch_commit
 from seiche.gateway.lance_namespace.desk import Desks
 from seiche.gateway.lance_namespace.namespace import DeskNamespace
 from seiche.gateway.lance_namespace.protocol import (
@@ -29,8 +28,6 @@ from seiche.gateway.lance_namespace.requests import check_commits_here, request
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.lake.engines.catalog import id_of
 from seiche.lake.engines.declared import Declared
-from seiche.lake.objects.names import Name
-from seiche.lake.objects.rows import TableRow
 
 if TYPE_CHECKING:
     from seiche.lake.engines.table_namespace import TableNamespace
@@ -161,7 +158,7 @@ class Operations:
 
     def _batch_commit(self, call: Call) -> Any:
         asked = request(call, lance.BatchCommitTablesRequest)
-        return self._do(call, lambda namespace: batch_commit(namespace, asked), changes=True)
+        return self._do(call, lambda namespace: namespace.batch_commit_tables(asked), changes=True)
 
     def _describe_transaction(self, call: Call) -> Any:
         request(call, lance.DescribeTransactionRequest)
@@ -185,24 +182,7 @@ class Operations:
         """All tables, by their joined names, as the protocol wants it."""
         asked = request(call, lance.ListTablesRequest)
         delimiter = call.query.get("delimiter") or "$"
-        state = self._lake.state()
-        names: list[str] = []
-
-        def look(outer: Name) -> None:
-            transaction = self._lake.transaction()
-            for inner in transaction.namespaces(outer):
-                look(inner)
-                for name in transaction.tables(inner):
-                    row = state.relation(name)
-                    if isinstance(row, TableRow) and row.format == "lance":
-                        names.append(delimiter.join(name))
-
-        look(())
-        names.sort()
-        left = [name for name in names if asked.page_token is None or name > asked.page_token]
-        page = left if asked.limit is None else left[: asked.limit]
-        token = page[-1] if page and len(page) < len(left) else None
-        return lance.ListTablesResponse(tables=page, page_token=token)
+        return self._do(call, lambda namespace: namespace.all_tables(asked, delimiter), changes=False)
 
 
 def _answer(given: Any) -> Answer:

@@ -20,7 +20,7 @@ from seiche.store.base import Store
 if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
 
-__all__ = ["CatalogNamespace", "id_of"]
+__all__ = ["CatalogNamespace", "id_of", "page"]
 
 T = TypeVar("T")
 
@@ -59,8 +59,8 @@ class CatalogNamespace(lance.LanceNamespace):
             transaction = self._reading()
             _namespace(transaction, outer)
             names = [name[-1] for name in transaction.namespaces(outer)]
-        page, token = _page(names, request)
-        return lance.ListNamespacesResponse(namespaces=page, page_token=token)
+        found, token = page(names, request)
+        return lance.ListNamespacesResponse(namespaces=found, page_token=token)
 
     def describe_namespace(self, request: lance.DescribeNamespaceRequest) -> lance.DescribeNamespaceResponse:
         """The properties of a namespace."""
@@ -119,8 +119,20 @@ class CatalogNamespace(lance.LanceNamespace):
             transaction = self._reading()
             _namespace(transaction, outer)
             names = [name[-1] for name in transaction.tables(outer) if _is_lance(transaction, name)] if outer else []
-        page, token = _page(names, request)
-        return lance.ListTablesResponse(tables=page, page_token=token)
+        found, token = page(names, request)
+        return lance.ListTablesResponse(tables=found, page_token=token)
+
+    def list_all_tables(self, request: lance.ListTablesRequest) -> lance.ListTablesResponse:
+        """The names of all Lance tables, with `$` between their parts."""
+        return self.all_tables(request, "$")
+
+    def all_tables(self, request: lance.ListTablesRequest, delimiter: str) -> lance.ListTablesResponse:
+        """The names of all Lance tables, with a `delimiter` between their parts."""
+        with answering("namespace"):
+            transaction = self._reading()
+            names = sorted(delimiter.join(name) for name in transaction.tables() if _is_lance(transaction, name))
+        found, token = page(names, request)
+        return lance.ListTablesResponse(tables=found, page_token=token)
 
     def table_exists(self, request: lance.TableExistsRequest) -> lance.TableExistsResponse:
         """Returns if there is such a table; one that was only declared does not exist yet."""
@@ -249,7 +261,7 @@ def _word(given: str | None, known: Sequence[str], what: str) -> str:
     return word
 
 
-def _page(names: Sequence[str], request: Any) -> tuple[list[str], str | None]:
+def page(names: Sequence[str], request: Any) -> tuple[list[str], str | None]:
     """A part of a sorted list, and where the next begins."""
     token, limit = asked(request, "page_token"), asked(request, "limit")
     left = [name for name in names if token is None or name > token]

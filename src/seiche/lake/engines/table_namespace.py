@@ -14,6 +14,7 @@ import lance_namespace as lance
 
 from seiche.errors import InvalidInput, NotFound, SeicheError
 from seiche.lake.engines.answers import answering, asked, refused
+from seiche.lake.engines.batch import batch_commit
 from seiche.lake.engines.catalog import CatalogNamespace, id_of
 from seiche.lake.engines.native_manifest import NativeManifest, read_native
 from seiche.lake.engines.object_paths import is_inside, object_path, path_inside
@@ -86,6 +87,14 @@ class TableNamespace(CatalogNamespace):
             is_only_declared=declared is not None,
         )
 
+    def table_exists(self, request: lance.TableExistsRequest) -> lance.TableExistsResponse:
+        """Returns if there is such a table, and if one is asked for, this version of it."""
+        answer, version = super().table_exists(request), asked(request, "version")
+        if version is not None:
+            with answering("version"):
+                self._version(id_of(request), version)
+        return answer
+
     def list_table_versions(self, request: lance.ListTableVersionsRequest) -> lance.ListTableVersionsResponse:
         """The versions of a table, oldest first unless `descending`."""
         _check_no_branch(request)
@@ -130,6 +139,10 @@ class TableNamespace(CatalogNamespace):
     ) -> lance.BatchCreateTableVersionsResponse:
         """Make manifests that pylance has written the next versions of several tables: all change, or none does."""
         return lance.BatchCreateTableVersionsResponse(versions=self._create_all(asked(request, "entries")))
+
+    def batch_commit_tables(self, request: lance.BatchCommitTablesRequest) -> lance.BatchCommitTablesResponse:
+        """Several operations on tables: all of them happen, or none."""
+        return batch_commit(self, request)
 
     def batch_delete_table_versions(
         self, request: lance.BatchDeleteTableVersionsRequest
