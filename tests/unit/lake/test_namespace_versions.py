@@ -339,6 +339,34 @@ def test_versions_of_several_tables_are_made_together_or_not_at_all(lake: Lake) 
     assert (lake.version, ids(lake, "shop.a"), ids(lake, "shop.b")) == (before, [1], [2, 3])
 
 
+@pytest.mark.parametrize("by_id", [False, True])
+def test_two_versions_of_one_table_are_not_made_together(lake: Lake, by_id: bool) -> None:
+    """Both would be told as made, and one of them would be lost."""
+    first, second = held(lake, append(1)), held(lake, append(2))
+    if by_id:
+        second = {**second, "id": [lake.table("shop.a").row.id]}
+    entries = [ln.CreateTableVersionEntry(**request) for request in (first, second)]
+    before = lake.version
+    with pytest.raises(ln.InvalidInputError, match="twice"):
+        lake.namespace().batch_create_table_versions(ln.BatchCreateTableVersionsRequest(entries=entries))
+    assert (lake.version, ids(lake, "shop.a")) == (before, [])
+
+
+def test_versions_of_several_tables_by_the_operations_of_a_batch(lake: Lake) -> None:
+    wanted = [held(lake, append(1)), held(lake, append(2), ["shop", "b"])]
+    before = lake.version
+    made = lake.namespace().batch_commit_tables(
+        ln.BatchCommitTablesRequest(
+            operations=[
+                ln.CommitTableOperation(create_table_version=ln.CreateTableVersionRequest(**one)) for one in wanted
+            ]
+        )
+    )
+    assert [one.create_table_version.version.version for one in made.results] == [2, 2]
+    assert lake.version == before + 1
+    assert (ids(lake, "shop.a"), ids(lake, "shop.b")) == ([1], [2])
+
+
 def test_files_from_before_a_clean_up_are_not_committed_after_it(lake: Lake) -> None:
     """What pylance wrote is nobody's until it is committed: a clean-up that began meanwhile may have taken it."""
     old, table = lake.namespace(), lake.table("shop.a")

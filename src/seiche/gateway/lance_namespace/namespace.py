@@ -194,11 +194,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         return found(desk.store, row.table_version if version is None else version, path, size)
 
     def _create(self, entries: Sequence[Any]) -> list[lance.TableVersion]:
-        names = [parts(id_of(entry), what="table") for entry in entries]
-        if len(set(names)) < len(names):
-            raise InvalidInput("a table is there twice", remedy="Send one version of each table.")
-        for name in names:
-            self._adopt(name)
+        for entry in entries:
+            self._adopt(parts(id_of(entry), what="table"))
         return self._make(entries)
 
     def _make(self, entries: Sequence[Any]) -> list[lance.TableVersion]:

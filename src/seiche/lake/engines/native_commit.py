@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from seiche.core.runtime import Runtime
-from seiche.errors import RetryableConflict
+from seiche.errors import InvalidInput, RetryableConflict
 from seiche.lake.edits import TableEdit
 from seiche.lake.engines.native_manifest import NativeManifest, check_bases, new_files
 from seiche.lake.engines.staged_table import StagedTable
@@ -125,6 +125,8 @@ def commit_native(lake: "Lake", versions: Sequence[NativeVersion], since: int) -
     them for garbage. Told twice, the same versions are committed once. Raises a conflict if a table is not at the
     version before.
     """
+    if len({one.row.id for one in versions}) < len(versions) or len({one.name for one in versions}) < len(versions):
+        raise InvalidInput("a table is there twice", remedy="Nothing was written. Send one version of each table.")
     words = (f"{text}" for one in versions for text in (*one.name, one.native.message.uuid))
     transaction = lake.transaction(key=f"lance {' '.join(words)}")
     for one in versions:
