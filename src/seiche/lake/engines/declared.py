@@ -1,5 +1,6 @@
 """Places that were given out for tables which nobody has made yet."""
 
+from threading import Lock
 from typing import Final
 
 from seiche.lake.objects.names import Name
@@ -9,16 +10,25 @@ __all__ = ["Declared"]
 
 # Of one name. Whoever asks for more without making the table has given up on the first ones.
 _MOST: Final = 16
+# Names. A server keeps them for whoever asks, and most of those that are this far back will never be made.
+_MOST_NAMES: Final = 10_000
 
 
 class Declared:
-    """Several clients may be about to make the same table, each in a place of its own: who commits first makes it."""
+    """Several clients may be about to make the same table, each in a place of its own: who commits first makes it.
+
+    Of names that are declared and never made, only the last ones are kept.
+    """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._places: dict[Name, tuple[TableRow, ...]] = {}
 
     def add(self, name: Name, row: TableRow) -> None:
-        self._places[name] = (*self.of(name), row)[-_MOST:]
+        with self._lock:  # of two at once neither may lose its place: it could not make its table any more
+            self._places[name] = (*self._places.pop(name, ()), row)[-_MOST:]
+            if len(self._places) > _MOST_NAMES:
+                del self._places[next(iter(self._places))]
 
     def of(self, name: Name) -> tuple[TableRow, ...]:
         """All places for tables of this name, the newest last."""
@@ -26,4 +36,5 @@ class Declared:
 
     def forget(self, name: Name) -> None:
         """The table is made."""
-        self._places.pop(name, None)
+        with self._lock:
+            self._places.pop(name, None)
