@@ -17,6 +17,7 @@ from seiche.errors import CommitUnknown, ConflictError, InvalidInput, NotFound, 
 from seiche.lake import saved
 
 if TYPE_CHECKING:
+    from seiche.lake.engines.lance_namespace import TransactionNamespace
     from seiche.lake.lake import Lake
     from seiche.lake.transacting import Status
     from seiche.lake.transaction import Transaction
@@ -39,6 +40,8 @@ class Session:
     transaction: "Transaction"
     used: float
     lock: RLock = field(default_factory=RLock)
+    # What clients of the Lance protocol see of it, which remembers what they were shown.
+    namespace: "TransactionNamespace | None" = None
 
 
 class Sessions:

@@ -18,6 +18,7 @@ from seiche.store.base import Store
 from seiche.store.prefix import below
 from seiche.table.format.refs import branch_path, tag_path
 from seiche.testing import Call, WrappingStore
+from tests.gateway_server import direct
 
 SCHEMA = pa.schema([("id", pa.int64())])
 T = TypeVar("T")
@@ -132,3 +133,24 @@ def test_branches_and_tags_are_listed_by_pages(lake: Lake) -> None:
     tagged = namespace.list_table_tags(ln.ListTableTagsRequest(id=table, limit=2))
     others = namespace.list_table_tags(ln.ListTableTagsRequest(id=table, page_token=tagged.page_token))
     assert ([*tagged.tags], [*others.tags], others.page_token) == (["a", "b"], ["c"], None)
+
+
+def test_branches_and_tags_follow_their_table_in_a_transaction_by_header(lake: Lake) -> None:
+    make_branch(lake)
+    make_tag(lake)
+    servers, headers = direct(lake), {"X-Seiche-Transaction": "s"}
+
+    def asked(path: str, **body: str) -> int:
+        return servers.ask("POST", path, body, lance=True, headers=headers).status
+
+    assert asked("/v1/table/shop%24t/rename", new_table_name="u") == 200
+    assert asked("/v1/table/shop%24u/rename", new_table_name="v") == 200
+    assert asked("/v1/namespace/other/create") == 200
+    decided = {"actions": [{"setStatusAction": {"status": "Succeeded"}}]}
+    assert servers.ask("POST", "/v1/transaction/s/alter", decided, lance=True).status == 200
+    assert lake.tables() == [("shop", "v"), ("shop", "v@dev")]
+    headers = {"X-Seiche-Transaction": "another"}
+    assert asked("/v1/table/shop%24v/drop") == 200
+    assert len(lake.tags()) == 1, "nobody else sees it yet"
+    assert servers.ask("POST", "/v1/transaction/another/alter", decided, lance=True).status == 200
+    assert (lake.tables(), lake.tags()) == ([], {})

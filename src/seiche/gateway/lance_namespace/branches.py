@@ -6,6 +6,7 @@ Its rows say which table it is a branch of; the name is for people.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -42,6 +43,7 @@ __all__ = [
     "branch_in",
     "branch_of",
     "branches",
+    "branches_seen",
     "family",
     "first_version",
     "found_branch",
@@ -98,6 +100,22 @@ def first_version(row: TableRow) -> int:
 def branches(state: State, name: Name, row: TableRow) -> dict[str, tuple[Name, TableRow]]:
     """The branches of a table, by name."""
     return {found: (full, one) for full, one in _named_so(state, name) if (found := _branch(one, row)) is not None}
+
+
+def branches_seen(transaction: "Transaction", name: Name) -> dict[str, Name]:
+    """What the branches of a table are called in the lake, by name, as a transaction sees them that may have renamed
+    them itself; `NotFound` if there is no such table.
+    """
+    row, span = transaction.named(name).row, _names_of_branches(name)
+    found: dict[str, Name] = {}
+    for key in sorted(
+        {key for key, _ in transaction.state.scan(span)} | {key for key in transaction.names if key in span}
+    ):
+        with suppress(NotFound):  # a view, or gone
+            branch = _branch(transaction.named(name_of(key)).row, row)
+            if branch is not None:
+                found[branch] = name_of(key)
+    return found
 
 
 def found_branch(state: State, name: Name, row: TableRow, branch: str) -> tuple[Name, TableRow]:
@@ -187,9 +205,13 @@ def _branch(one: TableRow, row: TableRow) -> str | None:
 
 
 def _named_so(state: State, name: Name) -> Iterator[tuple[Name, TableRow]]:
-    """The tables whose names begin as those of branches do: `@` comes right before `A`."""
-    span = KeyRange(table_key((*name[:-1], f"{name[-1]}@")), table_key((*name[:-1], f"{name[-1]}A")))
-    for key, value in state.scan(span):
+    """The tables whose names begin as those of branches do."""
+    for key, value in state.scan(_names_of_branches(name)):
         found = as_relation(value)
         if isinstance(found, TableRow):
             yield name_of(key), found
+
+
+def _names_of_branches(name: Name) -> KeyRange:
+    """The keys of all names that branches of a table can have: `@` comes right before `A`."""
+    return KeyRange(table_key((*name[:-1], f"{name[-1]}@")), table_key((*name[:-1], f"{name[-1]}A")))

@@ -5,25 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 import lance_namespace as lance
 
-from seiche.gateway.lance_namespace.branches import Start, branch_in, branches, found_branch, wanted_branch
+from seiche.gateway.lance_namespace.branches import Start, found_branch, wanted_branch
 from seiche.gateway.lance_namespace.desk import Desks
+from seiche.gateway.lance_namespace.families import FamilyVerbs
 from seiche.gateway.lance_namespace.references import References
-from seiche.gateway.lance_namespace.tags import TableTag, key_of, put_tag, remove_tag, tags
+from seiche.gateway.lance_namespace.tags import TableTag, put_tag, remove_tag
 from seiche.lake.engines.answers import answering, asked
 from seiche.lake.engines.catalog import id_of, page
 from seiche.lake.engines.lance_namespace import LakeNamespace
-from seiche.lake.objects.names import Name, parts
+from seiche.lake.objects.names import Name
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.tree.root import millis
 from seiche.table.format.refs import check_branch_name
 
 if TYPE_CHECKING:
-    from seiche.lake.transaction import Transaction
+    pass
 
 __all__ = ["ReferenceVerbs"]
 
 
-class ReferenceVerbs(LakeNamespace):
+class ReferenceVerbs(FamilyVerbs, LakeNamespace):
     """The part of a namespace that is about branches and tags. Whatever happens here is a commit of the lake."""
 
     _desks: Desks
@@ -121,46 +122,6 @@ class ReferenceVerbs(LakeNamespace):
             remove_tag(self._lake, self.check_lance(name), tag)
             references.settle()
         return lance.DeleteTableTagResponse()
-
-    def rename_table(self, request: Any) -> lance.RenameTableResponse:
-        """Give a table another name, and its branches with it."""
-        name = id_of(request)
-        outer = asked(request, "new_namespace_id")
-        target = (*(name[:-1] if outer is None else outer), asked(request, "new_table_name"))
-
-        def rename(transaction: "Transaction") -> None:
-            row = transaction.state.relation(parts(name, what="table"))
-            transaction.rename_table(name, target)
-            if isinstance(row, TableRow):
-                for branch, (full, _) in branches(transaction.state, name, row).items():
-                    transaction.rename_table(full, branch_in(parts(target, what="table"), branch))
-
-        with answering("table"):
-            self._writing(rename)
-        return lance.RenameTableResponse()
-
-    def drop_table(self, request: Any) -> lance.DropTableResponse:
-        """Remove a table with its branches; files stay as long as a kept version of the lake needs them."""
-        name = id_of(request)
-
-        def drop(transaction: "Transaction") -> None:
-            row = transaction.state.relation(parts(name, what="table"))
-            self._drop(transaction, name)
-            if isinstance(row, TableRow):
-                for full, _ in branches(transaction.state, name, row).values():
-                    self._drop(transaction, full)
-
-        with answering("table"):
-            self._writing(drop)
-        return lance.DropTableResponse(id=list(name))
-
-    def _drop(self, transaction: "Transaction", name: Name) -> None:
-        """Remove a table with its tags: nobody could take them away later, and they keep what they stand for."""
-        row = transaction.state.relation(parts(name, what="table"))
-        transaction.drop_table(name)
-        if isinstance(row, TableRow):
-            for tag in tags(transaction.state, row):
-                transaction.write_row(key_of(row, tag), None)
 
     def on_branch(self, request: Any) -> Any:
         """The request, about the table that the branch is if it is about one."""

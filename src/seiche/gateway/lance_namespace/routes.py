@@ -12,6 +12,7 @@ from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.http.openapi import operation, query
 from seiche.gateway.lance_namespace.arrow_schema import schema_json
 from seiche.gateway.lance_namespace.desk import Desks
+from seiche.gateway.lance_namespace.families import SessionNamespace
 from seiche.gateway.lance_namespace.namespace import DeskNamespace
 from seiche.gateway.lance_namespace.protocol import (
     DELIMITER,
@@ -127,7 +128,9 @@ class Operations:
         if not name:
             return work(DeskNamespace(self._lake, self._desks, self._declared))
         with self._sessions.using(name, changes=changes) as session:
-            return work(session.transaction.namespace())
+            if session.namespace is None:
+                session.namespace = SessionNamespace(session.transaction)
+            return work(session.namespace)
 
     def _describe_table(self, call: Call) -> Any:
         asked = request(call, lance.DescribeTableRequest, named=True)
