@@ -362,7 +362,7 @@ def test_versions_of_several_tables_by_the_operations_of_a_batch(lake: Lake) -> 
             ]
         )
     )
-    assert [one.create_table_version.version.version for one in made.results] == [2, 2]
+    assert [one["create_table_version"]["version"]["version"] for one in made.model_dump()["results"]] == [2, 2]
     assert lake.version == before + 1
     assert (ids(lake, "shop.a"), ids(lake, "shop.b")) == ([1], [2])
 
