@@ -161,6 +161,10 @@ def outcome(do: Callable[[], object]) -> object:
         return error.kind
 
 
+def done(_: object) -> None:
+    """The statement has happened, and there is no more to compare."""
+
+
 def content(rows: list[Any]) -> list[str]:
     """Rows, to be compared in whatever order they come."""
     return sorted(str(sorted(row.items())) for row in rows)
@@ -216,7 +220,7 @@ class Chance:
             [
                 Statement(
                     f"create {new} {form}",
-                    lambda tx: tx.create_table(new, SCHEMA, format=form) and None,
+                    lambda tx: done(tx.create_table(new, SCHEMA, format=form)),
                     lambda m: m.enter(new, Table(form)),
                 ),
                 Statement(f"drop {old}", lambda tx: tx.drop_table(old), lambda m: m.drop(old)),
@@ -241,12 +245,12 @@ class Chance:
             [
                 Statement(
                     f"append {name} {rows}",
-                    lambda tx: tx.append(name, data) and None,
+                    lambda tx: done(tx.append(name, data)),
                     lambda m: m.table(name).put(deepcopy(rows)),
                 ),
                 Statement(
                     f"overwrite {name} {rows}",
-                    lambda tx: tx.overwrite(name, data) and None,
+                    lambda tx: done(tx.overwrite(name, data)),
                     lambda m: m.overwrite(name, deepcopy(rows)),
                 ),
                 Statement(
@@ -259,27 +263,26 @@ class Chance:
                 ),
                 Statement(
                     f"merge {name} {rows}",
-                    lambda tx: (
+                    lambda tx: done(
                         tx.merge(name, data, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
-                        and None
                     ),
                     lambda m: m.table(name).put(deepcopy(rows)),
                 ),
                 Statement(
                     f"add {name} {column}",
-                    lambda tx: tx.table(name).add_columns({column: "CAST(7 AS BIGINT)"}) and None,
+                    lambda tx: done(tx.table(name).add_columns({column: "CAST(7 AS BIGINT)"})),
                     lambda m: m.add_column(name, column),
                 ),
                 Statement(
                     f"remove {name} {column}",
-                    lambda tx: tx.table(name).drop_columns([column]) and None,
+                    lambda tx: done(tx.table(name).drop_columns([column])),
                     lambda m: m.drop_column(name, column),
                 ),
                 Statement(f"delete {name} {wrong}", lambda tx: tx.delete(name, wrong), lambda m: m.refuse(name)),
                 Statement(
                     f"compact {name}",
-                    lambda tx: tx.table(name).compact() and None,
-                    lambda m: m.table(name, lance=True) and None,
+                    lambda tx: done(tx.table(name).compact()),
+                    lambda m: done(m.table(name, lance=True)),
                 ),
             ]
         )
