@@ -6,7 +6,7 @@ a crash, goes on with all of its statements or with none of them forgotten.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Literal
@@ -30,6 +30,8 @@ State = Literal["Running", "Succeeded", "Canceled"]
 
 _IDLE = 3600.0
 _MOST = 1000
+# The time at which those expire that met a conflict: before there was any.
+_GIVEN_UP = 1
 
 
 @dataclass
@@ -40,6 +42,8 @@ class Session:
     transaction: "Transaction"
     used: float
     lock: RLock = field(default_factory=RLock)
+    # It as it was saved last; `None` if it was not. Another server may have gone on with it since.
+    saved: bytes | None = None
     # What clients of the Lance protocol see of it, which remembers what they were shown.
     namespace: "TransactionNamespace | None" = None
 
@@ -62,6 +66,7 @@ class Sessions:
             if changes:
                 try:
                     session.transaction.save()
+                    session.saved = self._stored(name)
                 except BaseException:
                     # Whoever is told so may believe that it did not happen, and a server that starts again would not
                     # know of it: so it is not known here, either.
@@ -72,28 +77,38 @@ class Sessions:
     def _turn(self, name: str) -> Iterator[Session]:
         """The session of this name, for nobody else meanwhile.
 
-        While others are waited for it may end, or lose what was not saved: then it is looked for again.
+        While others are waited for it may end, or lose what was not saved, and another server may have gone on with it:
+        then it is looked for again.
         """
         while True:
             session = self._find(name)
             with session.lock:
                 with self._lock:
                     is_current = self._running.get(name) is session
-                if is_current:
+                if is_current and self._is_newest(session):
                     yield session
                     return
+                if is_current:
+                    self._end(name)
+
+    def _is_newest(self, session: Session) -> bool:
+        """Whether no other server has gone on with it, or ended it: what is said here would be lost."""
+        decided = self._lake.status(session.transaction.id).outcome != "undecided"
+        return not decided and session.saved == self._stored(session.name)
 
     def state(self, name: str) -> State:
-        """What has become of a transaction; an error if there never was one."""
+        """What has become of a transaction, here or on another server; an error if there never was one."""
+        outcome = self._lake.status(self._id(name)).outcome
+        if outcome != "undecided":
+            return "Succeeded" if outcome == "committed" else "Canceled"
+        if self._is_given_up(name):
+            return "Canceled"
         with self._lock:
             if name in self._running:
                 return "Running"
-        outcome = self._lake.status(self._id(name)).outcome
-        if outcome == "undecided":
-            if self._saved(name) is None:
-                raise NotFound(f"there is no transaction {name}", transaction=name)
-            return "Running"
-        return "Succeeded" if outcome == "committed" else "Canceled"
+        if self._saved(name) is None:
+            raise NotFound(f"there is no transaction {name}", transaction=name)
+        return "Running"
 
     def committed(self, name: str) -> "Status | None":
         """How a transaction of this name has been committed, if it has."""
@@ -134,15 +149,16 @@ class Sessions:
 
     def cancel(self, name: str) -> None:
         """End the transaction; nothing of it happened, and nothing will."""
-        if self.state(name) == "Succeeded":
-            raise InvalidInput(f"the transaction {name} is committed", remedy="Change it back by a new one.")
+        with suppress(ConflictError):  # it is too old to be gone on with, and this can still be said for good
+            if self.state(name) == "Succeeded":
+                raise InvalidInput(f"the transaction {name} is committed", remedy="Change it back by a new one.")
         if self._lake.settle(self._id(name)).outcome == "committed":
             raise RetryableConflict(f"the transaction {name} was committed meanwhile.")
         self._end(name)
 
     def _give_up(self, transaction: "Transaction") -> None:
         """It is saved, and would be gone on with: what was said to be over must not happen later."""
-        transaction.expires_at_millis = 1
+        transaction.expires_at_millis = _GIVEN_UP
         try:
             saved.write(transaction, self._lake.store)
         except SeicheError as error:
@@ -156,7 +172,8 @@ class Sessions:
             self._forget_idle()
             session = self._running.get(name)
             if session is None:
-                session = Session(name, self._begin(name), self._now())
+                stored = self._stored(name)
+                session = Session(name, self._begin(name), self._now(), saved=stored)
                 self._running[name] = session
             session.used = self._now()
             return session
@@ -166,6 +183,11 @@ class Sessions:
             raise InvalidInput(f"{HEADER} has to be a name of at most 200 characters", remedy="Use a uuid.")
         if self._lake.status(self._id(name)).outcome != "undecided":
             raise InvalidInput(f"the transaction {name} has ended", remedy="Use a new name for a new transaction.")
+        if self._is_given_up(name):
+            raise RetryableConflict(
+                f"the transaction {name} met a conflict, and has ended.",
+                remedy="Nothing of it happened. Run its statements again under a new name.",
+            )
         if len(self._running) >= _MOST:
             raise RetryableConflict(f"{_MOST} transactions are under way.", remedy="Commit or cancel some.")
         return self._saved(name) or self._lake.transaction(key=_key(name))
@@ -175,6 +197,19 @@ class Sessions:
             return self._lake.resume(self._id(name))
         except NotFound:
             return None
+
+    def _stored(self, name: str) -> bytes | None:
+        try:
+            return self._lake.store.get(saved.saved_path(self._id(name)))
+        except NotFound:
+            return None
+
+    def _is_given_up(self, name: str) -> bool:
+        """Whether it met a conflict: nobody can go on with what was saved of it."""
+        try:
+            return saved.read(self._lake.store, self._id(name)).expires_at_millis == _GIVEN_UP
+        except NotFound:
+            return False
 
     def _id(self, name: str) -> str:
         return str(Runtime.derived_uuid(UUID(self._lake.state().definition.id), _key(name)))

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from seiche import Lake, Unavailable
+import seiche
+from seiche import InvalidInput, Lake, RetryableConflict, Unavailable
 from seiche.core.runtime import SYSTEM
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.lake import saved
@@ -208,6 +209,35 @@ def test_a_conflict_ends_a_transaction(servers: Direct, monkeypatch: pytest.Monk
     assert commit(servers, "s").status >= 400
     assert servers.ask("POST", table, change("t", [setting("b", "1")]), headers=session).status >= 400
     assert (lake.version, properties(lake)) == (before, {})
+    for asked in (servers, direct(lake)):
+        described = asked.ask("POST", "/v1/transaction/s/describe", {}, lance=True)
+        assert (described.status, described.json) == (200, {"status": "Canceled"})
+    cancelled = {"actions": [{"setStatusAction": {"status": "Canceled"}}]}
+    assert servers.ask("POST", "/v1/transaction/s/alter", cancelled, lance=True).status == 200
+
+
+def test_a_transaction_that_goes_from_server_to_server_loses_no_statement(lake: Lake) -> None:
+    here, there = Sessions(lake, SYSTEM), Sessions(seiche.open(lake.store), SYSTEM)
+    _make_namespace(here, "one")
+    _make_namespace(there, "two")
+    _make_namespace(here, "three")
+    there.commit("s")
+    assert lake.namespaces() == [("db",), ("one",), ("three",), ("two",)]
+    assert (here.state("s"), there.state("s")) == ("Succeeded", "Succeeded")
+    with pytest.raises(InvalidInput, match="has ended"):
+        _make_namespace(here, "late")
+
+
+def test_a_transaction_that_is_too_old_to_be_gone_on_with_can_be_cancelled(lake: Lake) -> None:
+    _make_namespace(Sessions(lake, SYSTEM), "late")
+    later = Sessions(seiche.open(lake.store), SYSTEM)
+    with later.using("s", changes=True) as session:
+        session.transaction.expires_at_millis = 2
+    later.forget("s")
+    with pytest.raises(RetryableConflict, match="older"):
+        later.commit("s")
+    later.cancel("s")
+    assert later.state("s") == "Canceled"
 
 
 def test_a_list_of_all_tables_shows_what_the_transaction_sees(servers: Direct) -> None:
