@@ -17,7 +17,7 @@ from seiche.errors import CommitUnknown, ConflictError, InvalidInput, NotFound, 
 from seiche.lake import saved
 
 if TYPE_CHECKING:
-    from seiche.lake.engines.lance_namespace import TransactionNamespace
+    from seiche.gateway.lance_namespace.families import SessionNamespace
     from seiche.lake.lake import Lake
     from seiche.lake.transacting import Status
     from seiche.lake.transaction import Transaction
@@ -45,7 +45,7 @@ class Session:
     # It as it was saved last; `None` if it was not. Another server may have gone on with it since.
     saved: bytes | None = None
     # What clients of the Lance protocol see of it, which remembers what they were shown.
-    namespace: "TransactionNamespace | None" = None
+    namespace: "SessionNamespace | None" = None
 
 
 class Sessions:

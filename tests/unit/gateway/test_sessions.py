@@ -247,3 +247,17 @@ def test_a_list_of_all_tables_shows_what_the_transaction_sees(servers: Direct) -
     assert renamed.status == 200
     assert servers.ask("GET", "/v1/table?delimiter=.", lance=True, headers=headers).json == {"tables": ["db.b"]}
     assert servers.ask("GET", "/v1/table", lance=True).json == {"tables": ["db$a"]}
+
+
+def test_the_columns_of_a_table_are_those_of_the_version_that_is_asked_for(servers: Direct) -> None:
+    table = servers.lake.create_table("db.a", pa.schema([("id", pa.int64())]))
+    table.add_columns({"more": "1"})
+    for asked, columns in (({}, ["id", "more"]), ({"version": 1}, ["id"]), ({"version": 2}, ["id", "more"])):
+        described = servers.ask(
+            "POST",
+            "/v1/table/db%24a/describe?load_detailed_metadata=true",
+            asked,
+            lance=True,
+            headers={"X-Seiche-Transaction": "s"},
+        )
+        assert [one["name"] for one in described.json["schema"]["fields"]] == columns

@@ -9,9 +9,14 @@ from seiche.gateway.lance_namespace.tags import key_of, tags
 from seiche.lake.engines.answers import answering, asked
 from seiche.lake.engines.catalog import CatalogNamespace, id_of
 from seiche.lake.engines.lance_namespace import TransactionNamespace
+from seiche.lake.engines.object_paths import path_inside
 from seiche.lake.objects.names import Name, parts
+from seiche.table.format import file
+from seiche.table.format.schema import to_arrow
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from seiche.lake.transaction import Transaction
 
 __all__ = ["FamilyVerbs", "SessionNamespace"]
@@ -59,3 +64,14 @@ class FamilyVerbs(CatalogNamespace):
 
 class SessionNamespace(FamilyVerbs, TransactionNamespace):
     """The lake as a transaction sees it that clients have chosen by a header."""
+
+    def schema(self, request: Any) -> "pa.Schema":
+        """The columns of what `describe_table` describes: at a version, if one is named."""
+        name, version = id_of(request), asked(request, "version")
+        if version is None:
+            return self._transaction.table(name).schema
+        with answering("version"):
+            store = self.table(name).store
+            path = path_inside(store, self._version(name, version).manifest_path)
+            header = file.decode(store.get(path), path=path).manifest.header
+            return to_arrow(header.fields, header.schema_metadata)

@@ -27,11 +27,9 @@ from seiche.gateway.lance_namespace.protocol import (
 )
 from seiche.gateway.lance_namespace.requests import check_commits_here, request
 from seiche.gateway.sessions import HEADER, Sessions
-from seiche.lake.engines.catalog import id_of
 from seiche.lake.engines.declared import Declared
 
 if TYPE_CHECKING:
-    from seiche.lake.engines.table_namespace import TableNamespace
     from seiche.lake.lake import Lake
 
 __all__ = ["Operations"]
@@ -122,7 +120,7 @@ class Operations:
         )
         return Route("POST", "/v1/table/{id}/create", self._create_table, about, commits=True)
 
-    def _do(self, call: Call, work: "Callable[[TableNamespace], Any]", *, changes: bool) -> Any:
+    def _do(self, call: Call, work: "Callable[[DeskNamespace | SessionNamespace], Any]", *, changes: bool) -> Any:
         """In the transaction that the headers name, or on the lake as it is now."""
         name = call.headers.get(HEADER)
         if not name:
@@ -136,16 +134,9 @@ class Operations:
         asked = request(call, lance.DescribeTableRequest, named=True)
         described = self._vended(call, self._do(call, lambda namespace: namespace.describe_table(asked), changes=False))
         if asked.load_detailed_metadata and not described.is_only_declared:
-            return {**_answer(described).body, "schema": schema_json(self._schema(call, asked))}
+            columns = self._do(call, lambda namespace: namespace.schema(asked), changes=False)
+            return {**_answer(described).body, "schema": schema_json(columns)}
         return described
-
-    def _schema(self, call: Call, asked: Any) -> Any:
-        """The columns of a table, as whoever described it sees them."""
-        name = call.headers.get(HEADER)
-        if not name:
-            return DeskNamespace(self._lake, self._desks, self._declared).schema(asked)
-        with self._sessions.using(name, changes=False) as session:
-            return session.transaction.table(id_of(asked)).schema
 
     def _vended(self, call: Call, given: Any) -> Any:
         """An answer that says where a table is, with what opens it for this caller."""
