@@ -201,3 +201,20 @@ def test_a_table_has_to_stay_where_the_lake_knows_it(lake: Lake) -> None:
         found.batch_delete_table_versions(ln.BatchDeleteTableVersionsRequest(id=["shop", "a"], ranges=[]))
     with pytest.raises(ln.UnsupportedOperationError, match="branches"):
         found.describe_table(ln.DescribeTableRequest(id=["shop", "a"], branch="dev"))
+
+
+@pytest.mark.parametrize("branches", [False, True])
+@pytest.mark.parametrize("name", [[], ["shop", ""], ["shop", "a/b"], ["a"] * 30])
+def test_what_cannot_be_the_name_of_a_table_is_refused_as_the_interface_refuses(
+    lake: Lake, name: list[str], branches: bool
+) -> None:
+    found = lake.namespace(branches=branches)
+    for asked in (
+        lambda: found.describe_table(ln.DescribeTableRequest(id=name)),
+        lambda: found.list_table_versions(ln.ListTableVersionsRequest(id=name)),
+        lambda: found.describe_table_version(ln.DescribeTableVersionRequest(id=name, version=1)),
+        lambda: found.create_table_version(ln.CreateTableVersionRequest(id=name, version=2, manifest_path="x")),
+        lambda: found.batch_commit_tables(ln.BatchCommitTablesRequest(operations=[ln.CommitTableOperation()])),
+    ):
+        with pytest.raises(ln.InvalidInputError):
+            asked()

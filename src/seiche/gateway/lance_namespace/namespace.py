@@ -73,7 +73,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         """Where the desk of a table is; at a version or tag, if one is asked for."""
         request = self.on_branch(self._at_tag(request))
         name = id_of(request)
-        foreign = self.foreign(name)
+        with answering("table"):
+            foreign = self.foreign(name)
         if foreign is not None:
             return foreign
         self._adopt(name)
@@ -133,8 +134,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
 
     def _begin_branch(self, entry: Any) -> lance.TableVersion | None:
         """pylance's `create_branch`: the first version of a branch that does not exist; `None` if it does."""
-        name, branch = parts(id_of(entry), what="table"), wanted_branch(entry) or ""
         with answering("version"):
+            name, branch = parts(id_of(entry), what="table"), wanted_branch(entry) or ""
             root = self.check_lance(name)
             found_there = branches(self._lake.state(), name, root).get(branch)
             if found_there is not None and asked(entry, "version") != first_version(found_there[1]):

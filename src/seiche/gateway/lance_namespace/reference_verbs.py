@@ -49,9 +49,9 @@ class ReferenceVerbs(FamilyVerbs, LakeNamespace):
 
     def create_table_branch(self, request: Any) -> lance.CreateTableBranchResponse:
         """Begin a branch at a version of the table, or of another branch; by default at the newest."""
-        name, branch = id_of(request), check_branch_name(asked(request, "name"))
+        name = id_of(request)
         with answering("table"):
-            root = self.check_lance(name)
+            branch, root = check_branch_name(asked(request, "name")), self.check_lance(name)
             origin = asked(request, "from_branch")
             parent = root if origin in (None, "", "main") else self._line(name, root, origin)
             version = asked(request, "from_version") or parent.table_version
@@ -64,9 +64,9 @@ class ReferenceVerbs(FamilyVerbs, LakeNamespace):
 
     def delete_table_branch(self, request: Any) -> lance.DeleteTableBranchResponse:
         """Remove a branch. Versions of the lake that have it keep it."""
-        name, branch = id_of(request), check_branch_name(asked(request, "name"))
+        name = id_of(request)
         with answering("table"):
-            root = self.check_lance(name)
+            branch, root = check_branch_name(asked(request, "name")), self.check_lance(name)
             full, _ = found_branch(self._lake.state(), name, root, branch)
             self._writing(lambda transaction: transaction.drop_table(full))
             self._references(name).forget_branch(branch)

@@ -15,7 +15,7 @@ from seiche.lake.engines.staged_table import StagedTable
 from seiche.lake.engines.table_namespace import TableNamespace, found
 from seiche.lake.engines.views import Views
 from seiche.lake.objects.keys import table_key
-from seiche.lake.objects.names import Name
+from seiche.lake.objects.names import Name, parts
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State, as_relation
 from seiche.lake.undo import kept_on_error
@@ -238,6 +238,7 @@ class TransactionNamespace(TableNamespace):
 
 def row_of(state: State, name: Name) -> TableRow:
     """The table of this name, or of the id that is its only part; `NotFound` if there is none."""
+    name = parts(name, what="table")
     if len(name) != 1:
         return state.table(name)
     key = state.key_of(name[0])

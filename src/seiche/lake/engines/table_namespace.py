@@ -142,7 +142,8 @@ class TableNamespace(CatalogNamespace):
 
     def batch_commit_tables(self, request: lance.BatchCommitTablesRequest) -> lance.BatchCommitTablesResponse:
         """Several operations on tables: all of them happen, or none."""
-        return batch_commit(self, request)
+        with answering("version"):
+            return batch_commit(self, request)
 
     def batch_delete_table_versions(
         self, request: lance.BatchDeleteTableVersionsRequest
