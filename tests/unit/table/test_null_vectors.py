@@ -28,3 +28,25 @@ def test_a_batch_of_a_stream_in_which_every_vector_is_null(tmp_path: Path, deep:
     table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("v", fixed)]), durability="os")
     table.append(streamed(pa.record_batch({"v": pa.array(vectors, plain)})))
     assert table.to_arrow()["v"].to_pylist() == vectors
+
+
+STRICT = {
+    "vectors": (pa.list_(pa.field("item", pa.float32(), nullable=False), 2), [[1.0, 2.0], None]),
+    "structs": (pa.struct([pa.field("x", pa.int64(), nullable=False)]), [{"x": 1}, None]),
+}
+
+
+@pytest.mark.parametrize("kind", STRICT)
+def test_values_may_be_missing_where_only_what_is_inside_of_them_may_not(tmp_path: Path, kind: str) -> None:
+    """Lance does not know of vectors that no item may be null, and refuses those that are said to be so and missing."""
+    strict, values = STRICT[kind]
+    rows = pa.table({"id": [1, 2], "v": pa.array(values, strict)})
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), durability="os")
+    table.overwrite(rows)
+    table.add_columns(pa.table({"in_order": rows["v"]}))
+    table.add_columns(pa.table({"id": rows["id"], "joined": rows["v"]}), on="id")
+    named = pa.schema([("computed", strict)])
+    table.add_columns(lambda batch: pa.record_batch([pa.array(values, strict)], schema=named), schema=named)
+    stored = table.to_arrow()
+    for column in ("v", "in_order", "joined", "computed"):
+        assert stored[column].to_pylist() == values

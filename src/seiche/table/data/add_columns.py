@@ -7,13 +7,13 @@ import pyarrow as pa
 from seiche.errors import InvalidInput
 from seiche.table.change import Change, forget
 from seiche.table.data.column_sources import ColumnSource
-from seiche.table.data.conform import check_nulls
+from seiche.table.data.conform import conform
 from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
 from seiche.table.format.deletions import rows_left
 from seiche.table.format.fields import max_field_id
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field
-from seiche.table.format.schema import writable_fields
+from seiche.table.format.schema import to_arrow, writable_fields
 from seiche.table.operations import Merge
 from seiche.table.preparing.schema import check_name
 from seiche.table.snapshot import Snapshot
@@ -44,15 +44,16 @@ class AddingColumns:
         if self._source.reads_columns:
             self._files.depend_on(manifest.header.fields)
 
+        # As the table will have the columns: of a vector, for example, Lance does not know that no item may be null.
+        made = conform(schema, to_arrow(fields))
+
         def values(fragment: DataFragment) -> Iterator[Part]:
             for offsets, columns in self._source.values(snapshot, fragment):
-                for column, field in zip(columns, schema, strict=True):
-                    check_nulls(column, field)
-                yield offsets, columns
+                yield offsets, made.batch(pa.RecordBatch.from_arrays(list(columns), schema=schema)).columns
 
         fragments = manifest.fragments.decoded()
         files = self._files.write(
-            snapshot, fragments, fields, schema, values, self._source.key, parallel=self._source.parallel
+            snapshot, fragments, fields, made.schema, values, self._source.key, parallel=self._source.parallel
         )
         operation = merged(manifest, files, [*manifest.header.fields, *fields], nullable=_all_nullable(schema))
         return _change(operation, manifest, files, schema.names)

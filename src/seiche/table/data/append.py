@@ -12,7 +12,7 @@ from seiche.table.data.source import Rows, Source
 from seiche.table.data.write import Limits, Written, write_rows
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
-from seiche.table.format.schema import metadata_from_arrow, writable_fields
+from seiche.table.format.schema import metadata_from_arrow, to_arrow, writable_fields
 from seiche.table.operations import Append, Overwrite
 from seiche.table.operations.context import Build
 from seiche.table.operations.fields import check_fit
@@ -93,7 +93,8 @@ class Overwriting:
         header = snapshot.manifest.copy_header()
         del header.fields[:]
         header.fields.extend(fields)
-        made = conform(opened.schema, schema) if opened.schema.names else None
+        # As the table will have the columns: of a vector, for example, Lance does not know that no item may be null.
+        made = conform(opened.schema, to_arrow(fields)) if opened.schema.names else None
         if made is None:
             return Written(), fields, schema
         batches = made.batches(opened.batches)

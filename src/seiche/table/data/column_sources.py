@@ -162,13 +162,18 @@ class Computed:
                 remedy="It must give the same columns each time.",
             )
         try:
-            made = made.cast(self._schema)
+            # Not where it is of that type already: Arrow's cast takes the nulls inside of a struct that is null for
+            # values of its fields, which may have to be there.
+            columns = [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(made.columns, self._schema, strict=True)
+            ]
         except (pa.ArrowException, ValueError) as error:
             raise InvalidInput(
                 f"what the function gave does not fit its columns: {error}",
                 remedy="Say with `schema=` of which types the columns are.",
             ) from error
-        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in made.columns], schema=self._schema)
+        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in columns], schema=self._schema)
 
 
 class InOrder:
