@@ -864,3 +864,18 @@ def test_other_kinds_of_indices_can_be_built_inside_a_transaction(lake: Lake) ->
     scanned = dataset.scanner(filter=condition, use_scalar_index=False).to_table()
     assert in_order(dataset.to_table(filter=condition)) == in_order(scanned)
     assert published(lake, "shop.v") == list(range(1, lake.table("shop.v").version + 1))
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+def test_entries_of_a_table_that_cover_nothing_follow_rows_that_get_other_numbers(lake: Lake, stable: bool) -> None:
+    """State of a table, as of its write-ahead log, stands among the indices and has no coverage to be trimmed."""
+    keys = pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})
+    table = lake.create_table("shop.keyed", pa.schema([keys, *list(SCHEMA)[1:]]), stable_row_ids=stable)
+    with lake.transaction() as tx:
+        tx.append("shop.keyed", rows(1))
+        inside = lance.dataset(namespace_client=tx.namespace(), table_id=["shop", "keyed"])
+        inside.initialize_mem_wal(unsharded=True)
+        table.append(rows(2))
+    assert content(table.to_arrow()) == {1: 0, 2: 0}
+    manifest = LakeVersions(lake.store, table.row).read(table.version).manifest
+    assert [(one.name, one.fragment_bitmap) for one in manifest.indices] == [("__lance_mem_wal", b"")]

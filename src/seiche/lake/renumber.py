@@ -5,15 +5,17 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+from pyroaring import BitMap
 
 from seiche.errors import AlreadyExists, RetryableConflict
 from seiche.lake.work import Folded, Work
 from seiche.store.base import Store
-from seiche.table.format import deletions, roaring
+from seiche.table.format import deletions
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.row_ids import RowIds, RowVersions
 from seiche.table.operations import CreateIndex, Operation, Rewrite, RewriteGroup
+from seiche.table.operations.coverage import covered, is_system, with_coverage
 from seiche.table.operations.numbering import raise_max_fragment_id
 
 __all__ = ["renumbered", "reserved", "trimmed"]
@@ -120,11 +122,11 @@ def _trimmed(operation: Operation, moved: Mapping[int, int]) -> Operation:
 
 
 def _without(index: IndexMetadata, moved: Mapping[int, int]) -> IndexMetadata:
-    made = IndexMetadata()
-    made.CopyFrom(index)
-    covered = roaring.decode(index.fragment_bitmap, what=f"the coverage of index {index.name}")
-    made.fragment_bitmap = roaring.encode(covered - type(covered)(moved))
-    return made
+    own = covered(index)
+    if own is None and is_system(index):
+        return index  # state of the table, which covers nothing
+    # One that does not say what it covers would be asked about everything.
+    return with_coverage(index, (own or BitMap()) - BitMap(moved))
 
 
 def _own(built: Manifest, folded: Folded) -> tuple[DataFragment, ...]:
@@ -166,8 +168,9 @@ def _check_indices(followers: Sequence[Operation], moved: Mapping[int, int], bui
     for index in (
         one for operation in followers if isinstance(operation, CreateIndex) for one in operation.new_indices
     ):
-        known = roaring.decode(index.fragment_bitmap, what=f"the coverage of index {index.name}")
-        taken = [number for number in known if number in moved and built.fragments.get(number) is not None]
+        taken = [
+            number for number in covered(index) or () if number in moved and built.fragments.get(number) is not None
+        ]
         if taken:
             raise RetryableConflict(
                 f"the transaction built the index {index.name!r} over rows of its own, and their fragments have other"
