@@ -218,6 +218,47 @@ class TestColumns:
         )
         assert deleted.to_pylist() == [row for row in data.to_pylist() if row["id"] % 7 == 3]
 
+    @pytest.mark.parametrize("many", [False, True], ids=["structs", "lists of structs"])
+    def test_fields_inside_are_followed_by_their_ids(self, tmp_path: Path, stable: bool, many: bool) -> None:
+        kind: pa.DataType = pa.struct([("x", pa.int64()), ("y", pa.string()), ("gone", pa.int64())])
+        values: list[Any] = [{"x": 1, "y": "a", "gone": 7}, None, {"x": None, "y": "c", "gone": None}]
+        inner = "s"
+        if many:
+            kind, values, inner = pa.list_(kind), [values, None, []], "s.item"
+        table = made(tmp_path / "t", pa.table({"id": range(3), "s": pa.array(values, kind)}), stable)
+        table.delete("id = 2")
+        table.rename_columns({f"{inner}.x": "z"})
+        table.drop_columns(f"{inner}.gone")
+        table.rename_columns({f"{inner}.y": "gone", "s": "t"})
+        table.delete("id = 0")
+
+        def now(value: Any) -> Any:
+            if isinstance(value, list):
+                return [now(one) for one in value]
+            return None if value is None else {"z": value["x"], "gone": value["y"]}
+
+        told = [(row[CHANGE_TYPE], row["id"], row["t"]) for row in table.changes(0).to_arrow().to_pylist()]
+        inserted = [("insert", number, now(value)) for number, value in enumerate(values)]
+        assert told == [*inserted, ("delete", 2, now(values[2])), ("delete", 0, now(values[0]))]
+
+    def test_a_name_that_went_to_another_column_shows_no_values_of_the_first(self, table: Table) -> None:
+        table.rename_columns({"name": "old"})
+        table.add_columns({"name": "'new'"})
+        table.append([{"id": 10, "old": "k", "name": "l"}])
+        rows = table.changes(0).to_arrow().to_pylist()
+        first = [(row["old"], row["name"]) for row in rows if row[COMMIT_VERSION] == 1]
+        assert first == [(letter, None) for letter in "abcdefghij"]
+        assert (rows[-1]["old"], rows[-1]["name"]) == ("k", "l")
+
+    def test_fields_inside_are_followed_across_an_overwrite_by_name(self, tmp_path: Path, stable: bool) -> None:
+        kind = pa.struct([("x", pa.int64()), ("y", pa.string())])
+        data = pa.table({"id": [1], "s": pa.array([{"x": 1, "y": "a"}], kind)})
+        table = made(tmp_path / "t", data, stable)
+        table.overwrite(pa.table({"s": data["s"], "id": data["id"]}))
+        table.rename_columns({"s.x": "z"})
+        told = [(row[CHANGE_TYPE], row["s"]) for row in table.changes(0).to_arrow().to_pylist()]
+        assert told == [(what, {"z": 1, "y": "a"}) for what in ("insert", "delete", "insert")]
+
 
 class TestReading:
     def test_in_batches_and_more_than_once(self, tmp_path: Path, stable: bool) -> None:

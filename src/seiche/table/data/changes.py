@@ -13,6 +13,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound, SeicheError
 from seiche.table.bases import deletion_files
 from seiche.table.build import empty
+from seiche.table.data.past_columns import PastColumns, ids_before
 from seiche.table.data.removal import by_fragment
 from seiche.table.data.scanning import BATCH_ROWS, batches, scanner
 from seiche.table.format import roaring
@@ -41,9 +42,8 @@ class _Step:
     """One version: which rows changed, and which column of it, and of the one before, is which of those asked for."""
 
     changes: VersionChanges
-    # Column asked for to the name it has; columns that do not exist yet are left out.
-    names_before: Mapping[str, str]
-    names_after: Mapping[str, str]
+    before: PastColumns
+    after: PastColumns
 
 
 class Changes:
@@ -88,9 +88,9 @@ class Changes:
             version = step.changes.version
             for kind, rows in kinds_of(step.changes):
                 if rows:
-                    at, names = (version - 1, step.names_before) if kind == "delete" else (version, step.names_after)
-                    for batch in self._read(at, names, rows):
-                        yield self._marked(batch, names, kind, version)
+                    at, columns = (version - 1, step.before) if kind == "delete" else (version, step.after)
+                    for batch in self._read(at, columns.names, rows):
+                        yield self._marked(batch, columns, kind, version)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """All batches, for whoever takes a reader."""
@@ -133,16 +133,17 @@ class Changes:
                 version=version,
             ) from error
 
-    def _marked(self, batch: pa.RecordBatch, names: Mapping[str, str], kind: str, version: int) -> pa.RecordBatch:
-        columns = [self._column(batch, field, names.get(field.name), version) for field in self._columns]
+    def _marked(self, batch: pa.RecordBatch, past: PastColumns, kind: str, version: int) -> pa.RecordBatch:
+        columns = [self._column(batch, field, past, version) for field in self._columns]
         columns.append(pa.repeat(pa.scalar(kind, pa.string()), batch.num_rows))
         columns.append(pa.repeat(pa.scalar(version, pa.uint64()), batch.num_rows))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _column(self, batch: pa.RecordBatch, field: pa.Field, name: str | None, version: int) -> pa.Array:
+    def _column(self, batch: pa.RecordBatch, field: pa.Field, past: PastColumns, version: int) -> pa.Array:
+        name = past.names.get(field.name)
         if name is None:
             return pa.nulls(batch.num_rows, field.type)
-        column = batch.column(name)
+        column = past.shown(batch.column(name), name)
         if column.type == field.type:
             return column
         try:
@@ -180,8 +181,8 @@ def find_changes(
     found = [history.changes(version) for version in range(from_version + 1, to_version + 1)]
     dataset: Any = open_version(to_version)
     wanted = _checked(columns, dataset)
-    names = history.names(wanted)
-    steps = [_Step(one, names[one.version - 1], names[one.version]) for one in found]
+    past = history.columns(wanted)
+    steps = [_Step(one, past[one.version - 1], past[one.version]) for one in found]
     return Changes(from_version, to_version, steps, _schema(dataset, wanted), open_version)
 
 
@@ -218,30 +219,31 @@ class _History:
             deletion_files(after, store, self._runtime),
         )
 
-    def names(self, wanted: Sequence[str]) -> dict[int, dict[str, str]]:
-        """For each version how the columns are called in it that are called `wanted` in the last.
+    def columns(self, wanted: Sequence[str]) -> dict[int, PastColumns]:
+        """For each version its columns, as far as they are called `wanted` in the last, and all that is inside them.
 
         A column keeps its id when it is renamed. An Overwrite gives ids anew, and a Restore takes old ones back, so
         across those only the name tells. The columns of a version that was restored are those that came back with it,
         also where some were gone in between.
         """
-        now = {name: name for name in wanted}
+        last = self._fields[self._last]
+        named = {one.id: one.name for one in last if one.parent_id != -1 or one.name in wanted}
+        # The id that a field of the last version has in the one that is looked at.
+        now = {one: one for one in named}
+        back: dict[int, dict[int, int]] = {}
         found = {self._last: now}
-        back: dict[int, dict[str, str]] = {}
         for version in range(self._last, self._first, -1):
             if version in self._restored:
                 source = self._restored[version]
                 back[source] = {**now, **back.get(source, {})}
-            later, earlier = _top(self._fields[version]), _top(self._fields[version - 1])
-            by_id = {} if version in self._anew else {field.id: name for name, field in earlier.items()}
-            now = {
-                column: before
-                for column, name in now.items()
-                if (before := by_id.get(later[name].id, name if name in earlier else None)) is not None
-            }
+            earlier = ids_before(self._fields[version], self._fields[version - 1], anew=version in self._anew)
+            now = {one: earlier[then] for one, then in now.items() if then in earlier}
             now |= back.get(version - 1, {})
             found[version - 1] = now
-        return found
+        return {
+            version: PastColumns(self._fields[version], {then: named[one] for one, then in ids.items()})
+            for version, ids in found.items()
+        }
 
     def _read(self, version: int) -> Manifest:
         try:
@@ -262,10 +264,6 @@ class _History:
             table=self._versions.store.uri,
             version=version,
         )
-
-
-def _top(fields: Sequence[Field]) -> dict[str, Field]:
-    return {field.name: field for field in fields if field.parent_id == -1}
 
 
 def _checked(columns: Sequence[str] | None, dataset: Any) -> list[str]:
