@@ -20,8 +20,9 @@ from seiche.table.bases import deletion_files
 from seiche.table.build import empty
 from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION, Kind
 from seiche.table.data.moving import Places
+from seiche.table.data.past_columns import PastColumns
 from seiche.table.data.portion import Portion
-from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, quoted
+from seiche.table.data.scanning import BATCH_ROWS, quoted
 from seiche.table.data.target import read_rows
 from seiche.table.format import roaring
 from seiche.table.format.manifest import Manifest
@@ -58,7 +59,7 @@ class ChangeScan:
     rows: Mapping[int, bytes]
     columns: pa.Schema
     # What those of the columns are called in this version that it has.
-    names: Mapping[str, str]
+    past: PastColumns
     kind: Kind
     version: int
 
@@ -112,14 +113,14 @@ class History:
         snapshot = Snapshot(self._versions.store, manifest, SYSTEM, staged=True)
         fragments = [one for one in manifest.fragments if one.id in rows.offsets]
         address = Address.of(self._versions.store)
-        names = self._names(manifest, columns)
+        past = self._past(manifest, columns)
         return [
             ChangeScan(
                 address,
                 Portion.of(snapshot, group),
                 {one.id: roaring.encode(rows.offsets[one.id]) for one in group},
                 columns,
-                names,
+                past,
                 kind,
                 version,
             )
@@ -137,7 +138,7 @@ class History:
         snapshot = Snapshot(self._versions.store, self._manifest(version), SYSTEM, staged=True)
         return {one.id: live_rows(snapshot, one) for one in snapshot.manifest.fragments}
 
-    def _names(self, manifest: Manifest, columns: pa.Schema) -> dict[str, str]:
+    def _past(self, manifest: Manifest, columns: pa.Schema) -> PastColumns:
         if self._columns is None:
             self._columns = Columns.of(self._versions.read(self.newest).manifest)
         return self._columns.within(manifest, columns.names, self._follows)
@@ -163,7 +164,7 @@ def read_changes(scan: ChangeScan) -> Iterator[pa.RecordBatch]:
     places = _places(snapshot, scan.rows)
     if not len(places):
         return
-    chosen = {name: quoted(then) for name, then in scan.names.items()}
+    chosen = {name: quoted(then) for name, then in scan.past.names.items()}
     for batch in read_rows(snapshot, places, chosen, BATCH_ROWS):
         yield _marked(batch, scan)
 
@@ -171,7 +172,7 @@ def read_changes(scan: ChangeScan) -> Iterator[pa.RecordBatch]:
 def _marked(batch: pa.RecordBatch, scan: ChangeScan) -> pa.RecordBatch:
     """With what happened to the rows; a column that they did not have yet is null."""
     rows = batch.num_rows
-    given = {name: batch.column(name) for name in batch.schema.names if name != ADDRESS}
+    given = {name: scan.past.shown(batch.column(name), then) for name, then in scan.past.names.items()}
     given[CHANGE_TYPE] = pa.repeat(pa.scalar(scan.kind, pa.string()), rows)
     given[COMMIT_VERSION] = pa.repeat(pa.scalar(scan.version, pa.int64()), rows)
     for field in scan.columns:

@@ -1,52 +1,67 @@
 """The columns that a reader of a table's history shows, found again in versions in which they had other names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seiche.errors import InvalidInput
+from seiche.table.data.past_columns import PastColumns, from_the_top, ids_before
+from seiche.table.footprint import path_of
 from seiche.table.format.fields import column_ids
 from seiche.table.format.manifest import Manifest
+from seiche.table.format.manifest_pb2 import Field
 
 __all__ = ["Columns"]
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table as they were called in one version, with the ids that they keep when they are renamed."""
+    """The columns of a table, and the fields inside of them, as they were called in one version, with the ids that they
+    keep when they are renamed.
+    """
 
     version: int
-    ids: Mapping[str, int]
+    fields: tuple[Field, ...]
 
     @classmethod
     def of(cls, manifest: Manifest) -> "Columns":
         """Those of a version, by which all others are read."""
-        return cls(manifest.version, column_ids(manifest.header.fields))
+        return cls(manifest.version, tuple(manifest.header.fields))
 
-    def within(self, manifest: Manifest, wanted: Sequence[str], follows: Callable[[int, int], bool]) -> dict[str, str]:
-        """What each of the columns `wanted` is called in another version. One that was not there yet is left out.
+    @property
+    def names(self) -> list[str]:
+        return list(column_ids(self.fields))
+
+    def within(self, manifest: Manifest, wanted: Sequence[str], follows: Callable[[int, int], bool]) -> PastColumns:
+        """What the columns `wanted` are called in another version, with all that is inside of them. What was not there
+        yet is left out.
 
         A column is known by its id: its name may have gone to another one since. But ids say nothing across an
         overwrite, which counts them anew (`follows` tells of two versions whether there is none between), nor if the
         column got another one with its type: then it is known by its name, unless that is of another column.
         `InvalidInput` for one that is there no more: nulls in its place would be taken for values.
         """
-        there = column_ids(manifest.header.fields)
-        wanted = [name for name in wanted if name in self.ids]
-        same = all(there.get(name) == self.ids[name] for name in wanted)
-        known_by_id = not same and follows(*sorted((manifest.version, self.version)))
-        names = {number: name for name, number in there.items()} if known_by_id else {}
-        others = set(self.ids.values()) if known_by_id else set()
-        found: dict[str, str] = {}
-        for name in wanted:
-            if self.ids[name] in names:
-                found[name] = names[self.ids[name]]
-            elif name in there and there[name] not in others:
-                found[name] = name
-            elif manifest.version > self.version:
-                raise InvalidInput(
-                    f"version {manifest.version} of the table has no column {name!r} any more",
-                    remedy="Start the query again: it takes the columns that the table has then.",
-                    column=name,
-                    version=manifest.version,
-                )
-        return found
+        there = tuple(manifest.header.fields)
+        shown = _within(self.fields, wanted)
+        if shown == _within(there, wanted):
+            return PastColumns(there, {number: name for number, (_, name) in shown.items()})
+        anew = not follows(*sorted((manifest.version, self.version)))
+        then = ids_before(self.fields, there, anew=anew)
+        gone = next((one for one in shown if one not in then), None)
+        if gone is not None and manifest.version > self.version:
+            column = ".".join(path_of(gone, {one.id: one for one in self.fields}))
+            raise InvalidInput(
+                f"version {manifest.version} of the table has no column {column!r} any more",
+                remedy="Start the query again: it takes the columns that the table has then.",
+                column=column,
+                version=manifest.version,
+            )
+        return PastColumns(there, {then[number]: name for number, (_, name) in shown.items() if number in then})
+
+
+def _within(fields: Iterable[Field], wanted: Sequence[str]) -> Mapping[int, tuple[int, str]]:
+    """Of these columns and all that is inside of them what each is inside of, and its name, by the ids."""
+    found: dict[int, tuple[int, str]] = {}
+    for one in from_the_top(fields):
+        if one.name in wanted if one.parent_id == -1 else one.parent_id in found:
+            found[one.id] = (one.parent_id, one.name)
+    return found

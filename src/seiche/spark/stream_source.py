@@ -145,7 +145,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 table=self._options.table,
             )
         named = Columns.of(newest_manifest(state.store, row, state.manifests))
-        known = {*named.ids, CHANGE_TYPE, COMMIT_VERSION}
+        known = {*named.names, CHANGE_TYPE, COMMIT_VERSION}
         for name in self._columns.names:
             if name not in known:
                 raise InvalidInput(

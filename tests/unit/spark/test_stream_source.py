@@ -91,6 +91,27 @@ def test_a_name_that_stands_for_another_column_by_now_ends_the_stream(lake: Lake
         stream.drain()
 
 
+def test_fields_inside_of_columns_are_followed_as_columns_are(lake: Lake) -> None:
+    """Their values came as nulls, or as those of a field that had taken the name."""
+    table = lake.table("s.t")
+    table.add_columns(pa.table({"inner": [[{"u": 1, "v": 2, "w": 3}]]}))
+    stream, start = Stream(lake), str(lake.version)
+    stream.drain()
+    table.append([{"id": 2, "v": "b", "inner": [{"u": 4, "v": 5, "w": 6}, None]}])
+    table.rename_columns({"inner.item.u": "v", "inner.item.v": "u"})
+    assert stream.drain() == [{"id": 2, "v": "b", "inner": [{"u": 4, "v": 5, "w": 6}, None]}]
+    table.append([{"id": 3, "v": "c", "inner": [{"v": 7, "u": 8, "w": 9}]}])
+    assert stream.drain() == [{"id": 3, "v": "c", "inner": [{"u": 7, "v": 8, "w": 9}]}]
+    table.drop_columns("inner.item.w")
+    later = Stream(lake, starting_version=start)
+    told = [row["inner"] for row in later.drain()]
+    assert told == [[{"v": 4, "u": 5}, None], [{"v": 7, "u": 8}]]
+    table.append([{"id": 4, "v": "d", "inner": []}])
+    with pytest.raises(InvalidInput, match=r"has no column 'inner\.item\.w' any more"):
+        stream.drain()
+    assert later.drain() == [{"id": 4, "v": "d", "inner": []}]
+
+
 def test_one_that_was_renamed_before_is_found_under_its_old_name(lake: Lake) -> None:
     table, start = lake.table("s.t"), str(lake.version)
     table.append([{"id": 2, "v": "b"}])

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from seiche.table.format.manifest_pb2 import Field
 
-__all__ = ["PastColumns", "ids_before"]
+__all__ = ["PastColumns", "from_the_top", "ids_before"]
 
 _NO_PARENT = -1
 
@@ -71,7 +71,7 @@ def ids_before(later: Sequence[Field], earlier: Sequence[Field], *, anew: bool) 
     known = set() if anew else {one.id for one in earlier}
     found = {one.id: one.id for one in later if one.id in known}
     named = {(one.parent_id, one.name): one.id for one in earlier if one.id not in found}
-    for one in _from_the_top(later):
+    for one in from_the_top(later):
         parent = _NO_PARENT if one.parent_id == _NO_PARENT else found.get(one.parent_id)
         if one.id not in found and parent is not None and (parent, one.name) in named:
             found[one.id] = named[parent, one.name]
@@ -85,7 +85,7 @@ def _grouped(fields: Iterable[Field]) -> dict[int, list[Field]]:
     return found
 
 
-def _from_the_top(fields: Iterable[Field]) -> list[Field]:
+def from_the_top(fields: Iterable[Field]) -> list[Field]:
     """Each field behind the one that it is inside of."""
     inside = _grouped(fields)
     ordered = inside.get(_NO_PARENT, [])
