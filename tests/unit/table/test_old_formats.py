@@ -117,3 +117,30 @@ def test_dictionaries_in_the_first_format_are_not_cloned(tmp_path: Path) -> None
     assert not any(one.startswith("_versions") for one in files(tmp_path / "clone"))
     lance.write_dataset(lance.dataset(tmp_path / "t"), tmp_path / "new")
     assert kinds(Table.open(tmp_path / "new")) == dict(enumerate(FIRST_KINDS))
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
+def test_single_rows_of_the_first_format_are_read(tmp_path: Path, stable: bool) -> None:
+    """Native scans take no rows to be read there: such merges, reordering and changes were refused."""
+    first = pa.table({"id": range(10), "v": range(10), "w": range(10)})
+    lance.write_dataset(
+        first, tmp_path / "t", data_storage_version="legacy", max_rows_per_file=4, enable_stable_row_ids=stable
+    )
+    table = Table.open(tmp_path / "t")
+    table.merge([{"id": 1, "v": 50}, {"id": 9, "v": 51}], on="id").when_matched_update_all().execute()
+    add = {"v": "source.v + target.w"}
+    table.merge([{"id": 5, "v": 100}], on="id").when_matched_update(add, "target.v = 5").execute()
+    table.delete("id = 2")
+    table.reorder([("id", "descending")])
+    expected = {one: (one, one) for one in range(10) if one != 2} | {1: (50, 1), 9: (51, 9), 5: (105, 5)}
+    assert [(one["id"], (one["v"], one["w"])) for one in table.to_arrow().to_pylist()] == sorted(
+        expected.items(), reverse=True
+    )
+    replayed: dict[int, tuple[int, int]] = {}
+    for one in table.changes(0).to_arrow().to_pylist():
+        if one["_change_type"] == "delete":
+            assert replayed.pop(one["id"]) == (one["v"], one["w"])
+        else:
+            replayed[one["id"]] = (one["v"], one["w"])
+    assert replayed == expected
+    lance.dataset(tmp_path / "t").validate()  # type: ignore[no-untyped-call]

@@ -1,11 +1,9 @@
 """The rows that were inserted, updated and deleted between two versions, read when they are asked for."""
 
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from seiche.core import given
@@ -15,8 +13,7 @@ from seiche.table.bases import deletion_files
 from seiche.table.build import empty
 from seiche.table.data.past_columns import PastColumns, ids_before
 from seiche.table.data.removal import by_fragment
-from seiche.table.data.scanning import BATCH_ROWS, batches, scanner
-from seiche.table.format import roaring
+from seiche.table.data.scanning import ADDRESS, scan_rows, scanner
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.operations import Overwrite, Restore
@@ -109,19 +106,10 @@ class Changes:
         return f"<changes after version {self.from_version} up to {self.to_version}: {parts}>"
 
     def _read(self, version: int, names: Mapping[str, str], rows: Rows) -> Iterator[pa.RecordBatch]:
-        dataset = self._opened(version)
-        scan = scanner(
-            dataset,
-            columns=list(names.values()),
-            what=_WHAT,
-            fragments=[dataset.get_fragment(fragment_id) for fragment_id in rows.offsets],
-            row_addr_allowlist=_allowlist(rows),
-            batch_size=BATCH_ROWS,
-            blob_handling="all_binary",
-            # At least one column, even if none of those asked for existed yet.
-            with_row_address=not names,
-        )
-        return batches(scan, what=_WHAT)
+        # At least one column, even if none of those asked for existed yet.
+        columns = list(names.values()) or {ADDRESS: ADDRESS}
+        numbers = rows.offsets if rows.row_ids is None else by_fragment(rows.row_ids)
+        return scan_rows(self._opened(version), numbers, columns, what=_WHAT, fragments=rows.offsets)
 
     def _opened(self, version: int) -> Any:
         try:
@@ -290,13 +278,3 @@ def _schema(dataset: Any, columns: list[str]) -> pa.Schema:
 def kinds_of(changes: VersionChanges) -> Sequence[tuple[Kind, Rows]]:
     """What happened in a version, in the order in which to show it."""
     return ("delete", changes.deleted), ("update", changes.updated), ("insert", changes.inserted)
-
-
-def _allowlist(rows: Rows) -> bytes:
-    """Rows as native scans take them: by ids where the table has stable ones, else by addresses."""
-    halves = dict(rows.offsets) if rows.row_ids is None else by_fragment(np.sort(rows.row_ids))
-    parts = [struct.pack("<I", len(halves))]
-    for upper, lower in sorted(halves.items()):
-        data = roaring.encode(lower)
-        parts += (struct.pack("<II", upper, len(data)), data)
-    return b"".join(parts)

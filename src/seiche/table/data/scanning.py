@@ -1,22 +1,27 @@
 """Reading rows natively, with SQL conditions and expressions, and telling a caller's mistakes from trouble."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from seiche.errors import InvalidInput
 from seiche.table.data.native_errors import Panic, from_storage, native_message, trouble, without_panics
+from seiche.table.data.removal import by_fragment
 from seiche.table.data.sql import REFUSALS, Shape, closed, complaint, quoted
+from seiche.table.format import roaring
+from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import lance
     from numpy.typing import NDArray
 
-__all__ = ["ADDRESS", "ROW_ID", "batches", "find_rows", "quoted", "scanner", "types_of"]
+__all__ = ["ADDRESS", "ROW_ID", "batches", "find_rows", "quoted", "scan_rows", "scanner", "types_of"]
 
 ADDRESS = "_rowaddr"
 ROW_ID = "_rowid"
@@ -84,11 +89,17 @@ def _planned(dataset: "lance.LanceDataset", expressions: Mapping[str, str], what
 
 def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch]:
     """The rows of a scan, batch by batch, without empty ones."""
+    with _evaluating(what):
+        for batch in scan.to_batches():
+            if batch.num_rows:
+                yield _unified(batch)
+
+
+@contextmanager
+def _evaluating(what: str) -> Iterator[None]:
     try:
         with without_panics():
-            for batch in scan.to_batches():
-                if batch.num_rows:
-                    yield _unified(batch)
+            yield
     except (ValueError, OSError) as error:
         if from_storage(error):
             raise trouble(_UNREAD, error) from error
@@ -96,6 +107,64 @@ def batches(scan: "lance.LanceScanner", *, what: str) -> Iterator[pa.RecordBatch
             f"{what} cannot be evaluated: {native_message(error)}",
             remedy="Check the SQL against the values in the table.",
         ) from error
+
+
+def scan_rows(
+    dataset: "lance.LanceDataset",
+    rows: "NDArray[np.uint64] | Mapping[int, BitMap]",
+    columns: Mapping[str, str] | Sequence[str],
+    *,
+    what: str,
+    batch_rows: int = BATCH_ROWS,
+    fragments: Iterable[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Columns of some rows, or SQL expressions over them, in the order of the table, in which `rows` must be, too.
+
+    They are numbers, or bitmaps of their lower halves by the upper ones: addresses, but in a table with stable row ids
+    those, which is what native code wants. If all are in some `fragments`, no other is looked at.
+    """
+    if dataset.data_storage_version in FIRST_FORMAT:
+        return _taken(dataset, rows, columns, what, batch_rows)
+    scan = scanner(
+        dataset,
+        columns=columns,
+        what=what,
+        fragments=None if fragments is None else [dataset.get_fragment(one) for one in fragments],
+        row_addr_allowlist=_allowlist(rows if isinstance(rows, Mapping) else by_fragment(rows)),
+        batch_size=batch_rows,
+        blob_handling="all_binary",
+    )
+    return batches(scan, what=what)
+
+
+def _allowlist(rows: Mapping[int, BitMap]) -> bytes:
+    """Rows as native scans take them: for each upper half its value, the size of a bitmap, and that."""
+    parts = [struct.pack("<I", len(rows))]
+    for upper, lower in sorted(rows.items()):
+        data = roaring.encode(lower)
+        parts += (struct.pack("<II", upper, len(data)), data)
+    return b"".join(parts)
+
+
+def _taken(
+    dataset: "lance.LanceDataset",
+    rows: "NDArray[np.uint64] | Mapping[int, BitMap]",
+    columns: Mapping[str, str] | Sequence[str],
+    what: str,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """The same for files of the first format: native scans take no rows to be read there, but single rows are given."""
+    given = {name: closed(sql) for name, sql in columns.items()} if isinstance(columns, Mapping) else list(columns)
+    with _evaluating(what):
+        for numbers in _joined_halves(rows) if isinstance(rows, Mapping) else [rows]:
+            for start in range(0, len(numbers), batch_rows):
+                found = dataset._take_rows(pa.array(numbers[start : start + batch_rows]), columns=given)
+                yield from map(_unified, found.combine_chunks().to_batches())
+
+
+def _joined_halves(rows: Mapping[int, BitMap]) -> "Iterator[NDArray[np.uint64]]":
+    for upper, lower in sorted(rows.items()):
+        yield np.frombuffer(lower.to_array(), np.uint32).astype(np.uint64) | np.uint64(upper << 32)
 
 
 def _unified(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,7 +1,6 @@
 """The table's side of a merge: which of its rows have a key of the data, and the values of chosen rows."""
 
 import re
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,9 +12,7 @@ import pyarrow.types as kinds
 from seiche.table.data.matching import key_values
 from seiche.table.data.merge_source import MergeSource
 from seiche.table.data.moving import Moved, Places
-from seiche.table.data.removal import by_fragment
-from seiche.table.data.scanning import BATCH_ROWS, WIDE_BATCH_ROWS, batches, quoted, scanner
-from seiche.table.format import roaring
+from seiche.table.data.scanning import BATCH_ROWS, WIDE_BATCH_ROWS, batches, quoted, scan_rows, scanner
 from seiche.table.format.fields import column_ids
 from seiche.table.snapshot import Snapshot
 
@@ -120,26 +117,9 @@ def read_rows(
 
     A batch has `batch_rows` rows or a few more, but for the last.
     """
-    stable = places.row_ids is not None
-    scan = scanner(
-        snapshot.dataset,
-        columns={**columns, **Moved(stable).system_columns},
-        what="the merge",
-        row_addr_allowlist=_allowlist(places),
-        batch_size=min(batch_rows, BATCH_ROWS),
-        blob_handling="all_binary",
-    )
-    return _together(batches(scan, what="the merge"), batch_rows)
-
-
-def _allowlist(places: Places) -> bytes:
-    """Rows as native scans take them: for each upper half of an address its value, the size of a bitmap, and that.
-
-    In a table with stable row ids the native scan wants these instead of addresses, in the same form.
-    """
-    halves = by_fragment(places.addresses if places.row_ids is None else places.row_ids)
-    parts = [struct.pack("<I", len(halves))]
-    for upper, lower in halves.items():
-        data = roaring.encode(lower)
-        parts += (struct.pack("<II", upper, len(data)), data)
-    return b"".join(parts)
+    if not bool((places.addresses[:-1] <= places.addresses[1:]).all()):
+        places = places.at(np.argsort(places.addresses))
+    rows = places.addresses if places.row_ids is None else places.row_ids
+    chosen = {**columns, **Moved(places.row_ids is not None).system_columns}
+    most = min(batch_rows, BATCH_ROWS)
+    return _together(scan_rows(snapshot.dataset, rows, chosen, what="the merge", batch_rows=most), batch_rows)
