@@ -1,6 +1,6 @@
 """Rows as users of notebooks give them: one by one, with blobs, or wrongly, and then with an error that says how."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,41 @@ def test_a_single_row_is_told_from_columns(pairs: seiche.Table) -> None:
     assert "[{...}]" in caught.value.remedy
     with pytest.raises(InvalidInput, match="column 'name' has one value"):
         pairs.append({"id": [1], "name": "x"})
+
+
+INSIDE: dict[str, tuple[pa.DataType, Any, Any]] = {
+    "a struct": (pa.struct([("x", pa.int64())]), {"x": 1}, {"x": 1, "X": 2}),
+    "a struct in one": (pa.struct([("s", pa.struct([("x", pa.int64())]))]), {"s": {}}, {"s": {"y": 2}}),
+    "a list": (pa.list_(pa.struct([("x", pa.int64())])), [{"x": 1}, None], [None, {"y": 2}]),
+    "a map": (pa.map_(pa.string(), pa.struct([("x", pa.int64())])), {"k": {"x": 1}}, {"k": {"y": 2}}),
+    "pairs": (pa.map_(pa.string(), pa.struct([("x", pa.int64())])), [("k", None)], [("k", {"y": 2})]),
+}
+
+
+@pytest.mark.parametrize("inside", INSIDE)
+def test_values_inside_of_columns_that_the_table_has_no_field_for_are_refused(tmp_path: Path, inside: str) -> None:
+    """As columns are: Arrow leaves them out in silence."""
+    kind, good, bad = INSIDE[inside]
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64()), ("v", kind)]), durability="os")
+    table.append([{"id": 1, "v": good}, {"id": 2, "v": None}])
+    merge = table.merge([{"id": 1, "v": bad}], on="id").when_matched_update_all()
+    given: list[Callable[[], object]] = [
+        lambda: table.append([{"id": 3, "v": good}, {"id": 4, "v": bad}]),
+        lambda: table.append({"id": [3], "v": (one for one in [bad])}),
+        lambda: table.append(pd.DataFrame({"id": [3], "v": [bad]})),
+        lambda: table.overwrite([{"id": 3, "v": bad}], schema=table.schema),
+        merge.execute,
+    ]
+    for give in given:
+        with pytest.raises(InvalidInput, match="which struct<x: int64> does not have"):
+            give()
+    assert table.version == 2
+
+
+def test_fields_that_only_later_rows_of_a_generator_have_are_refused(pairs: seiche.Table) -> None:
+    rows = ({"id": one, "s": {"a": 1} if one < 9000 else {"a": 1, "b": 2}} for one in range(9001))
+    with pytest.raises(InvalidInput, match="a value has 'b'"):
+        pairs.overwrite(rows)
 
 
 def test_columns_of_one_name_in_a_frame_are_refused(pairs: seiche.Table) -> None:

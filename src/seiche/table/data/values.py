@@ -1,6 +1,6 @@
 """Python values as Arrow arrays, without losing any of them on the way."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import pyarrow as pa
@@ -15,12 +15,16 @@ __all__ = ["shortened", "typed"]
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
     """The values as an array of a type, or of the one that Arrow finds; `pa.ArrowInvalid` if they do not fit.
 
-    Asked for whole numbers or seconds, Arrow cuts off in silence what comes behind them, and makes infinity of a number
-    that is too large for a short float. Here that is an error.
+    Asked for whole numbers or seconds, Arrow cuts off in silence what comes behind them, makes infinity of a number
+    that is too large for a short float, and leaves out of a struct what has none of its names. Here that is an error.
     """
+    if not isinstance(values, Sized):  # such as a generator, which can be gone through once
+        values = list(values)
     if kind is not None and is_blob(kind):
         return made_blobs(values, kind)
     made = pa.array(values, kind)
+    if kind is not None:
+        _check_names(values, kind)
     if kind is None or not (_can_cut_off(kind) or _has_infinity(made, short=True)):
         return made
     if kinds.is_integer(kind) and all(type(value) is int or value is None for value in values):
@@ -42,6 +46,26 @@ def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
     made = given.cast(kind)
     _check_infinity(given, made)
     return made
+
+
+def _check_names(values: Iterable[Any], kind: pa.DataType) -> None:
+    """`pa.ArrowInvalid` if a value has something that is not in its struct."""
+    if not kinds.is_nested(kind):
+        return
+    there = (value for value in values if value is not None and getattr(value, "is_valid", True))
+    if kinds.is_struct(kind):
+        names = {field.name for field in kind}
+        given = [value for value in there if isinstance(value, Mapping)]
+        unknown = next((name for value in given for name in value if name not in names), None)
+        if unknown is not None:
+            raise pa.ArrowInvalid(f"a value has {unknown!r}, which {kind} does not have")
+        for field in kind:
+            _check_names((value.get(field.name) for value in given), field.type)
+    elif kinds.is_map(kind):
+        pairs = (value.items() if isinstance(value, Mapping) else value for value in there)
+        _check_names((pair[1] for value in pairs for pair in value), kind.item_type)
+    elif kinds.is_nested(getattr(kind, "value_type", pa.null())):
+        _check_names((one for value in there for one in value), kind.value_type)
 
 
 def _can_cut_off(kind: pa.DataType) -> bool:
