@@ -1,4 +1,5 @@
-"""Lists and maps that are null, in Iceberg tables: null in the files, null when read, and null when copied."""
+"""Lists and maps that are null, in Iceberg tables: null in the files, null when read, and null when copied; and what
+there is no place for inside of them."""
 
 from typing import Any
 
@@ -6,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from seiche import Lake
+from seiche import InvalidInput, Lake
 
 POINT = pa.struct([("x", pa.int32())])
 ONE = {"x": 1}
@@ -32,3 +33,26 @@ def test_null_is_not_empty(lake: Lake, name: str) -> None:
     table.delete("id = 3")
     assert table.to_arrow().sort_by("id")["v"].to_pylist() == values[:3], "rows of a file that is written anew"
     assert table.to_arrow(filter="id = 1")["v"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    "values", [[{"y": 1}], [[{"x": 1, "y": 2}]], {"a": {"y": 1}}], ids=["a struct", "a list of structs", "a map"]
+)
+def test_fields_that_the_table_has_not_are_refused(lake: Lake, values: Any) -> None:
+    """Arrow's cast leaves them out in silence."""
+    deeper = isinstance(values, list) and isinstance(values[0], list)
+    wide = pa.struct([("x", pa.int32()), ("y", pa.int32())])
+
+    def kind(of: pa.DataType) -> pa.DataType:
+        if isinstance(values, dict):
+            return pa.map_(pa.string(), of)
+        return pa.list_(pa.list_(of)) if deeper else pa.list_(of)
+
+    table = lake.create_table("shop.points", pa.schema([("v", kind(POINT))]), format="iceberg")
+    version = lake.version
+    for given in (pa.table({"v": pa.array([values], kind(wide))}), [{"v": values}]):
+        with pytest.raises(InvalidInput, match=r"'y'"):
+            table.append(given)
+    assert lake.version == version
+    table.append(pa.table({"v": pa.array([None], kind(POINT))}))
+    assert table.to_arrow()["v"].to_pylist() == [None]
