@@ -253,3 +253,34 @@ def test_a_damaged_or_lost_manifest_is_told_from_other_trouble(tmp_path: Path) -
 def test_what_storage_says_decides_what_to_do() -> None:
     assert type(trouble("x", OSError("LanceError(IO): Permission denied (os error 13)"))) is seiche.PermissionDenied
     assert type(trouble("x", OSError("LanceError(IO): timed out"))) is seiche.Unavailable
+
+
+A, B = pa.struct([("x", pa.int64()), ("y", pa.int64())]), pa.struct([("x", pa.int64()), ("Y", pa.int64())])
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["structs", "lists of structs"])
+def test_values_are_not_put_where_there_is_no_field_for_a_part_of_them(tmp_path: Path, deep: bool) -> None:
+    """Arrow's casts go by the names of fields, and leave out in silence what has none there."""
+    one, other = (pa.list_(A), pa.list_(B)) if deep else (A, B)
+    a: Any = [{"x": 1, "y": 2}] if deep else {"x": 1, "y": 2}
+    b: Any = [{"x": 3, "Y": 4}] if deep else {"x": 3, "Y": 4}
+    rows = pa.table({"id": [1], "a": pa.array([a], one), "b": pa.array([b], other)})
+    table = seiche.Table.create(str(tmp_path / "t"), rows.schema, durability="os")
+    table.append(rows)
+    wanted = pa.schema([("new", other)])
+    tried: list[Callable[[], object]] = [
+        lambda: table.alter_columns({"path": "a", "data_type": other}),
+        lambda: table.update({"a": "b"}, mode="rows"),
+        lambda: table.update({"a": "b"}, mode="columns"),
+        lambda: table.merge([{"id": 1}], on="id").when_matched_update({"a": "target.b"}).execute(),
+        lambda: table.merge([{"id": 2}], on="id").when_not_matched_by_source_update({"a": "b"}).execute(),
+        lambda: table.add_columns(lambda batch: {"new": batch["a"]}, read_columns=["a"], schema=wanted),
+    ]
+    for attempt in tried:
+        with pytest.raises(InvalidInput, match=r"has no 'y'|is of type|does not fit"):
+            attempt()
+    assert table.version == 2
+    wide = pa.struct([*A, ("z", pa.int64())])
+    table.alter_columns({"path": "a", "data_type": pa.list_(wide) if deep else wide})
+    more = {"x": 1, "y": 2, "z": None}
+    assert table.to_arrow()["a"].to_pylist() == [[more] if deep else more]

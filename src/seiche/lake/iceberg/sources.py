@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from seiche.errors import InvalidInput
+from seiche.table.data.fitting import left_out
 from seiche.table.data.values import typed
 
 if TYPE_CHECKING:
@@ -31,7 +32,11 @@ def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
                 raise InvalidInput(f"column {field.name!r} is missing, and cannot be null", remedy="Give it values.")
             columns.append(pa.nulls(found.num_rows, field.type))
             continue
-        _check_inside(found[field.name].type, field.type, field.name)
+        if lost := left_out(found[field.name].type, field.type):
+            raise InvalidInput(
+                f"the table has no {lost!r} in column {field.name!r}, which is {field.type}",
+                remedy="Leave it out; `to_iceberg().update_schema()` adds one.",
+            )
         try:
             columns.append(found[field.name].cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -48,25 +53,6 @@ def _check_names(names: Iterable[str], schema: "pa.Schema") -> None:
                 f"the table has no column {name!r}",
                 remedy=f"It has {', '.join(schema.names)}; `to_iceberg().update_schema()` adds one.",
             )
-
-
-def _check_inside(given: "pa.DataType", wanted: "pa.DataType", where: str) -> None:
-    """`InvalidInput` if a struct has a field that the table has not: Arrow's cast leaves it out in silence."""
-    import pyarrow.types as kinds
-
-    if kinds.is_struct(given) and kinds.is_struct(wanted):
-        for field in given:
-            at = wanted.get_field_index(field.name)
-            if at < 0:
-                raise InvalidInput(
-                    f"the table has no field {field.name!r} in {where!r}, which is {wanted}",
-                    remedy="Leave the field out; `to_iceberg().update_schema()` adds one.",
-                )
-            _check_inside(field.type, wanted.field(at).type, f"{where}.{field.name}")
-    elif kinds.is_map(given) and kinds.is_map(wanted):
-        _check_inside(given.item_type, wanted.item_type, f"{where}.value")
-    elif kinds.is_nested(given) and hasattr(given, "value_type") and hasattr(wanted, "value_type"):
-        _check_inside(given.value_type, wanted.value_type, f"{where}.element")
 
 
 def _table(data: Any, schema: "pa.Schema") -> "pa.Table":

@@ -11,6 +11,7 @@ from seiche.table.change import Change
 from seiche.table.data.add_columns import merged, new_fields
 from seiche.table.data.column_sources import scanned
 from seiche.table.data.conform import check_nulls, founded, without_extension
+from seiche.table.data.fitting import left_out
 from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
 from seiche.table.data.scanning import quoted, scanner
 from seiche.table.format.deletions import rows_left
@@ -145,6 +146,12 @@ def _is_cast(field: Field, alteration: Alteration | None, snapshot: Snapshot) ->
     now = snapshot.schema.field(field.name).type
     if now == alteration.data_type:
         return False
+    if lost := left_out(now, alteration.data_type):
+        raise InvalidInput(
+            f"column {field.name!r} of type {now} cannot become {alteration.data_type}, which has no {lost!r}",
+            remedy="Rename or drop fields by their paths, with `rename_columns` and `drop_columns`.",
+            column=field.name,
+        )
     try:
         without_extension(pa.array([], now)).cast(alteration.data_type)
     except (pa.ArrowException, ValueError) as error:

@@ -9,6 +9,7 @@ import pyarrow.types as kinds
 
 from seiche.errors import InvalidInput
 from seiche.table.data.conform import check_nulls, coded, without_extension
+from seiche.table.data.fitting import left_out
 from seiche.table.data.scanning import scanner, types_of
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 def _castable(given: pa.DataType, wanted: pa.DataType) -> bool:
     if given == wanted:
         return True
+    if left_out(given, wanted):
+        return False
     try:
         _cast(without_extension(pa.array([], given)), wanted)
     except (pa.ArrowException, ValueError):

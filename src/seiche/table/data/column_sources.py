@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from seiche.core.given import names
 from seiche.errors import IncompatibleConflict, InvalidInput
+from seiche.table.data.fitting import left_out
 from seiche.table.data.given_rows import GivenRows
 from seiche.table.data.matching import KeyIndex, key_values
 from seiche.table.data.new_files import Part
@@ -161,19 +162,25 @@ class Computed:
                 f"the function gave the columns {made.schema.names}, expected {self._schema.names}",
                 remedy="It must give the same columns each time.",
             )
-        try:
-            # Not where it is of that type already: Arrow's cast takes the nulls inside of a struct that is null for
-            # values of its fields, which may have to be there.
-            columns = [
-                column if column.type == field.type else column.cast(field.type)
-                for column, field in zip(made.columns, self._schema, strict=True)
-            ]
-        except (pa.ArrowException, ValueError) as error:
-            raise InvalidInput(
-                f"what the function gave does not fit its columns: {error}",
-                remedy="Say with `schema=` of which types the columns are.",
-            ) from error
+        columns = [_under(column, field) for column, field in zip(made.columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays([column.combine_chunks() for column in columns], schema=self._schema)
+
+
+def _under(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """What a function gave, under the type of its column."""
+    # Not cast if it is of that type already: Arrow takes the nulls inside of a struct that is null for values of its
+    # fields, which may have to be there.
+    if column.type == field.type:
+        return column
+    try:
+        if lost := left_out(column.type, field.type):
+            raise pa.ArrowInvalid(f"{field.type} has no {lost!r}, which is in {column.type}")
+        return column.cast(field.type)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidInput(
+            f"what the function gave does not fit its columns: {error}",
+            remedy="Say with `schema=` of which types the columns are.",
+        ) from error
 
 
 class InOrder:

@@ -5,7 +5,7 @@ import pyarrow.types as kinds
 
 from seiche.table.data.blobs import is_binary, is_blob
 
-__all__ = ["fits", "is_list"]
+__all__ = ["fits", "is_list", "left_out"]
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -22,6 +22,24 @@ def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     if kinds.is_dictionary(wanted):
         return fits(given, wanted.value_type)
     return any(rule(given, wanted) for rule in (_texts, _numbers, _decimals, _times, _lists, _structs, _maps))
+
+
+def left_out(given: pa.DataType, wanted: pa.DataType) -> str | None:
+    """What a struct, or one inside of the type, has and that of the other type has not, if there is anything.
+
+    Arrow's casts go by names there, and leave it out in silence.
+    """
+    given, wanted = _plain(given), _plain(wanted)
+    if kinds.is_struct(given) and kinds.is_struct(wanted):
+        inside = {field.name: field.type for field in wanted}
+        for field in given:
+            if field.name not in inside:
+                return str(field.name)
+            if lost := left_out(field.type, inside[field.name]):
+                return f"{field.name}.{lost}"
+    if kinds.is_map(given) and kinds.is_map(wanted):
+        return left_out(given.item_type, wanted.item_type)
+    return left_out(given.value_type, wanted.value_type) if is_list(given) and is_list(wanted) else None
 
 
 def is_list(kind: pa.DataType) -> bool:

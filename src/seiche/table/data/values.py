@@ -18,7 +18,8 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
     Asked for whole numbers or seconds, Arrow cuts off in silence what comes behind them, makes infinity of a number
     that is too large for a short float, and leaves out of a struct what has none of its names. Here that is an error.
     """
-    if not isinstance(values, Sized):  # such as a generator, which can be gone through once
+    once: object = values
+    if not isinstance(once, Sized):  # such as a generator, which can be gone through once
         values = list(values)
     if kind is not None and is_blob(kind):
         return made_blobs(values, kind)
