@@ -47,6 +47,9 @@ def test_values_may_be_missing_where_only_what_is_inside_of_them_may_not(tmp_pat
     table.add_columns(pa.table({"id": rows["id"], "joined": rows["v"]}), on="id")
     named = pa.schema([("computed", strict)])
     table.add_columns(lambda batch: pa.record_batch([pa.array(values, strict)], schema=named), schema=named)
+    if kind == "vectors":
+        table.add_columns(pa.table({"cast": pa.array(values, pa.list_(pa.float64(), 2))}))
+        table.alter_columns({"path": "cast", "data_type": strict})
     stored = table.to_arrow()
-    for column in ("v", "in_order", "joined", "computed"):
+    for column in stored.schema.names[1:]:
         assert stored[column].to_pylist() == values

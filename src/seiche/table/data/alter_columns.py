@@ -17,6 +17,7 @@ from seiche.table.data.scanning import quoted, scanner
 from seiche.table.format.deletions import rows_left
 from seiche.table.format.fields import path_of
 from seiche.table.format.manifest_pb2 import DataFragment, Field
+from seiche.table.format.schema import to_arrow
 from seiche.table.operations import Project
 from seiche.table.operations.fields import related
 from seiche.table.preparing.fields import named
@@ -110,8 +111,9 @@ class Altering:
         self._files.depend_on(manifest.header.fields)
         old = {field.id: field.name for field in manifest.header.fields if field.id in casts}
         columns = [_new_column(snapshot, old[one.id], one, casts[one.id]) for one in schema if one.id in casts]
-        new_schema = pa.schema(columns)
-        fields = new_fields(new_schema, manifest)
+        fields = new_fields(pa.schema(columns), manifest)
+        # As the table will have them: of a vector, for example, Lance does not know that no item may be null.
+        new_schema = to_arrow(fields)
 
         def values(fragment: DataFragment) -> Iterator[Part]:
             read = {name: quoted(name) for name in old.values()}
