@@ -139,6 +139,11 @@ def test_no_rows_are_nothing_to_do_and_rows_of_nothing_a_mistake(pairs: seiche.T
     for rows in ([{}], iter([{}, {}])):
         with pytest.raises(InvalidInput, match="no columns"):
             pairs.append(rows)
+    for rows in (pa.table({"id": [1]}).select([]), pa.record_batch({"id": [1]}).select([])):
+        with pytest.raises(InvalidInput, match="no columns"):
+            pairs.append(rows)
+        with pytest.raises(InvalidInput, match="no columns"):
+            pairs.merge(rows, on="id").when_not_matched_by_source_delete().execute()
     assert pairs.version == 2
     assert pairs.merge([], on="id").when_not_matched_by_source_delete().execute().rows == 1
 

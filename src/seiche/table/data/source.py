@@ -73,6 +73,8 @@ def _is_stream(rows: Rows) -> bool:
 
 def _opened(rows: Rows, wanted: pa.Schema | None) -> Opened:
     made = _arrow(rows, wanted)
+    if isinstance(made, pa.RecordBatch | pa.Table) and made.num_rows and not made.schema.names:
+        raise _without_columns()
     if isinstance(made, pa.RecordBatch):
         return Opened(made.schema, iter([made]))
     if isinstance(made, pa.Table):
@@ -173,7 +175,7 @@ def _full(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 def _from_dictionaries(rows: Sequence[Mapping[str, Any]], wanted: pa.Schema | None) -> pa.Table:
     names = list(dict.fromkeys(name for row in rows for name in row))
     if rows and not names:
-        raise InvalidInput("the rows have no columns", remedy="Give what each row has by the name of the column.")
+        raise _without_columns()
     columns = {name: [row.get(name) for row in rows] for name in names}
     return _from_columns(columns, wanted)
 
@@ -239,6 +241,10 @@ def _misfit(name: str, kind: pa.DataType | None, error: Exception) -> InvalidInp
         remedy="Give values that fit the column.",
         column=name,
     )
+
+
+def _without_columns() -> InvalidInput:
+    return InvalidInput("the rows have no columns", remedy="Give what each row has by the name of the column.")
 
 
 def _unknown(rows: Rows, first: Any = _END) -> InvalidInput:
