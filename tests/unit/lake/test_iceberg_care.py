@@ -3,6 +3,7 @@
 import io
 import os
 import struct
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from seiche.lake.care.saved_work import saved_work
 from seiche.lake.iceberg.parquet import check_parquet
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import IcebergReach
+from seiche.testing import SimulatedStore
 from tests.service_lake import make_lake, reopened
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 from tests.unit.lake.iceberg_deletes import delete_by_position
@@ -104,6 +106,24 @@ def test_a_saved_transaction_keeps_its_files(ice: Lake) -> None:
     assert files(ice) == before
     ice.resume(saved).commit()
     assert ids(ice, "shop.i") == [2]
+
+
+@pytest.mark.parametrize("work", ["gc", "export"])
+def test_storage_that_gives_no_answer_is_not_taken_for_a_damaged_table(ice: Lake, tmp_path: Path, work: str) -> None:
+    def run(store: SimulatedStore, name: str) -> None:
+        if work == "gc":
+            assert not seiche.open(store).gc().closed
+        else:
+            seiche.open(store).export(name, tmp_path / name)
+
+    ice.table("shop.i").append(rows(1))
+    rehearsal = SimulatedStore(ice.store)
+    run(rehearsal, "whole")
+    calls = [number for number, call in enumerate(rehearsal.calls, 1) if call.path.endswith(".avro")]
+    assert len(calls) >= 2
+    for number in calls:
+        with suppress(Unavailable):  # anything else would send people to look for a copy of a sound file
+            run(SimulatedStore(ice.store, plan={number: "before"}), f"x{number}")
 
 
 def test_a_saved_transaction_that_cannot_be_looked_into_closes_its_table(ice: Lake) -> None:

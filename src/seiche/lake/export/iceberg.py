@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyiceberg.manifest import DataFileContent, ManifestFile, read_manifest_list
 
 from seiche.core.runtime import Runtime
-from seiche.errors import Corrupt, SeicheError
+from seiche.errors import Corrupt
 from seiche.lake.export.avro import Record, rewritten
 from seiche.lake.export.iceberg_deletes import DeleteFile, can_rewrite
 from seiche.lake.export.iceberg_deletes import rewritten as rewritten_deletes
@@ -23,7 +23,7 @@ from seiche.lake.export.tables import TableCopy
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, read
 from seiche.lake.iceberg.places import address, path_of, root_address
-from seiche.lake.iceberg.reach import BROKEN, named_beside
+from seiche.lake.iceberg.reach import UNREADABLE, named_beside
 from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Store
 
@@ -106,7 +106,7 @@ class IcebergCopy(TableCopy):
     def _read_list(self, where: str) -> list[ManifestFile]:
         try:
             return list(read_manifest_list(self._io.new_input(where)))
-        except (*BROKEN, SeicheError) as error:
+        except UNREADABLE as error:
             raise _unreadable(where, error) from error
 
     def _take_files(self, manifest: ManifestFile) -> None:
@@ -118,7 +118,7 @@ class IcebergCopy(TableCopy):
                     self._found.setdefault(inside, copied(self.lake, inside, size=one.file_size_in_bytes))
                     if one.content == DataFileContent.POSITION_DELETES:
                         self._naming[inside] = str(one.file_format.value).upper()
-        except (*BROKEN, SeicheError) as error:
+        except UNREADABLE as error:
             raise _unreadable(manifest.manifest_path, error) from error
 
     def _take_deletes(self, home: str) -> None:

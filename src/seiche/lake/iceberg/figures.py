@@ -2,11 +2,11 @@
 
 from pyiceberg.manifest import DataFileContent, read_manifest_list
 
-from seiche.errors import Corrupt, SeicheError
+from seiche.errors import Corrupt
 from seiche.lake.care.health import SMALL_BYTES, IcebergHealth
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import load
-from seiche.lake.iceberg.reach import BROKEN
+from seiche.lake.iceberg.reach import UNREADABLE
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 
@@ -29,7 +29,7 @@ def figures(state: State, row: TableRow, name: str) -> IcebergHealth:
                 files += 1
                 small += entry.data_file.file_size_in_bytes < SMALL_BYTES
                 rows += entry.data_file.record_count
-    except (*BROKEN, SeicheError) as error:
+    except UNREADABLE as error:
         raise Corrupt(f"{name}: its manifests cannot be read: {error}", table=name) from error
     return IcebergHealth(
         table=name,

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from pyiceberg.manifest import ManifestFile, read_manifest_list
 
-from seiche.errors import Corrupt, SeicheError
+from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.care.path_set import PathSet
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, read
 from seiche.lake.iceberg.places import path_of
 from seiche.store.base import Store
 
-__all__ = ["BROKEN", "IcebergReach", "named_beside"]
+__all__ = ["BROKEN", "UNREADABLE", "IcebergReach", "named_beside"]
 
 # What comes of reading files of metadata that are missing or damaged.
 BROKEN = (
@@ -27,6 +27,9 @@ BROKEN = (
     SystemError,  # from PyIceberg's native decoder, if a length is negative
     zlib.error,
 )
+# The same with what the lake's own storage says of such files. That it gave no answer, or refused one, is not among it:
+# that says nothing about a file.
+UNREADABLE = (*BROKEN, Corrupt, InvalidInput, NotFound)
 
 
 class IcebergReach:
@@ -62,7 +65,7 @@ class IcebergReach:
         try:
             for manifest in read_manifest_list(self._io.new_input(where)):
                 self._add_manifest(manifest)
-        except (*BROKEN, SeicheError) as error:
+        except UNREADABLE as error:
             raise Corrupt(f"the manifest list {where} cannot be read: {error}", path=where) from error
         self._looked.add(where)
 
