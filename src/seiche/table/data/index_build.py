@@ -23,6 +23,9 @@ __all__ = ["SCALAR", "VECTOR", "IndexTask", "Segment", "build_segment", "joined"
 
 SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "INVERTED", "NGRAM", "ZONEMAP", "BLOOMFILTER", "RTREE", "MINHASHLSH")
 VECTOR = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
+# Segments of these cannot be read before they have been put together, even if there is only one: then their files get
+# other names.
+_PARTIAL = ("INVERTED",)
 
 _Done = TypeVar("_Done")
 
@@ -58,7 +61,7 @@ class Segment:
 
 
 def build_segment(task: IndexTask, store: Store, runtime: Runtime) -> Segment:
-    """Build the segment; its files are durable when this returns, and seen by nobody.
+    """Build the segment; its files are seen by nobody. They are durable when this returns, or else when it is `joined`.
 
     A column that does not exist, or has values that this kind of index is not for, is `InvalidInput`.
     """
@@ -80,20 +83,24 @@ def build_segment(task: IndexTask, store: Store, runtime: Runtime) -> Segment:
             " few to learn from",
             remedy="Use another kind of index, or build it over more rows at once.",
         )
-    _flush(store, index)
+    if task.index_type not in _PARTIAL:
+        _flush(store, index)
     return Segment(task.portion, task.index_type, index.SerializeToString())
 
 
 def joined(segments: Sequence[Segment], dataset: "lance.LanceDataset", store: Store) -> list[IndexMetadata]:
     """Entries for the segments: one for all of them where their kind allows that, else one for each.
 
-    Segments of a vector index have each learned their own partitions, and are searched one by one.
+    Segments of a vector index have each learned their own partitions, and are searched one by one. Whoever commits the
+    entries flushes their files, also those that were flushed when they were built: where a transaction of a lake
+    flushes later, that may have been another one, which was never committed.
     """
     entries = [segment.index for segment in segments]
-    # Parts of a full-text index are not readable before they have been put together, even if there is only one.
     if all(segment.index_type in VECTOR for segment in segments) or (
-        len(segments) == 1 and segments[0].index_type != "INVERTED"
+        len(segments) == 1 and segments[0].index_type not in _PARTIAL
     ):
+        for entry in entries:
+            _flush(store, entry)
         return entries
     native = [_to_native(entry) for entry in entries]
     what = f"the segments of index {entries[0].name!r}"
