@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from seiche.errors import InvalidInput
 from seiche.lake.edits import TableEdit
-from seiche.lake.late_files import LateStore
+from seiche.lake.late_files import LateFiles, LateStore
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.read_ahead import read_ahead
@@ -19,6 +19,7 @@ from seiche.table.change import Change, Prepare, Result, forget
 from seiche.table.format.manifest import Manifest
 from seiche.table.history import Version
 from seiche.table.operations import Append, Overwrite
+from seiche.table.reachable import Reach
 from seiche.table.snapshot import Snapshot
 from seiche.table.transaction import Transaction as TableTransaction
 from seiche.table.verbs.table import TableVerbs
@@ -284,6 +285,7 @@ class LakeTable(TableVerbs):
 
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         since, where = -1, ""
+        earlier: list[LateFiles] = []
 
         def prepared(table: TransactionTable) -> Result:
             nonlocal since, where
@@ -293,9 +295,15 @@ class LakeTable(TableVerbs):
             # was made anew since would name files that it does not have.
             if table.id != where or since < max(0, transaction.state.root.min_base):
                 forget(prepare)
+                earlier.clear()
                 since, where = transaction.base, table.id
             transaction.oldest = min(transaction.oldest, since)
-            return table._run(verb, prepare)
+            before = tuple(earlier)
+            earlier.append(transaction.late)
+            result = table._run(verb, prepare)
+            if before:
+                transaction.late.take_over(before, _named_by(transaction.edit(table.id)))
+            return result
 
         return self._alone(prepared, attempts=attempts, timeout=timeout)
 
@@ -319,3 +327,11 @@ class LakeTable(TableVerbs):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r} of {self._lake!r})"
+
+
+def _named_by(edit: TableEdit) -> Callable[[str], bool]:
+    """Whether what is done to a table names the file at a path of the lake."""
+    reach = Reach()
+    for change in () if edit.work is None else edit.work.statements:
+        reach.add_transaction(TableTransaction(0, "", change.operation).to_proto())
+    return lambda path: reach.holds(path.removeprefix(f"{edit.row.location}/"))

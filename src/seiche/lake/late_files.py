@@ -1,6 +1,6 @@
 """Files of a transaction's statements, which nobody needs on disk before its commit."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from threading import Lock
 from typing import Final
@@ -72,6 +72,15 @@ class LateFiles:
     def note(self, paths: Iterable[str]) -> None:
         """Files that have to be flushed before the commit that names them."""
         self._unflushed += [path for path in paths if path not in self._held]
+
+    def take_over(self, earlier: Sequence["LateFiles"], is_named: Callable[[str], bool]) -> None:
+        """Files of earlier transactions, that this one names again, are there and last before its commit.
+
+        Those were to be written and flushed by a commit that did not come about.
+        """
+        for one in earlier:
+            one.write()
+        self._unflushed += dict.fromkeys(path for one in earlier for path in one._unflushed if is_named(path))
 
 
 class LateStore(PrefixStore):

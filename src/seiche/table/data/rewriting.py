@@ -6,6 +6,7 @@ from typing import TypeAlias
 from pyroaring import BitMap
 
 from seiche.errors import SPENT, RetryableConflict
+from seiche.table.blob_files import data_files, with_blobs
 from seiche.table.change import Change
 from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
@@ -78,6 +79,10 @@ class Rewriting:
         led = lead_on(snapshot, groups, mode, in_order=in_order, first_id=first_id)
         operation = Rewrite(groups, led.rewritten, led.reuse)
         new = [one for group in groups for one in group.new_fragments]
+        if self._work is None:
+            # They were written elsewhere, in a lake perhaps under a transaction that was never committed: files are
+            # flushed by whoever names them.
+            snapshot.store.flush(with_blobs(snapshot.store, data_files(new), snapshot.manifest.header.fields))
         self.left_out = len(self._results) - len(good)
         notes: dict[str, object] = {
             "fragments_removed": sum(len(group.old_fragments) for group in groups),
