@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from seiche.errors import Corrupt, IncompatibleConflict, InvalidInput, NotFound, RetryableConflict
 from seiche.lake.edits import TableEdit
+from seiche.lake.engines.native_manifest import new_files
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.publish import fenced
@@ -20,6 +21,7 @@ from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions, manifests
 from seiche.lake.work import Work
 from seiche.store.base import Store
+from seiche.store.paths import join
 from seiche.store.prefix import below
 from seiche.table.build import build
 from seiche.table.change import Change
@@ -180,6 +182,9 @@ def _repeat(
     # New rows mean what the columns are there, whatever the lake's version of that number has under their ids.
     written_for = made.header.fields if isinstance(foreign.operation, Append) else None
     running = build(base, statement, runtime=tx.runtime, managed=True, read_schema=written_for)
+    # Plain writers flush nothing: without this, a power failure could leave the commit without its rows.
+    brought = new_files(base, running, below(tx.state.store, row.location))
+    tx.unflushed += [join(row.location, path) for path in brought]
     work = Work.begin(base).with_statement(Change(foreign.operation), running)
     edit: TableEdit = tx.edit(tx.table(name).id)
     tx.put_edit(replace(edit, work=work))

@@ -5,6 +5,7 @@ were acknowledged.
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -18,6 +19,7 @@ from seiche.lake.versions import LakeVersions
 from seiche.store.base import Data
 from seiche.store.local import LocalStore
 from seiche.table.reachable import Reach
+from tests.unit.lake.test_foreign import unfence
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("s", pa.string())])
 
@@ -169,6 +171,16 @@ def test_what_was_made_in_steps_lasts(lake: Lake, disk: Disk, steps: str, worker
             build.commit([build.execute(task) for task in build.plan(workers)])
     assert at_risk(lake, disk) == []
     assert lake.fsck(deep=True).ok
+
+
+def test_what_plain_writers_left_lasts_once_it_is_adopted(lake: Lake, disk: Disk) -> None:
+    table = lake.table("shop.a")
+    unfence(table.uri, table.version)
+    lance.write_dataset(rows(30), table.uri, mode="append")
+    lance.dataset(table.uri).delete("id = 4")
+    assert [one.operation for one in lake.adopt("shop.a")] == ["Append", "Delete"]
+    assert table.to_arrow().num_rows == 39
+    assert at_risk(lake, disk) == []
 
 
 def test_a_full_text_index_finds_rows(lake: Lake) -> None:
