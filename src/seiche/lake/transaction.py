@@ -173,7 +173,11 @@ class Transaction(Definitions):
                     remedy="Commit it in the process that began it.",
                 )
         self.late.write()
-        self.state.store.flush(self.unflushed)
+        try:
+            self.state.store.flush(self.unflushed)
+        except NotFound as error:
+            self._check_overtaken(error)
+            raise
         self.unflushed.clear()
         saved.write(self, self.state.store)
         return self.id
@@ -244,13 +248,13 @@ class Transaction(Definitions):
             self._check_overtaken(error)
 
     def _check_overtaken(self, error: SeicheError) -> None:
-        """Whether a statement failed only because a clean-up took what the transaction sees, or has written: then that
+        """Whether something failed only because a clean-up took what the transaction sees, or has written: then that
         is what there is to say.
         """
         try:
             newest = self._committer.states.latest()
         except SeicheError:
-            return  # the statement's own error says more
+            return  # the error itself says more
         try:
             check_fence(self.id, min(self.base, self.oldest), newest)
         except RetryableConflict as overtaken:

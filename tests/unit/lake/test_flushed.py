@@ -183,6 +183,15 @@ def test_what_plain_writers_left_lasts_once_it_is_adopted(lake: Lake, disk: Disk
     assert at_risk(lake, disk) == []
 
 
+def test_who_saves_what_a_clean_up_took_is_told_so(lake: Lake, disk: Disk) -> None:
+    tx = lake.transaction()
+    tx.append("shop.a", rows(30))
+    tx.table("shop.a").to_arrow()  # writes what was held
+    seiche.open(disk).gc(dry_run=False, grace=0)
+    with pytest.raises(RetryableConflict, match="began at version"):
+        tx.save()
+
+
 def test_a_full_text_index_finds_rows(lake: Lake) -> None:
     lake.table("shop.a").create_index("s", "FTS")
     found = lake.table("shop.a").to_lance().to_table(full_text_query="word7")
