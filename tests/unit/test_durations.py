@@ -1,10 +1,10 @@
 """Lengths of time as users write them."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from seiche.core.durations import Duration, duration, in_words
+from seiche.core.durations import Duration, duration, in_words, of_millis
 from seiche.errors import InvalidInput
 
 
@@ -25,6 +25,15 @@ from seiche.errors import InvalidInput
 )
 def test_what_is_understood(given: timedelta | float | str, seconds: float) -> None:
     assert duration(given, "older_than") == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("given", [timedelta.max, "1000000d", 10**12])
+def test_what_is_as_good_as_for_ever_still_leads_to_a_date(given: timedelta | float | str) -> None:
+    long = duration(given, "older_than")
+    assert long > timedelta(days=300_000)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert now - long < now < now + long
+    assert of_millis(2**63) == long
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,17 @@
 import math
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from seiche.errors import InvalidInput
 
-__all__ = ["Duration", "duration", "in_words", "moment"]
+__all__ = ["LONGEST", "Duration", "duration", "in_words", "moment", "of_millis"]
 
 # A timedelta, a number of seconds, or a number with a unit such as "7d", "36h", "90s".
 Duration: TypeAlias = timedelta | int | float | str
+
+# What is longer is as good as for ever, and counts as this: with more, a calendar has no date to come out at.
+LONGEST: Final = timedelta(days=365_000)
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", re.ASCII)
@@ -35,7 +38,12 @@ def duration(value: Duration, name: str) -> timedelta:
             f"{name} cannot be {value!r}",
             remedy='Give a timedelta, a number of seconds, or a text such as "7d", "36h", "90m" or "30s".',
         ) from error
-    return length
+    return min(length, LONGEST)
+
+
+def of_millis(count: int) -> timedelta:
+    """A length of time that is stored as a number, which may be any."""
+    return timedelta(milliseconds=min(count, LONGEST // timedelta(milliseconds=1)))
 
 
 def moment(text: str) -> datetime:

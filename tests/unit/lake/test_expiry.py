@@ -127,6 +127,17 @@ def test_policy_of_the_definition() -> None:
     assert {0, 3}.issubset(plan.lake.expire(dry_run=True).versions)
 
 
+def test_versions_may_be_kept_for_ever() -> None:
+    for_ever = 2**62
+    model = Model(maximum_version_age_millis=for_ever, maximum_version_age_millis_overrides={3: for_ever})
+    model.commits(10)
+    assert model.lake.expire().versions == NONE
+    assert model.lake.expire(older_than="1000000d", keep=1).versions == NONE
+    assert not model.lake.gc(dry_run=False, grace="1000000d", window="1000000d").moved
+    assert model.lake.expire(older_than=0, keep=1, dry_run=True).why(3)
+    assert model.lake.expire(older_than=0, keep=1, dry_run=True).versions
+
+
 @pytest.mark.parametrize("wrong", [{"keep": 0}, {"keep": -1}, {"older_than": "soon"}, {"older_than": -1}])
 def test_nonsense_is_refused(model: Model, wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):

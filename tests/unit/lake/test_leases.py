@@ -170,6 +170,12 @@ def test_a_lease_that_outlasts_the_calendar_is_one(store: DictStore) -> None:
     assert 5 not in given_up(store)
 
 
+def test_a_lease_for_ever_is_one(store: DictStore) -> None:
+    with open_lake(store, version=5, lease=10**12, runtime=runtime_of(store)):
+        assert [one.version for one in leases(store)] == [5]
+        assert 5 not in given_up(store)
+
+
 def test_files_that_are_no_leases_are_none(store: DictStore) -> None:
     for name in ("x", "00000000000000000005-3600-nonsense", f"5-{'9' * 30}-{'0' * 36}", "5--1-" + "0" * 36):
         store.put(f"_leases/{name}", b"")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from seiche.core.durations import Duration, duration, in_words
+from seiche.core.durations import Duration, duration, in_words, of_millis
 from seiche.core.given import number
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.care.fence import Fence
@@ -58,11 +58,10 @@ class Policy:
         remedy = "Give how many versions to keep, at least 1."
         if keep is not None and number(keep, "keep", remedy) < 1:
             raise InvalidInput(f"keep cannot be {keep!r}", remedy=remedy)
-        usual = timedelta(milliseconds=definition.maximum_version_age_millis)
+        usual = of_millis(definition.maximum_version_age_millis)
         age = usual if older_than is None else duration(older_than, "older_than")
         longer = {
-            version: timedelta(milliseconds=millis)
-            for version, millis in definition.maximum_version_age_millis_overrides.items()
+            version: of_millis(millis) for version, millis in definition.maximum_version_age_millis_overrides.items()
         }
         return cls(age, keep or definition.minimum_versions_to_keep, longer)
 
