@@ -55,6 +55,10 @@ OPENING: dict[str, tuple[Call, str]] = {
     "create(None)": (lambda _: seiche.create(None), "an address cannot be None"),  # type: ignore[arg-type]
     "create(settings=5)": (lambda _: seiche.create("memory://x1", settings=5), "settings"),  # type: ignore[arg-type]
     "create(settings=unknown)": (lambda _: seiche.create("memory://x2", settings={"ordr": 1}), "'ordr'"),
+    "create(settings=negative)": (
+        lambda _: seiche.create("memory://x4", settings={"maximum_version_age_millis": -1}),
+        "these settings",
+    ),
     "create(settings=text)": (lambda _: seiche.create("memory://x3", settings={"order": "many"}), "setting order"),
     "Table.create(None)": (lambda _: seiche.Table.create(None, SCHEMA), "an address cannot be None"),  # type: ignore[arg-type]
     "Table.create(config=5)": (lambda _: seiche.Table.create("memory://x/1", SCHEMA, config=5), "config"),  # type: ignore[arg-type]

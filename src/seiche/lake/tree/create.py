@@ -58,6 +58,10 @@ def known_settings(settings: object) -> Mapping[str, Any]:
             raise InvalidInput(f"a lake has no setting {name!r}", remedy=remedy, setting=name)
         if known[name].type is int:
             number(value, f"the setting {name}", "Give a whole number.")
+    try:
+        LakeDefinition(id="", **settings).encode()
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidInput(f"a lake cannot have these settings: {error}", remedy=remedy) from error
     return settings
 
 
