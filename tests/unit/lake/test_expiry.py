@@ -8,7 +8,9 @@ import seiche
 from seiche import InvalidInput, Lake, NotFound, RetryableConflict
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
+from seiche.lake.care import expiry
 from seiche.lake.care.given_up import GivenUp
+from seiche.lake.care.leases import HeldVersion, leases
 from seiche.lake.care.ranges import NONE, Ranges
 from seiche.lake.lake import open_lake
 from seiche.lake.objects.keys import export_key, retention_key
@@ -260,8 +262,6 @@ def test_what_was_given_up_cannot_be_needed_again(model: Model) -> None:
 
 
 def test_given_up_is_decided_before_any_root_is_touched(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    from seiche.lake.care import expiry
-
     monkeypatch.setattr(expiry, "_bury", lambda states, state: NONE)
     model.lake.expire()
     assert model.live() == list(range(14))
@@ -305,9 +305,6 @@ def test_a_reader_that_comes_between_decision_and_tombstone_is_late(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It took its lease just before the decision, and the expiry did not see it when it planned."""
-    from seiche.lake.care import expiry
-    from seiche.lake.care.leases import HeldVersion, leases
-
     looks = 0
     reader: list[Lake] = []
 
@@ -329,6 +326,47 @@ def test_a_reader_that_comes_between_decision_and_tombstone_is_late(
     reader[0].close()
     assert model.lake.expire().late == NONE
     assert model.live()[0] == 6
+
+
+def ahead_of(model: Model, days: float) -> Runtime:
+    """The clock of an operator who is so many days ahead of the storage."""
+    ahead = Runtime.seeded(2)
+    assert isinstance(ahead.clock, SimulatedClock)
+    ahead.clock.advance((model.runtime.clock.now() - ahead.clock.now()).total_seconds() + days * DAY)
+    return ahead
+
+
+def test_nor_is_he_robbed_by_an_operator_whose_clock_is_ahead(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = GivenUp.of(model.lake.state()).versions
+
+    def looked_for(store: DictStore) -> list[HeldVersion]:
+        """Before the decision he is not seen."""
+        return leases(store) if GivenUp.of(model.lake.state()).versions != decided else []
+
+    reader = open_lake(model.store, version=3, lease="1h", runtime=model.runtime)
+    monkeypatch.setattr(expiry, "leases", looked_for)
+    assert open_lake(model.store, runtime=ahead_of(model, 2)).expire().late == Ranges.of([3])
+    assert reader.table("shop.a") is not None
+    assert 3 in model.live()
+
+
+def test_who_only_has_to_finish_an_expiry_goes_by_the_clock_of_the_storage_too(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = model.lake.transaction()
+    saved.table("shop.a").apply(append("saved"))
+    saved_id = saved.save()
+    for version in range(6, 15):
+        model.lake.tag(f"v{version}", version)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(expiry, "_bury", lambda _states, _state: NONE)
+        assert model.lake.expire().versions == Ranges(((0, 6),))
+    newest = model.lake.version
+    done = open_lake(model.store, runtime=ahead_of(model, 365)).expire(keep=newest + 1 - 15)
+    assert done.versions == NONE, "the others have tags"
+    assert model.live()[0] == 6
+    assert model.lake.state().root.min_base == 6, "by his own clock all are old, and what was saved is out of date"
+    model.lake.resume(saved_id).commit()
 
 
 def test_given_up_is_kept_through_a_rollback(model: Model) -> None:

@@ -123,13 +123,14 @@ def expire(
     before = GivenUp.of(state)
     if dry_run:
         return plan
-    if plan.versions and (clock := storage_clock(states, state.version)) < now:
+    # Looked for once: a tombstone stays one, and what is given up from here on is not buried before the end.
+    buried = before.tombstones | Ranges.of(_buried(states, before))
+    is_left = len(buried) < len(before.versions)
+    if (plan.versions or is_left) and (clock := storage_clock(states, state.version)) < now:
         # Versions have their times from the storage. By a clock that is ahead of it, they would be older than they are.
         now, young = clock, _current_at(states, state, clock - policy.older_than)
         plan = _plan(states, state, policy, now, young)
-    # Looked for once: a tombstone stays one, and what is given up from here on is not buried before the end.
-    buried = before.tombstones | Ranges.of(_buried(states, before))
-    if not plan.versions and len(buried) == len(before.versions):
+    if not plan.versions and not is_left:
         return replace(plan, done=True)
     decision = _Decision(states, policy, plan, buried, now, young)
     forgotten = 0
