@@ -21,6 +21,7 @@ from seiche.table.data.shadow import Shadow
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import Append
 from seiche.table.versions.naming import Naming
+from seiche.testing import Fault, SimulatedStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 from tests.unit.lake.past import put_row
 from tests.unit.lake.test_foreign import foreign_append
@@ -99,6 +100,19 @@ def test_a_dry_run_says_what_would_go_and_writes_nothing(lake: Lake) -> None:
     assert "1 day" in plan.waiting_for
     assert files(lake) == before
     assert lake.version == version
+
+
+@pytest.mark.parametrize("fault", ["lost", "after", "before"])
+def test_a_note_without_an_answer_is_written_again(lake: Lake, fault: Fault) -> None:
+    lost(lake)
+    rehearsal = SimulatedStore(lake.store)
+    seiche.open(rehearsal).gc(dry_run=False)
+    (number,) = [at for at, call in enumerate(rehearsal.calls, 1) if (call.verb, call.path[:6]) == ("put", "_noted")]
+    store = SimulatedStore(lake.store, plan={number: fault})
+    # `CommitUnknown` would send people to ask for the outcome of a commit that there is not.
+    assert seiche.open(store).gc(dry_run=False).unneeded
+    assert store.injected == [(number, fault)]
+    assert len(list(lake.store.list("_noted"))) == 2
 
 
 def test_three_runs_days_apart(lake: Lake) -> None:

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound
+from seiche.lake.care.insisting import insist
 from seiche.lake.care.layout import NOTED
 from seiche.lake.care.listing import Listed, pack, unpack
 from seiche.lake.care.path_set import PathSet
@@ -50,7 +51,8 @@ class Note:
 def leave_note(store: Store, version: int, files: Iterable[Listed], runtime: Runtime) -> Note:
     """Write down files that nobody needs. `version` was the newest after all of them had been seen."""
     path = f"{NOTED}/{version:020}-{runtime.uuid()}"
-    store.put(path, pack(str(version), ((one.identity,) for one in files)))
+    data = pack(str(version), ((one.identity,) for one in files))
+    insist(lambda: store.put(path, data), runtime)
     return Note(version, store.head(path).modified, path)
 
 
