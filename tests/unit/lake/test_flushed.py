@@ -145,7 +145,7 @@ def test_rows_that_took_longer_than_a_transaction_may_are_there_and_last(
 def test_what_is_left_of_a_compaction_that_others_came_into_lasts(lake: Lake, disk: Disk) -> None:
     table = lake.table("shop.a")
     table.delete("id IN (1, 11, 21)")
-    met = []
+    met: list[object] = []
 
     def meet(_done: int, _all: int) -> None:
         if not met:
