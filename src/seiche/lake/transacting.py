@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from seiche.core import given
+from seiche.core.durations import LONGEST
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import SPENT, InvalidInput, NotFound, RetryableConflict
@@ -111,7 +112,7 @@ class TransactionVerbs(ABC):
             self._committer,
             self._runtime,
             transaction_id=str(self._runtime.ordered_uuid()) if key is None else self._id_of(key, state),
-            expires_at_millis=millis(self._runtime.clock.now()) + int(lifetime * 1000),
+            expires_at_millis=millis(self._runtime.clock.now()) + int(min(lifetime, LONGEST.total_seconds()) * 1000),
             read_only=self._pinned is not None,
             **options,
         )

@@ -137,3 +137,11 @@ def test_an_index_still_leads_to_the_rows_that_a_saved_compaction_moved(lake: La
     lake.resume(tx.save()).commit()
     dataset = lake.table("shop.a").to_lance()
     assert [dataset.count_rows(f"id = {number}") for number in (0, 9, 10, 19, 20)] == [1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("lifetime", [1e15, 1e308])
+def test_a_transaction_may_wait_for_ever(lake: Lake, lifetime: float) -> None:
+    tx = lake.transaction(lifetime=lifetime)
+    tx.append("shop.a", rows(50))
+    lake.resume(tx.save()).commit()
+    assert 50 in ids(lake, "shop.a")
