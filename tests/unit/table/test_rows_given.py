@@ -154,6 +154,29 @@ def test_columns_that_no_row_of_a_generator_has_are_left_alone_by_a_merge(pairs:
     assert pairs.to_arrow().to_pylist() == [{"id": 1, "name": "one"}]
 
 
+def test_texts_that_are_no_utf_8_are_refused_since_nobody_could_read_the_rows(pairs: seiche.Table) -> None:
+    bad = pa.Array.from_buffers(pa.string(), 2, pa.array([b"fine", "Bär".encode("latin-1")]).buffers())
+    rows = pa.table({"id": [1, 2], "name": bad})
+    pairs.append([{"id": 0, "name": "Bär"}])
+    coded = pa.table({"id": [1, 2], "name": bad.dictionary_encode()})
+    inside = pa.table({"id": [1], "names": pa.ListArray.from_arrays([0, 2], bad)})
+    for act in (
+        lambda: pairs.append(rows),
+        lambda: pairs.append(rows.set_column(1, "name", bad.cast(pa.large_string()))),
+        lambda: pairs.append(coded),
+        lambda: pairs.overwrite(rows),
+        lambda: pairs.overwrite(coded),
+        lambda: pairs.overwrite(inside),
+        lambda: pairs.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute(),
+        lambda: pairs.replace_column("name", rows.slice(1).select(["name"])),
+    ):
+        with pytest.raises(InvalidInput, match=r"column 'names?' has values that nobody could read") as refused:
+            act()
+        assert "UTF-8" in refused.value.remedy
+    pairs.append(rows.slice(0, 1))  # only what is given counts, not what lies beside it in memory
+    assert sorted(pairs.to_arrow()["name"].to_pylist()) == ["Bär", "fine"]
+
+
 def test_a_single_row_is_told_from_columns(pairs: seiche.Table) -> None:
     with pytest.raises(InvalidInput, match="column 'id' has one value instead of a list") as caught:
         pairs.append({"id": 1, "name": "x"})

@@ -12,6 +12,9 @@ from seiche.table.data.fitting import fits
 
 __all__ = ["Conform", "check_nulls", "coded", "conform", "founded", "without_extension"]
 
+# By number, since every batch is asked.
+_TEXTS = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.string_view()))
+
 
 @dataclass(frozen=True, slots=True)
 class Conform:
@@ -20,9 +23,13 @@ class Conform:
     schema: pa.Schema
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows under the table's types; values that do not fit, or nulls where none may be, are `InvalidInput`."""
+        """The rows under the table's types; values that do not fit, texts that are none, or nulls where none may be,
+        are `InvalidInput`.
+        """
         if given.schema.equals(self.schema, check_metadata=True):
             for field in self.schema:
+                if _has_texts(field.type):
+                    _check_texts(given.column(field.name), field.name)
                 if not field.nullable or _strict(field.type):
                     check_nulls(given.column(field.name), field)
             return given
@@ -33,7 +40,10 @@ class Conform:
         return map(self.batch, given)
 
     def _column(self, given: pa.RecordBatch, field: pa.Field) -> pa.Array:
-        made = _cast(given.column(field.name), field.type, field.name)
+        values = given.column(field.name)
+        if _has_texts(values.type):
+            _check_texts(values, field.name)
+        made = _cast(values, field.type, field.name)
         check_nulls(made, field)
         return made
 
@@ -78,6 +88,31 @@ def check_nulls(values: pa.Array, field: pa.Field) -> None:
             remedy="Give a value in each row.",
             column=where,
         )
+
+
+def _check_texts(values: pa.Array, name: str) -> None:
+    """`InvalidInput` if there are texts that are not UTF-8, such as Arrow's readers of Parquet and JSON let through:
+    native code would write them, and nobody could read the rows.
+    """
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(
+            f"column {name!r} has values that nobody could read: {error}",
+            remedy="Texts must be UTF-8: decode the bytes first, or keep them in a binary column.",
+            column=name,
+        ) from error
+
+
+def _has_texts(kind: pa.DataType) -> bool:
+    """Whether it is texts, or something inside of it is."""
+    if kind.id in _TEXTS:
+        return True
+    if kind.num_fields:
+        return any(_has_texts(kind.field(index).type) for index in range(kind.num_fields))
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_texts(kind.storage_type)
+    return isinstance(kind, pa.DictionaryType) and _has_texts(kind.value_type)
 
 
 def _cast(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
