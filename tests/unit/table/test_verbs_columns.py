@@ -55,6 +55,34 @@ def test_columns_whose_rows_pylance_could_never_read_again_are_refused(
     assert (table.version, lake.tables("shop")) == (version, [])
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        pa.field("a`b", pa.int64()),
+        pa.field("a\0b", pa.int64()),
+        pa.field("outer", pa.struct([("a\0b", pa.int64())])),
+        pa.field("list", pa.list_(pa.struct([("a\0b", pa.int64())]))),
+    ],
+    ids=repr,
+)
+def test_columns_whose_names_nobody_could_read_again_are_refused(table: Table, tmp_path: Path, field: pa.Field) -> None:
+    schema = pa.schema([("id", pa.int64()), field])
+    lake, version = seiche.create(tmp_path / "lake"), table.version
+    lake.create_namespace("shop")
+    acts = [
+        lambda: Table.create(tmp_path / "new", schema),
+        lambda: lake.create_table("shop.pairs", schema),
+        lambda: table.overwrite(schema.empty_table()),
+        lambda: table.add_columns(pa.schema([field])),
+    ]
+    if field.type == pa.int64():
+        acts.append(lambda: table.alter_columns({"path": "id", "name": field.name}))
+    for act in acts:
+        with pytest.raises(InvalidInput, match=r"backticks and NULs"):
+            act()
+    assert (table.version, lake.tables("shop")) == (version, [])
+
+
 def test_columns_from_sql(table: Table) -> None:
     before, rows = table.version, by_id(table.to_arrow())
     with writes_only(table, *WITH_DATA):

@@ -61,6 +61,14 @@ def writable_fields(schema: pa.Schema, *, first_id: int = 0, data_version: str =
     """`from_arrow` for columns that rows are to be written to; those that could never be read are `InvalidInput`."""
     fields = from_arrow(schema, first_id=first_id, data_version=data_version)
     for field in fields:
+        # A NUL ends names where rows go from native code to Arrow: of an outer one the process dies. And no scan finds
+        # a column that has a backtick, not even one of all columns.
+        if "\0" in field.name or ("`" in field.name and field.parent_id == -1):
+            raise InvalidInput(
+                f"column {path_of(fields, field.id)!r} has a character in its name with which nobody could read it",
+                remedy="Rename it, without backticks and NULs.",
+                column=field.name,
+            )
         # Native code writes them, into columns of more rows than the others have, and then reads none of these rows.
         if field.logical_type.startswith(_FIXED_LIST_OF_STRUCTS):
             raise InvalidInput(

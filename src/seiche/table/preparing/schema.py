@@ -96,11 +96,11 @@ def check_name(name: str) -> str:
     """`InvalidInput` for what cannot be the name of a column."""
     given: object = name
     known = {*SYSTEM_COLUMNS, "*"}
-    if not isinstance(given, str) or not given.strip() or "." in given or "`" in given or given in known:
+    if not isinstance(given, str) or not given.strip() or set(".`\0") & set(given) or given in known:
         raise InvalidInput(
             f"{name!r} cannot be the name of a column",
-            remedy="Use a name without dots and backticks, not an empty one, and none that means something to Lance,"
-            " such as _rowid or *.",
+            remedy="Use a name without dots, backticks and NULs, not an empty one, and none that means something to"
+            " Lance, such as _rowid or *.",
             column=name,
         )
     return name
