@@ -14,7 +14,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv, feather
 
 import seiche
 from seiche import InvalidInput, Lake, cli
@@ -295,6 +297,66 @@ def test_columns_that_only_late_lines_of_json_have_are_there(made: Lake, run: Co
     assert run.json("head", "lake", "shop.narrow", "-c", "at", "--where", "id = -3") == [{"at": "late"}]
     Path("empty.json").write_text("\n")
     assert "empty.json has no columns" in run("append", "lake", "shop.narrow", "empty.json", code=2)
+
+
+def _write(path: Path, columns: dict[str, list[Any]]) -> None:
+    rows = pa.table(columns)
+    write: dict[str, Callable[[], Any]] = {
+        ".parquet": lambda: pq.write_table(rows, path),
+        ".arrow": lambda: feather.write_feather(rows, str(path)),
+        ".csv": lambda: csv.write_csv(rows, path),
+        ".json": lambda: path.write_text("".join(f"{json.dumps(row)}\n" for row in rows.to_pylist())),
+    }
+    write[path.suffix]()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "csv", "json"])
+def test_files_in_a_folder_have_each_its_own_columns(made: Lake, run: Command, kind: str) -> None:
+    folder = Path(f"parts.{kind}")
+    folder.mkdir()
+    _write(folder / f"a.{kind}", {"id": [1]})
+    _write(folder / f"b.{kind}", {"late": ["there"], "id": [2]})
+    run("create-table", "lake", "shop.parts", "--from", str(folder))
+    both = [{"id": 1, "late": None}, {"id": 2, "late": "there"}]
+    nothing = [row | {"late": row["late"] or ""} for row in both]  # a CSV cannot tell
+    assert run.json("head", "lake", "shop.parts") in (both, nothing)
+    run("create-table", "lake", "shop.whole", "--like", "shop.parts")
+    assert run.json("append", "lake", "shop.whole", str(folder))["rows"] == 2
+    assert run.json("head", "lake", "shop.whole", "-c", "late", "--where", "id = 2") == [{"late": "there"}]
+    (folder / "day=1").mkdir()  # what Spark writes by partitionBy
+    _write(folder / "day=1" / f"c.{kind}", {"id": [3]})
+    for words in (("append", "lake", "shop.whole", str(folder)), ("create-table", "lake", "shop.x", "--from", folder)):
+        assert "such as day=1" in run(*map(str, words), code=2)
+    assert made.table("shop.whole").to_arrow().num_rows == 2
+    Path(f"empty.{kind}").mkdir()
+    assert f"empty.{kind} has no columns" in run("create-table", "lake", "shop.x", "--from", f"empty.{kind}", code=2)
+
+
+def test_whole_numbers_that_no_float_can_tell_apart_are_not_made_floats(made: Lake, run: Command) -> None:
+    large, csv_, json_ = 2**64 - 1, Path("ids.csv"), Path("ids.json")
+    csv_.write_text(f"id,size\n{large},1.5\n1,{10**22}\n")
+    json_.write_text(f'{{"id": {large}, "size": {10**22}, "text": "\\"{large}"}}\n')
+    for path in (csv_, json_):
+        assert f"whole number {large}" in run("create-table", "lake", "shop.ids", "--from", str(path), code=2)
+    run("create-table", "lake", "shop.ids", "--schema", "id:uint64,size:float64,text:string")
+    for path in (csv_, json_):
+        run("append", "lake", "shop.ids", str(path))
+    assert sorted(row["id"] for row in made.table("shop.ids").to_arrow().to_pylist()) == [1, large, large]
+    json_.write_text(f'{{"id": {2**63 - 1}, "size": {10**22}, "text": "{large}"}}\n')
+    run("create-table", "lake", "shop.all", "--from", str(json_))
+    assert run.json("head", "lake", "shop.all") == [{"id": 2**63 - 1, "size": 1e22, "text": str(large)}]
+    csv_.write_text(f"id,size\n{large},1\n1.5,{10**22}\n")  # whoever writes fractions means floats
+    run("create-table", "lake", "shop.floats", "--from", str(csv_))
+
+
+def test_files_of_texts_that_are_not_utf_8_are_refused(made: Lake, run: Command) -> None:
+    texts = {"name.csv": "Größe,id\na,1\n", "value.csv": "name,id\nGröße,1\n", "value.json": '{"name": "Größe"}\n'}
+    for name, text in texts.items():
+        Path(name).write_text(text, "latin-1")
+        assert "UTF-8" in run("create-table", "lake", "shop.texts", "--from", name, code=2)
+    Path("list.json").write_text('[{"id": 1}, {"id": 2}]')
+    assert "one object in each line" in run("create-table", "lake", "shop.texts", "--from", "list.json", code=2)
+    assert "shop.texts" not in run("ls", "lake")
 
 
 def test_what_looks_like_a_time_in_json_stays_a_text_in_a_column_of_texts(made: Lake, run: Command) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seiche.cli.folders import files_of, open_files
 from seiche.cli.json_lines import json_batches, json_columns
+from seiche.cli.whole_numbers import require_whole_csv
 from seiche.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["FileRows", "open_file"]
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".arrow": "ipc", ".feather": "ipc", ".jsonl": "json", ".json": "json"}
+_RECODE = "Recode it first, as by: iconv -f latin1 -t utf-8 OLD > NEW."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +30,14 @@ class FileRows:
     """The rows of a file. `schema` is what they come as."""
 
     path: Path
+    format: str
     read: Callable[[], Iterable[pa.RecordBatch]]
     schema: pa.Schema
 
     def batches(self, progress: Callable[[str, int], None]) -> Iterator[pa.RecordBatch]:
         """Its rows, of which `progress` hears how many were taken; `InvalidInput` when it turns out to be broken."""
         taken = 0
-        with _readable(self.path):
+        with _readable(self.path, self.format):
             for batch in self.read():
                 yield batch if batch.schema.equals(self.schema) else _under(batch, self.schema)
                 taken += batch.num_rows
@@ -47,36 +51,39 @@ def open_file(path: Path, into: pa.Schema | None = None) -> FileRows:
     is meant for, and tell what it is: otherwise `007` would be a number, of a column with nothing but `NA` in it
     nothing would be left, and no number of JSON would ever be a short one.
     """
-    import pyarrow.dataset
-
     format = _FORMATS.get(path.suffix.lower())
     if format is None:
         known = ", ".join(_FORMATS)
         raise InvalidInput(f"{path} is no file of a known kind", remedy=f"Its name must end in one of {known}.")
     if not path.exists():
         raise NotFound(f"there is no file {path}", remedy="Check its name, and the folder you are in.")
-    with _readable(path):
+    with _readable(path, format):
+        files = files_of(path, format)
         if format == "json":
-            columns = json_columns(path, into)
-            return FileRows(path, partial(json_batches, path, columns), _meant(columns, into))
-        found = _open_csv(path, into) if format == "csv" else pyarrow.dataset.dataset(path, format=format)
-        return FileRows(path, found.to_batches, _meant(found.schema, into if format == "csv" else None))
+            columns = json_columns(path, files, into)
+            return FileRows(path, format, partial(json_batches, files, columns), _meant(columns, into))
+        found = _open_csv(path, files, into) if format == "csv" else open_files(path, format)
+        return FileRows(path, format, found.to_batches, _meant(found.schema, into if format == "csv" else None))
 
 
-def _open_csv(path: Path, into: pa.Schema | None) -> pyarrow.dataset.Dataset:
+def _open_csv(path: Path, files: list[str], into: pa.Schema | None) -> pyarrow.dataset.Dataset:
     import pyarrow as pa
     import pyarrow.dataset
     from pyarrow.csv import ConvertOptions
 
     def read_as(types: dict[str, pa.DataType]) -> pyarrow.dataset.Dataset:
         format = pyarrow.dataset.CsvFileFormat(convert_options=ConvertOptions(column_types=types))
-        return pyarrow.dataset.dataset(path, format=format)
+        return open_files(path, format)
 
     if into is not None:
         # Of a short float Arrow would make infinity where the number is too large for it.
         floats = {field.name: pa.float64() for field in into if pa.types.is_floating(field.type)}
         return read_as(floats | {field.name: field.type for field in into if _is_written_out(field.type)})
     found = read_as({})
+    if unread := [field.name for field in found.schema if pa.types.is_binary(field.type)]:
+        raise InvalidInput(f"column {unread[0]!r} of {path} is not UTF-8", remedy=_RECODE)
+    if floats := [field.name for field in found.schema if pa.types.is_floating(field.type)]:
+        require_whole_csv(path, files, floats)
     # Of what looks empty, by the words that CSVs have for that, nothing tells the type: it is taken as it stands.
     unclear = {field.name: pa.string() for field in found.schema if pa.types.is_null(field.type)}
     return read_as(unclear) if unclear else found
@@ -132,10 +139,13 @@ def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _readable(path: Path, format: str) -> Iterator[None]:
     import pyarrow as pa
 
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}", remedy="Check the file.") from error
+        remedy = 'Check the file: it must have one object in each line, as in {"id": 1}.' if format == "json" else ""
+        raise InvalidInput(f"{path} cannot be read: {error}", remedy=remedy or "Check the file.") from error
+    except UnicodeDecodeError as error:  # the name of a column
+        raise InvalidInput(f"{path} is not UTF-8", remedy=_RECODE) from error

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seiche.cli.whole_numbers import require_whole_json
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ __all__ = ["json_batches", "json_columns"]
 _PORTION = 8 << 20
 
 
-def json_columns(path: Path, into: pa.Schema | None) -> pa.Schema:
+def json_columns(path: Path, files: Sequence[str], into: pa.Schema | None) -> pa.Schema:
     """Every column that one of the lines has; those that `into` has too are of its type, or of one that can be cast to
     it, if that is how JSON writes them.
     """
-    columns = _columns(path)
+    columns = _columns(path, files, exact=into is None)
     if not columns:
         raise InvalidInput(f"{path} has no columns", remedy='Write one object in each line, as in {"id": 1}.')
     if into is not None:
@@ -32,40 +33,34 @@ def json_columns(path: Path, into: pa.Schema | None) -> pa.Schema:
     return columns
 
 
-def json_batches(path: Path, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of such a file, under the columns that were found in it.
+def json_batches(files: Sequence[str], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of such files, under the columns that were found in them.
 
     A dataset of Arrow would not do: it makes nulls of what its first block has not, and of a last line without an end.
     """
     from pyarrow.json import ParseOptions, ReadOptions, open_json
 
     options = ParseOptions(explicit_schema=columns, unexpected_field_behavior="error")
-    for file in _files(path):
+    for file in files:
         with open_json(file, read_options=ReadOptions(block_size=_PORTION), parse_options=options) as reader:
             yield from reader
 
 
-def _files(path: Path) -> list[str]:
-    """The file itself, or all in a folder, such as Spark writes."""
-    import pyarrow as pa
-    import pyarrow.dataset
-
-    return list(pyarrow.dataset.dataset(path, format="json", schema=pa.schema([])).files)
-
-
-def _columns(path: Path) -> pa.Schema:
-    """All columns of the file. Arrow by itself looks at its first megabyte, and passes over in silence what only later
-    lines have.
+def _columns(path: Path, files: Sequence[str], *, exact: bool) -> pa.Schema:
+    """All columns of the files. Arrow by itself looks at its first megabyte, and passes over in silence what only
+    later lines have.
     """
     import pyarrow as pa
     from pyarrow.json import ReadOptions, read_json
 
     found = pa.schema([])
-    for name in _files(path):
+    for name in files:
         with Path(name).open("rb") as file:
             while lines := file.readlines(_PORTION):
-                block = sum(map(len, lines))
-                more = read_json(BytesIO(b"".join(lines)), read_options=ReadOptions(block_size=block)).schema
+                if exact:
+                    require_whole_json(path, lines)
+                block = b"".join(lines)
+                more = read_json(BytesIO(block), read_options=ReadOptions(block_size=len(block))).schema
                 found = pa.unify_schemas([_as_texts(found, more), _as_texts(more, found)], promote_options="permissive")
     return found
 

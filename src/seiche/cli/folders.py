@@ -1,0 +1,54 @@
+"""Folders of files, such as Spark writes, whose rows commands take like those of one file."""
+
+from __future__ import annotations
+
+from os.path import relpath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seiche.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset
+
+__all__ = ["files_of", "open_files"]
+
+
+def files_of(path: Path, format: str) -> list[str]:
+    """The file itself, or all in a folder; `InvalidInput` if the names of folders below it are part of the rows."""
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    files = list(pyarrow.dataset.dataset(path, format=format, schema=pa.schema([])).files)
+    if path.is_dir():
+        for file in files:
+            _require_whole_rows(path, Path(relpath(file, path)).parent)
+    return files
+
+
+def _require_whole_rows(path: Path, below: Path) -> None:
+    """Of rows in a folder such as `day=1` the day stands nowhere else: without it they would not be whole."""
+    for part in below.parts:
+        if "=" in part:
+            raise InvalidInput(
+                f"the rows in {path} have a column that only the names of folders say, such as {part}",
+                remedy="Spark reads those: make the folder a source of a pipeline, for seiche run.",
+            )
+
+
+def open_files(path: Path, format: str | pyarrow.dataset.FileFormat) -> pyarrow.dataset.Dataset:
+    """The rows of a file, or of all in a folder: every column that one of them has. Arrow by itself takes those of the
+    first, and passes over in silence what only others have.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    found = pyarrow.dataset.dataset(path, format=format)
+    if path.is_dir():
+        columns = [one.physical_schema for one in found.get_fragments()]
+        together: pa.Schema = pa.unify_schemas(columns, promote_options="permissive") if columns else pa.schema([])
+        found = pyarrow.dataset.dataset(path, format=format, schema=together)
+    if not found.schema.names:
+        raise InvalidInput(f"{path} has no columns", remedy="Check the file.")
+    return found
