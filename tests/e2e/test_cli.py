@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -291,6 +292,46 @@ def test_a_full_disk_is_one_line_and_code_1() -> None:
 def test_without_an_output_there_is_nothing_to_say() -> None:
     done = subprocess.run(["sh", "-c", f"{COMMAND} --version >&-"], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_command_that_is_started_without_streams_has_streams_to_nowhere(tmp_path: Path) -> None:
+    """Otherwise files of tables would have their numbers, and native code would print into them."""
+    seiche.create(tmp_path / "lake").create_namespace("shop")
+    # What has the numbers of the streams when the commands are loaded, and so before a file of the lake is opened.
+    script = (
+        "import os, sys; from seiche.cli import main; code = main(['rollback', sys.argv[1], '0']);"
+        " open(sys.argv[2], 'w').write(f'{code} {[os.readlink(f\"/proc/self/fd/{n}\") for n in range(3)]}')"
+    )
+    for closed in ("<&-", "2>&-", "<&- >&- 2>&-"):
+        command = f'"$0" -c "$1" "$2" "$3" {closed}'
+        arguments = [sys.executable, script, str(tmp_path / "lake"), str(tmp_path / "said")]
+        done = subprocess.run(
+            ["sh", "-c", command, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "Traceback" not in done.stderr
+        code, _, streams = (tmp_path / "said").read_text().partition(" ")
+        assert code == "2"
+        assert str(tmp_path) not in streams
+        assert len(streams.split(",")) == 3
+
+
+def test_what_is_no_text_is_a_mistake_on_the_command_line_and_in_the_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seiche.create(tmp_path / "lake").create_namespace("shop")
+    lake, other = str(tmp_path / "lake"), os.fsdecode(b"\xff")
+    for arguments in (
+        ["create-table", lake, "shop.a", "--schema", f"{other}:int64"],
+        ["sql", lake, f"SELECT '{other}'"],
+    ):
+        code, out, err = called(capsys, *arguments)
+        assert (code, out) == (2, "")
+        assert "not valid Unicode" in err
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"SELECT '\xff'"), encoding="utf-8"))
+    code, out, err = called(capsys, "sql", lake)
+    assert (code, out) == (2, "")
+    assert "not valid Unicode" in err
 
 
 def test_the_interpreter_runs_the_command_as_well() -> None:

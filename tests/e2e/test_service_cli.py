@@ -34,7 +34,7 @@ CLIENTS, EACH = 16, 6
         (["--config", "{junk}"], "junk"),
         (["--config", "{tokens}"], "token"),
         (["--no-auth", "--state", "sqlite://{folder}/missing/state.db"], "Check that the directory exists"),
-        (["--no-auth", "--state", "sqlite://{junk}"], "Remove the file"),
+        (["--no-auth", "--state", "sqlite://{junk}"], "remove the file"),
         (["--no-auth", "--state", "postgresql://nobody@127.0.0.1:1/none"], "127.0.0.1"),
         (["--no-auth", "--port", "{taken}"], "Choose another port"),
         (["--no-auth", "--metrics-port", "{taken}"], "Choose another port"),
@@ -65,6 +65,25 @@ def test_mistakes_are_one_line(
     assert what in error
     assert "Traceback" not in error
     assert error.count("seiche: ") == 1
+
+
+def test_where_there_is_no_home_the_place_of_the_state_must_be_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = make_lake(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    assert main(["serve", lake.uri, "--no-auth", "--port", "0"]) == 2
+    assert "--state sqlite://" in capsys.readouterr().err
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert main(["serve", lake.uri, "--no-auth", "--port", "0"]) == 2
+    assert "--state sqlite://" in capsys.readouterr().err
+
+
+def nowhere() -> Path:
+    """As for a user whom the machine does not know."""
+    raise RuntimeError("Could not determine home directory.")
 
 
 def test_no_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

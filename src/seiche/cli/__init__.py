@@ -29,8 +29,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # What commands are made of takes a fifth of a second to load. It is loaded here, and not when this module is, so
     # that whoever presses Ctrl-C meanwhile sees no traceback.
     with _interrupted_quietly():
+        _open_streams()
         from seiche.cli.commands import run_command
     return run_command(arguments)
+
+
+def _open_streams() -> None:
+    """Open what this process was started without (`2>&-`), to nowhere.
+
+    Otherwise the next file that is opened, of a table perhaps, has the number of stderr, and whatever native code says
+    goes there.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # each gets the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # as long as the process
 
 
 @contextmanager

@@ -28,7 +28,10 @@ def parse_columns(text: str) -> "pa.Schema":
         name, kind = name.strip(), kind.strip()
         if not name or not mark:
             raise InvalidInput(f"{one!r} is not a column", remedy=_REMEDY)
-        fields.append(pa.field(name, _type(kind.removesuffix("!"), one), nullable=not kind.endswith("!")))
+        try:
+            fields.append(pa.field(name, _type(kind.removesuffix("!"), one), nullable=not kind.endswith("!")))
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"{one!r} is not valid Unicode", remedy="Write it in UTF-8.") from error
     return pa.schema(fields)
 
 

@@ -89,9 +89,12 @@ def _root(
 
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run a command (`None`: that of this process) and return its exit code; never raises for a user's mistake."""
-    # What the output has no letters for is spelled out: a name must not end a command, nor be lost.
+    # What the output has no letters for is spelled out: a name must not end a command, nor be lost. What the input has
+    # that is no text is kept as arguments are, and refused where it matters.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
     try:
         outcome = app(args=arguments, prog_name="seiche", standalone_mode=False)
         print(end="", flush=True)

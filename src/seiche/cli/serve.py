@@ -209,6 +209,13 @@ async def _until_stopped(server: "Server", catalogs: Mapping[str, str]) -> None:
 
 def _default_state(uri: str) -> str:
     """A file of this user's, named after the lake: it lasts, and a second server on this machine shares it."""
-    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "seiche"
-    base.mkdir(parents=True, exist_ok=True)
-    return f"sqlite://{base / seiche.open(uri).state().definition.id}.db"
+    lake = seiche.open(uri).state().definition.id
+    try:
+        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "seiche"
+        base.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # the latter if nobody knows where home is
+        raise InvalidInput(
+            f"there is no place for undecided transactions: {error}",
+            remedy="Say where to keep them, as in --state sqlite:///var/lib/seiche/lake.db.",
+        ) from error
+    return f"sqlite://{base / lake}.db"

@@ -157,7 +157,10 @@ def _history() -> Iterator[None]:
     except ImportError:  # there is none on some systems
         yield
         return
-    place = Path(os.environ.get("SEICHE_HISTORY") or Path.home() / ".seiche_history")
+    try:
+        place = Path(os.environ.get("SEICHE_HISTORY") or Path.home() / ".seiche_history")
+    except RuntimeError:  # nobody knows where home is
+        place = Path(os.devnull)
     with suppress(OSError):
         readline.read_history_file(place)
     readline.set_history_length(1000)

@@ -97,7 +97,8 @@ class SqliteDatabase(Database):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         message = f"{self.uri}: {error}"
         if code in _BROKEN:
-            return Corrupt(message, remedy="Remove the file: every decided transaction is in the lake.", uri=self.uri)
+            remedy = "If it is that file, remove the file: every decided transaction is in the lake. Or name another."
+            return Corrupt(message, remedy=remedy, uri=self.uri)
         if code in _DENIED:
             return PermissionDenied(message, remedy="Check that the directory exists and may be written.", uri=self.uri)
         return Unavailable(message, uri=self.uri)

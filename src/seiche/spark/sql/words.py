@@ -44,6 +44,10 @@ def words(text: str) -> tuple[Word, ...]:
     """The words of a statement, without comments. Kept for the next one who asks: each expression in it does."""
     spark = dialect()
     try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput("the statement is not valid Unicode", remedy="Write it in UTF-8.", statement=text) from error
+    try:
         tokens = spark.tokenize(_PREFIX + text)
     except _token_error() as error:
         raise InvalidInput(
