@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
@@ -297,6 +298,46 @@ def test_columns_that_only_late_lines_of_json_have_are_there(made: Lake, run: Co
     assert run.json("head", "lake", "shop.narrow", "-c", "at", "--where", "id = -3") == [{"at": "late"}]
     Path("empty.json").write_text("\n")
     assert "empty.json has no columns" in run("append", "lake", "shop.narrow", "empty.json", code=2)
+
+
+def test_values_that_python_has_not_are_shown_all_the_same(made: Lake, run: Command) -> None:
+    far, zone = pa.scalar(2**60, pa.timestamp("us")), pa.timestamp("us", "Nowhere/Land")
+    names = pa.map_(pa.string(), far.type)
+    columns = {
+        "at": (pa.array([far, None]), [f"{2**60} (timestamp[us])", None]),
+        "there": (pa.array([1, None], zone), [f"1 ({zone})", None]),
+        "day": (pa.array([2**30, 1], pa.date32()), [f"{2**30} (date32[day])", "1970-01-02"]),
+        "inside": (pa.array([{"a": [far]}, {"a": []}]), [{"a": [f"{2**60} (timestamp[us])"]}, {"a": []}]),
+        "named": (pa.array([[("x", far)], []], names), [{"x": f"{2**60} (timestamp[us])"}, {}]),
+    }
+    made.create_table("shop.far", pa.schema([(name, rows.type) for name, (rows, _) in columns.items()]))
+    made.table("shop.far").append(pa.table({name: rows for name, (rows, _) in columns.items()}))
+    expected = [{name: told[number] for name, (_, told) in columns.items()} for number in range(2)]
+    assert run.json("head", "lake", "shop.far") == expected
+    assert str(2**60) in run("head", "lake", "shop.far")
+    changes = run.json("table", "changes", "lake", "shop.far")["rows"]
+    assert [{name: row[name] for name in columns} for row in changes] == expected
+
+
+def test_what_pandas_alone_can_hold_is_shown_without_it() -> None:
+    script = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+import pyarrow as pa
+from seiche.cli.values import rows_of, shown
+
+[row] = rows_of(pa.table({"v": pa.array([1], pa.timestamp("ns"))}))
+print(shown(row["v"]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1970-01-01 00:00:00.000000001\n", "")
 
 
 def _write(path: Path, columns: dict[str, list[Any]]) -> None:

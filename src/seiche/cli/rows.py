@@ -12,7 +12,7 @@ from seiche.cli.arguments import AsOf, AtVersion, TableName, Uri, open_at
 from seiche.cli.files import open_file
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
-from seiche.cli.values import plain, shown
+from seiche.cli.values import plain, rows_of, shown
 from seiche.core.counts import counted
 from seiche.errors import InvalidInput
 
@@ -46,7 +46,7 @@ def head(
     lake = open_at(uri, version, as_of)
     with lake.reading():
         found = _first(lake.transaction().table(table), columns, where, limit)
-    rows = found.to_pylist()
+    rows = rows_of(found)
     if as_json:
         print_json([{name: plain(value) for name, value in row.items()} for row in rows])
         return

@@ -10,7 +10,7 @@ import seiche
 from seiche.cli.arguments import Run, TableName, Uri
 from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
-from seiche.cli.values import plain, shown
+from seiche.cli.values import plain, rows_of, shown
 from seiche.core.counts import counted
 from seiche.errors import InvalidInput, NotFound
 
@@ -217,7 +217,7 @@ def changes(
     counts = found.counts
     rows: list[dict[str, object]] = []
     for batch in found:
-        rows += batch.slice(0, limit - len(rows)).to_pylist()
+        rows += rows_of(batch.slice(0, limit - len(rows)))
         if len(rows) >= limit:
             break
     if as_json:

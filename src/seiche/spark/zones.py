@@ -11,10 +11,30 @@ __all__ = ["collected", "in_zone"]
 
 
 def collected(frame: "DataFrame") -> list[list[Any]]:
-    """The rows of a frame; times have the zone of the session, and what is nested is in dictionaries and lists."""
+    """The rows of a frame; times have the zone of the session, and what is nested is in dictionaries and lists.
+
+    If there are times or days that Python has not, after the year 9999 or before the first, all in their columns are
+    texts of Spark's.
+    """
     zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
-    kinds = [field.dataType for field in frame.schema]
-    return [[in_zone(one, kind, zone) for one, kind in zip(row, kinds, strict=True)] for row in frame.collect()]
+    try:
+        kinds = [field.dataType for field in frame.schema]
+        return [[in_zone(one, kind, zone) for one, kind in zip(row, kinds, strict=True)] for row in frame.collect()]
+    except (ValueError, OverflowError):
+        return [list(row) for row in _with_texts(frame).collect()]
+
+
+def _with_texts(frame: "DataFrame") -> "DataFrame":
+    """The same with texts in all columns that have times or days, or have them inside."""
+    numbered = frame.toDF(*map(str, range(len(frame.columns))))  # two columns may have one name
+    columns = [numbered[name] for name in numbered.columns]
+    kinds = [field.dataType.simpleString() for field in frame.schema]
+    return numbered.select(
+        *(
+            one.cast("string") if any(what in kind for what in ("date", "timestamp")) else one
+            for one, kind in zip(columns, kinds, strict=True)
+        )
+    )
 
 
 def in_zone(value: Any, kind: "DataType", zone: str) -> Any:

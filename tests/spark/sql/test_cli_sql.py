@@ -71,6 +71,11 @@ def test_json_and_a_transaction(here: Lake, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out) == [{"s": {"a": [1]}, "b": "00ff"}]
     assert cli.main(["sql", "lake", "SELECT TIMESTAMP'2030-01-31 12:00:00+03:00' AS at", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"at": "2030-01-31T09:00:00+00:00"}]
+    far = "DATE'+12000-01-01'"  # Python has no such day
+    assert cli.main(["sql", "lake", f"SELECT {far} AS d, named_struct('d', {far}) AS s, 1 AS n", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"d": "+12000-01-01", "s": "{+12000-01-01}", "n": 1}]
+    assert cli.main(["sql", "lake", f"SELECT {far} AS a, 1 AS a"]) == 0
+    assert "+12000-01-01" in capsys.readouterr().out
     assert cli.main(["sql", "lake", "SELECT 1 AS a, 2 AS a", "--json"]) == 2
     assert "two columns of the answer are called 'a'" in capsys.readouterr().err
 
