@@ -303,7 +303,7 @@ def test_columns_that_only_late_lines_of_json_have_are_there(made: Lake, run: Co
 def test_values_that_python_has_not_are_shown_all_the_same(made: Lake, run: Command) -> None:
     far, zone = pa.scalar(2**60, pa.timestamp("us")), pa.timestamp("us", "Nowhere/Land")
     names = pa.map_(pa.string(), far.type)
-    columns = {
+    columns: dict[str, tuple[pa.Array, list[Any]]] = {
         "at": (pa.array([far, None]), [f"{2**60} (timestamp[us])", None]),
         "there": (pa.array([1, None], zone), [f"1 ({zone})", None]),
         "day": (pa.array([2**30, 1], pa.date32()), [f"{2**30} (date32[day])", "1970-01-02"]),
@@ -358,7 +358,7 @@ def test_files_in_a_folder_have_each_its_own_columns(made: Lake, run: Command, k
     _write(folder / f"a.{kind}", {"id": [1]})
     _write(folder / f"b.{kind}", {"late": ["there"], "id": [2]})
     run("create-table", "lake", "shop.parts", "--from", str(folder))
-    both = [{"id": 1, "late": None}, {"id": 2, "late": "there"}]
+    both: list[dict[str, Any]] = [{"id": 1, "late": None}, {"id": 2, "late": "there"}]
     nothing = [row | {"late": row["late"] or ""} for row in both]  # a CSV cannot tell
     assert run.json("head", "lake", "shop.parts") in (both, nothing)
     run("create-table", "lake", "shop.whole", "--like", "shop.parts")

@@ -82,8 +82,8 @@ def _open_csv(path: Path, files: list[str], into: pa.Schema | None) -> pyarrow.d
     found = read_as({})
     if unread := [field.name for field in found.schema if pa.types.is_binary(field.type)]:
         raise InvalidInput(f"column {unread[0]!r} of {path} is not UTF-8", remedy=_RECODE)
-    if floats := [field.name for field in found.schema if pa.types.is_floating(field.type)]:
-        require_whole_csv(path, files, floats)
+    if numbers := [field.name for field in found.schema if pa.types.is_floating(field.type)]:
+        require_whole_csv(path, files, numbers)
     # Of what looks empty, by the words that CSVs have for that, nothing tells the type: it is taken as it stands.
     unclear = {field.name: pa.string() for field in found.schema if pa.types.is_null(field.type)}
     return read_as(unclear) if unclear else found

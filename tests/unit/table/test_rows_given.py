@@ -160,7 +160,7 @@ def test_texts_that_are_no_utf_8_are_refused_since_nobody_could_read_the_rows(pa
     pairs.append([{"id": 0, "name": "Bär"}])
     coded = pa.table({"id": [1, 2], "name": bad.dictionary_encode()})
     inside = pa.table({"id": [1], "names": pa.ListArray.from_arrays([0, 2], bad)})
-    for act in (
+    acts: tuple[Callable[[], object], ...] = (
         lambda: pairs.append(rows),
         lambda: pairs.append(rows.set_column(1, "name", bad.cast(pa.large_string()))),
         lambda: pairs.append(coded),
@@ -169,7 +169,8 @@ def test_texts_that_are_no_utf_8_are_refused_since_nobody_could_read_the_rows(pa
         lambda: pairs.overwrite(inside),
         lambda: pairs.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute(),
         lambda: pairs.replace_column("name", rows.slice(1).select(["name"])),
-    ):
+    )
+    for act in acts:
         with pytest.raises(InvalidInput, match=r"column 'names?' has values that nobody could read") as refused:
             act()
         assert "UTF-8" in refused.value.remedy

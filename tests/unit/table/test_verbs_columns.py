@@ -69,7 +69,7 @@ def test_columns_whose_names_nobody_could_read_again_are_refused(table: Table, t
     schema = pa.schema([("id", pa.int64()), field])
     lake, version = seiche.create(tmp_path / "lake"), table.version
     lake.create_namespace("shop")
-    acts = [
+    acts: list[Callable[[], object]] = [
         lambda: Table.create(tmp_path / "new", schema),
         lambda: lake.create_table("shop.pairs", schema),
         lambda: table.overwrite(schema.empty_table()),
