@@ -145,6 +145,42 @@ def test_a_second_sink_of_a_query_is_not_taken_for_a_repetition_of_the_first(
     assert counted(tables, "shop.all") == counted(tables, "shop.zero") == list(range(10))
 
 
+def test_a_batch_whose_function_rolls_back_is_not_taken_for_done(
+    spark: "SparkSession", tables: Any, feed: Feed, tmp_path: Path
+) -> None:
+    """Spark never gives a batch again for which the function has returned: its rows would be lost."""
+
+    def gives_up(tx: Any, batch: "DataFrame") -> None:
+        load(tx, batch)
+        tx.rollback()
+
+    feed.add()
+    before = tables.version
+    with pytest.raises(Exception, match="rolled its transaction back, and batch 0 is not committed"):
+        drain(feed.frame(), stream.sink(tables, gives_up), tmp_path / "checkpoint")
+    assert tables.version == before
+    drain(feed.frame(), stream.sink(tables, load), tmp_path / "checkpoint")
+    assert counted(tables, "shop.all") == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"stream": 5}, "the name of a stream cannot be 5"),
+        ({"stream": ""}, "the name of the stream is empty"),
+        ({"stream": " "}, "the name of the stream is empty"),
+        ({"attempts": 0}, "attempts"),
+        ({"attempts": "3"}, "attempts"),
+    ],
+    ids=str,
+)
+def test_names_and_attempts_that_are_none_are_refused_before_the_query_starts(
+    tables: Any, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        stream.sink(tables, load, **given)
+
+
 def test_outside_of_a_query_the_sink_refuses(spark: "SparkSession", tables: Any) -> None:
     with pytest.raises(InvalidInput, match="outside of a streaming query"):
         stream.sink(tables, load)(spark.range(1), 0)
@@ -199,6 +235,15 @@ def test_a_checkpoint_that_was_put_back_is_not_taken_for_a_repetition(
     with pytest.raises(Exception, match=told):
         go()
     assert tables.version == before
+
+
+def test_a_stream_by_the_format_has_a_name_or_none(tables: Any, tmp_path: Path) -> None:
+    from pyspark.sql.types import LongType, StructType
+
+    given = {"lake": tables.uri, "table": "shop.all", "checkpointLocation": str(tmp_path), "stream": ""}
+    columns = StructType().add("id", LongType()).add("n", LongType())
+    with pytest.raises(InvalidInput, match="the name of the stream is empty"):
+        StreamWriter(Options.of(given), columns, overwrite=False)
 
 
 def test_a_stream_needs_a_checkpoint(tables: Any) -> None:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
-from seiche.core.given import wrong
+from seiche.core.given import text, wrong
+from seiche.core.retry import Patience
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.history import history
 from seiche.lake.lake import Lake
@@ -26,11 +27,12 @@ from seiche.lake.objects.rows import StreamRow
 from seiche.lake.streams import StreamClaim
 from seiche.spark.transaction import SparkTransaction
 from seiche.store import open_store
+from seiche.table.given import patience
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["PLANNED", "Load", "Sink", "is_repetition", "planned_at", "query_of_checkpoint", "sink"]
+__all__ = ["PLANNED", "Load", "Sink", "check_stream", "is_repetition", "planned_at", "query_of_checkpoint", "sink"]
 
 # The property of a transaction that says when Spark planned the batch: milliseconds, in its notes as below.
 PLANNED = "spark.planned"
@@ -53,7 +55,16 @@ def sink(lake: Lake, load: Load, *, stream: str | None = None, attempts: int = 1
         raise wrong("the lake of a sink", lake, "Give what `seiche.open` or `seiche.connect` returned.")
     if not callable(load):
         raise wrong("what a sink does", load, "Give a function of a transaction and a data frame.")
+    if stream is not None:
+        check_stream(stream)
+    patience(Patience(), attempts, None)
     return Sink(lake, load, stream, attempts)
+
+
+def check_stream(name: str) -> None:
+    """Raise if this is no name of a stream. An empty one is one that somebody forgot to fill in."""
+    if not text(name, "the name of a stream").strip():
+        raise InvalidInput("the name of the stream is empty", remedy="Give `stream` a name, or leave it out.")
 
 
 class Sink:
@@ -76,7 +87,7 @@ class Sink:
             return  # the commit would find out as well, after all the work
         batch.persist()
         try:
-            self._lake.run(
+            _, version = self._lake.run_versioned(
                 lambda tx: self._load(cast(SparkTransaction, tx), batch),
                 attempts=self._attempts,
                 spark=session,
@@ -87,6 +98,16 @@ class Sink:
             )
         finally:
             batch.unpersist()
+        if not version:
+            # Spark would take the batch for done and never give it again.
+            raise InvalidInput(
+                f"stream {claim.stream!r}: the function of the sink rolled its transaction back, and batch {epoch} is"
+                " not committed",
+                remedy="Nothing was written. Raise an error to stop the query, which then gets this batch again; to"
+                " pass over a batch, return without a change.",
+                stream=claim.stream,
+                epoch=epoch,
+            )
         self._note_done(claim, run)
 
     def _note_done(self, claim: StreamClaim, run: str | None) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from seiche.errors import InvalidInput
 from seiche.lake.streams import StreamClaim
 from seiche.spark.options import Options
-from seiche.spark.stream import PLANNED, is_repetition, planned_at, query_of_checkpoint
+from seiche.spark.stream import PLANNED, check_stream, is_repetition, planned_at, query_of_checkpoint
 from seiche.spark.table_writer import FragmentsWritten, TableWriter
 
 __all__ = ["StreamWriter"]
@@ -31,6 +31,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._location = location
         self._options = options
         self._stream = options.values.get("stream")
+        if self._stream is not None:
+            check_stream(self._stream)
         self._writer = TableWriter(options, schema, overwrite=overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
