@@ -184,7 +184,8 @@ def _show_run(done: "Run", lake: str, *, json: bool) -> None:
         show_steps(done.record)
         show_checks(done.record.checks)
     if done.outcome == "published before":
-        print_line(f"Run {done.run_id} was published before, as version {done.version}. Nothing was done.")
+        version = "in a version that has expired" if done.version is None else f"as version {done.version}"
+        print_line(f"Run {done.run_id} was published before, {version}. Nothing was done.")
     elif done.published:
         again = f", at attempt {done.attempts}" if done.attempts > 1 else ""
         print_line(f"Published as version {done.version} of {lake}{again}.", style="green")

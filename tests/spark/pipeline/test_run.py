@@ -112,6 +112,45 @@ def test_the_same_run_twice_is_one(shop: Shop) -> None:
     assert len(shop.rows("shop.seen")) == 3
 
 
+def test_the_same_run_twice_is_one_also_when_its_version_has_expired(shop: Shop) -> None:
+    twice = """\
+lake: lake
+steps:
+  - {table: shop.seen, mode: append, sql: "SELECT 1 AS id"}
+"""
+    first = shop.run(twice, run_id="mon'day")
+    shop.run(twice, run_id="tuesday")
+    shop.lake.expire(older_than=0, keep=1)
+    assert shop.lake.status(runs(shop.lake)[-1].transaction_id).outcome == "undecided"  # it is forgotten
+    again = shop.run(twice, run_id="mon'day")
+    assert (first.outcome, again.outcome, again.version) == ("published", "published before", None)
+    assert len(shop.rows("shop.seen")) == 2
+
+
+def test_the_same_run_that_is_published_and_forgotten_while_another_waits_is_one(shop: Shop) -> None:
+    twice = """\
+lake: lake
+steps:
+  - {table: shop.seen, mode: append, sql: "SELECT 1 AS id"}
+"""
+    definition = shop.definition(twice)
+
+    def late() -> "SparkSession":
+        run(definition, shop.spark, run_id="monday")
+        shop.lake.table("shop.seen").append([{"id": 2}])
+        shop.lake.expire(older_than=0, keep=1)
+        return shop.spark
+
+    assert run(definition, late, run_id="monday").outcome == "published before"
+    assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2]
+
+
+def test_a_rejected_run_is_run_again_under_its_id(shop: Shop) -> None:
+    rejected = shop.run(SHOP.replace("amount <= 0", "amount > 0"), run_id="monday")
+    again = shop.run(run_id="monday")
+    assert (rejected.outcome, again.outcome) == ("rejected", "published")
+
+
 def test_a_failed_check_publishes_nothing_and_names_the_rows(shop: Shop) -> None:
     shop.run()
     before = shop.lake.version

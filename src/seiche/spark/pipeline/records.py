@@ -28,6 +28,7 @@ __all__ = [
     "RunRecord",
     "Status",
     "StepRecord",
+    "is_published",
     "record",
     "record_alone",
     "runs",
@@ -114,6 +115,17 @@ def record_alone(lake: "Lake", run: RunRecord) -> None:
     """Keep a run that was not published, if that is possible: whatever was in its way may be in the way of this too."""
     with suppress(SeicheError, OSError):
         lake.run(lambda tx: record(tx, run))
+
+
+def is_published(lake: "Lake", pipeline: str, run_id: str) -> bool:
+    """Whether a run is on record as published. The lake forgets the ids of transactions when their versions expire."""
+    wanted = {"pipeline": pipeline, "run_id": run_id, "status": "published"}
+    try:
+        table = lake.table(RUNS)
+    except NotFound:
+        return False
+    found = table.to_arrow(columns=["status"], filter=" AND ".join(f"{one} = {_text(wanted[one])}" for one in wanted))
+    return bool(found.num_rows)
 
 
 def runs(lake: "Lake", pipeline: str | None = None) -> list[RunRecord]:

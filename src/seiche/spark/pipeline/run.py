@@ -19,7 +19,7 @@ from seiche.spark.pipeline.gate import Gate
 from seiche.spark.pipeline.inputs import check_inputs, check_tag, there
 from seiche.spark.pipeline.plan import Plan, plan
 from seiche.spark.pipeline.progress import Progress, unheard
-from seiche.spark.pipeline.records import CheckRecord, RunRecord, record, record_alone
+from seiche.spark.pipeline.records import CheckRecord, RunRecord, is_published, record, record_alone
 from seiche.spark.pipeline.rejected import keep_rejected
 from seiche.store.local import LocalStore
 
@@ -39,8 +39,8 @@ Outcome: TypeAlias = Literal["published", "published before", "rejected"]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What became of a run. `version` is the lake's version that it published, if it did; `kept` the tag under which
-    what was rejected can be looked at.
+    """What became of a run. `version` is the lake's version that it published, if it did and that is still known;
+    `kept` the tag under which what was rejected can be looked at.
     """
 
     outcome: Outcome
@@ -141,6 +141,11 @@ class _Job:
             elif number == _OFTEN:
                 stack.enter_context(gate.held())
             tx = self._begin()
+            # Once more, now that a version is held: a clean-up that forgets the id from here on ends the transaction.
+            before = _published_before(self.lake, self.plan.definition, self.run_id)
+            if before is not None:
+                tx.rollback()
+                return before
             made = Attempt(self.plan, self.lake, tx, self.run_id, self.runtime, self.progress, self.anew).build()
             if made.status == "rejected":
                 kept = keep_rejected(self.lake, tx, made, self.keep) if self.keep else ""
@@ -206,7 +211,9 @@ def _key(definition: Definition, run_id: str) -> str:
 def _published_before(lake: "Lake", definition: Definition, run_id: str) -> Run | None:
     identity = lake.transaction(key=_key(definition, run_id)).id
     status = lake.status(identity)
-    return Run("published before", run_id, status.version) if status.outcome == "committed" else None
+    if status.outcome != "committed" and not is_published(lake, definition.name, run_id):
+        return None
+    return Run("published before", run_id, status.version)
 
 
 def _check_access(lake: "Lake") -> None:
