@@ -249,6 +249,8 @@ def exits():
         ("python: 'steps.py:raises'", "step shop.t: ValueError: mine (steps.py, line 4)"),
         ("python: 'steps.py:exits'", "step shop.t: SystemExit: 7 (steps.py, line 7)"),
         ("sql: SELECT NULL AS a", "step shop.t: column 'a' has no type"),
+        ("sql: 'SELECT 1 AS a, 2 AS A'", "step shop.t: two columns are called 'a'"),
+        ("format: iceberg, sql: 'SELECT 1 AS a, 2 AS A'", "step shop.t: two columns are called 'a'"),
         ("mode: replace_where, where: a + 1, sql: SELECT 1 AS a", "`where` of shop.t is int, not a condition"),
         ("sql: SELECT nope(1) AS a", "step shop.t: [UNRESOLVED_ROUTINE]"),
         (
@@ -268,6 +270,15 @@ def test_what_fails_is_said_in_words(shop: Shop, step: str, said: str) -> None:
     assert said in failed.value.message
     assert "SQLSTATE" not in failed.value.message
     assert runs(shop.lake)[0].message == failed.value.message
+
+
+@pytest.mark.parametrize("kind", ["lance", "iceberg"])
+@pytest.mark.parametrize("mode", ["overwrite", "append", "merge, key: id"])
+def test_a_query_that_had_no_nulls_may_have_some_later(shop: Shop, kind: str, mode: str) -> None:
+    text = STEP % f"format: {kind}, mode: {mode}, sql: 'SELECT 1 AS id, %s AS n'"
+    shop.run(text % "count(*)")
+    shop.run(text % "sum(1) FILTER (WHERE false)")
+    assert {"id": 1, "n": None} in shop.rows("shop.t")
 
 
 def test_a_table_that_is_there_in_another_format(shop: Shop) -> None:

@@ -164,9 +164,12 @@ def _told(error: BaseException, step: Step) -> str:
 
 def columns_of(step: Step, frame: "DataFrame") -> pa.Schema:
     """The columns of a frame as they are stored. Spark has no type for vectors, so the step says which lists are."""
-    schema = frame_schema(frame)
+    # That a query has no nulls today, such as a count, says nothing of those that the step will have later.
+    schema = pa.schema([field.with_nullable(True) for field in frame_schema(frame)])
+    lowered = [name.lower() for name in schema.names]
     for name in schema.names:
-        if schema.names.count(name) > 1:
+        # No query could name two that differ in capitals only.
+        if lowered.count(name.lower()) > 1:
             raise InvalidInput(
                 f"{step.place}: step {step.table}: two columns are called {name!r}",
                 remedy="Give each a name of its own, with AS.",
