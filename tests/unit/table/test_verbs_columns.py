@@ -83,6 +83,21 @@ def test_columns_whose_names_nobody_could_read_again_are_refused(table: Table, t
     assert (table.version, lake.tables("shop")) == (version, [])
 
 
+def test_columns_of_one_name_are_refused(table: Table, tmp_path: Path) -> None:
+    rows, version = pa.table([pa.array([1]), pa.array([2])], names=["x", "x"]), table.version
+    for act in (lambda: Table.create(tmp_path / "new", rows.schema), lambda: table.overwrite(rows)):
+        with pytest.raises(InvalidInput, match="two columns are named 'x'"):
+            act()
+    assert table.version == version
+
+
+def test_a_field_of_a_struct_may_have_a_backtick_in_its_name(tmp_path: Path) -> None:
+    kind = pa.struct([("q`r", pa.int64())])
+    table = Table.create(tmp_path / "t", pa.schema([("place", kind)]))
+    table.append([{"place": {"q`r": 7}}])
+    assert table.to_arrow()["place"].to_pylist() == [{"q`r": 7}]
+
+
 def test_columns_from_sql(table: Table) -> None:
     before, rows = table.version, by_id(table.to_arrow())
     with writes_only(table, *WITH_DATA):

@@ -60,6 +60,9 @@ def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2
 def writable_fields(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2") -> list[Field]:
     """`from_arrow` for columns that rows are to be written to; those that could never be read are `InvalidInput`."""
     fields = from_arrow(schema, first_id=first_id, data_version=data_version)
+    if len(set(schema.names)) < len(schema.names):
+        twice = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise InvalidInput(f"two columns are named {twice!r}", remedy="Give each a name of its own.", column=twice)
     for field in fields:
         # A NUL ends names where rows go from native code to Arrow: of an outer one the process dies. And no scan finds
         # a column that has a backtick, not even one of all columns.
