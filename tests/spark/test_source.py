@@ -194,6 +194,10 @@ def test_a_thousand_columns(spark: "SparkSession", lake: Any) -> None:
         ({"columns": "[id"}, "no list in JSON"),
         ({"partitions": "none"}, "positive number"),
         ({"partitions": "0"}, "positive number"),
+        ({"partitions": "²"}, "positive number"),
+        ({"version": "²"}, "²"),
+        ({"changes": "true"}, r"'changes' is not for this\n  It is for `spark\.readStream`"),
+        ({"starting_version": "3"}, "'starting_version' is not for this"),
     ],
 )
 def test_bad_options_are_named(options: dict[str, str], more: dict[str, str], message: str) -> None:
@@ -213,6 +217,39 @@ def test_an_old_version_is_not_written_to(options: dict[str, str]) -> None:
     for point in ({"version": "3"}, {"as_of": "2030-01-31"}):
         with pytest.raises(InvalidInput, match="an old version cannot be written to"):
             SeicheSource({**options, **point}).writer(StructType([]), overwrite=False)
+
+
+@pytest.mark.parametrize("more", [{"filter": "id = 1"}, {"columns": "id"}], ids=str)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_options_for_reading_are_refused_by_a_write(
+    options: dict[str, str], more: dict[str, str], overwrite: bool
+) -> None:
+    """Who overwrites with a filter means a part of the table, and would lose all of it."""
+    with pytest.raises(InvalidInput, match="is not for this\n  It is for reading"):
+        SeicheSource({**options, **more}).writer(StructType([StructField("id", LongType())]), overwrite=overwrite)
+
+
+def test_options_for_reading_are_refused_by_a_stream(options: dict[str, str]) -> None:
+    columns = StructType([StructField("id", LongType())])
+    for more, said in (
+        ({"filter": "id = 1"}, r"'filter' is not for this\n  Choose rows of the stream with `.where"),
+        ({"version": "3"}, "'version' is not for this\n  Give `starting_version`"),
+        ({"as_of": "2030-01-31"}, "'as_of' is not for this\n  Give `starting_version`"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            SeicheSource({**options, **more}).streamReader(columns)
+
+
+def test_a_stream_of_changes_has_the_columns_that_are_asked_for(options: dict[str, str]) -> None:
+    shown = SeicheSource({**options, "columns": "s,id", "changes": "true"}).schema()
+    assert shown.names == ["s", "id", "_change_type", "_commit_version"]
+
+
+def test_a_frame_with_two_columns_of_one_name_makes_no_table(options: dict[str, str]) -> None:
+    for second in ("id", "ID"):
+        columns = StructType([StructField("id", LongType()), StructField(second, LongType())])
+        with pytest.raises(InvalidInput, match="two columns are called 'id'"):
+            SeicheSource({**options, "overwrite_schema": "true"}).writer(columns, overwrite=True)
 
 
 def test_a_write_makes_no_table(options: dict[str, str]) -> None:

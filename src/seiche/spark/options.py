@@ -69,6 +69,14 @@ class Options:
             )
         return cls(values)
 
+    def refuse(self, remedies: Mapping[str, str]) -> None:
+        """Raise if one of these is given, with what to do instead: passed over, other rows would be read or written
+        than were meant.
+        """
+        for name in remedies:
+            if self.values.get(name, "") not in ("", "false"):
+                raise InvalidInput(f"the option {name!r} is not for this", remedy=remedies[name], option=name)
+
     @property
     def uri(self) -> str:
         return self.values.get("lake") or self.values["path"]
@@ -120,7 +128,7 @@ class Options:
         version, as_of = self.values.get("version"), self.values.get("as_of")
         if writing and (version or as_of):
             raise InvalidInput("an old version cannot be written to", remedy="Leave out `version` and `as_of`.")
-        point: int | str | None = int(version) if version and version.isdigit() else version
+        point: int | str | None = int(version) if version and version.isdecimal() else version
         if point is None and as_of is None:
             return self._connected() if self.served else open_lake(self.uri, **self.storage)
         return open_lake(self.home(), point, as_of=None if as_of is None else moment(as_of), **self.storage)
@@ -165,7 +173,7 @@ class Options:
         text = self.values.get(name)
         if text is None:
             return None
-        if not text.isdigit() or not int(text):
+        if not text.isdecimal() or not int(text):
             raise InvalidInput(f"the option {name!r} must be a positive number, not {text!r}")
         return int(text)
 

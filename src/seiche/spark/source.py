@@ -26,6 +26,9 @@ __all__ = ["SeicheSource", "TableReader"]
 
 hush()
 
+_FOR_STREAMS = "It is for `spark.readStream`. A read gives the rows of one version: leave it out."
+_STREAM_ONLY = dict.fromkeys(("changes", "starting_version", "on_change"), _FOR_STREAMS)
+
 
 class SeicheSource(DataSource):
     """A table of a lake: options `lake` and `table`; for an old version `version` (a number of the lake, or a tag) or
@@ -48,11 +51,13 @@ class SeicheSource(DataSource):
             if options.yes("changes"):
                 from seiche.spark.changes import changes_schema
 
-                return changes_schema(table.schema)
+                return changes_schema(options.chosen(table.schema))
             return spark_schema(options.chosen(table.schema))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return TableReader(Options.of(self.options), schema)
+        options = Options.of(self.options)
+        options.refuse(_STREAM_ONLY)
+        return TableReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return TableWriter(Options.of(self.options), schema, overwrite=overwrite)

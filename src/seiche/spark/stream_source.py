@@ -41,6 +41,13 @@ from seiche.table.row_changes import VersionChanges
 __all__ = ["ChangesReader"]
 
 
+_FOR_READS = {
+    "filter": "Choose rows of the stream with `.where(...)`.",
+    "version": "Give `starting_version`: earliest, latest, a version of the lake, or a tag.",
+    "as_of": "Give `starting_version`: earliest, latest, a version of the lake, or a tag.",
+}
+
+
 class ChangePartition(InputPartition):
     """One task; it carries all it needs."""
 
@@ -58,6 +65,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.refuse(_FOR_READS)
         self._options = options
         self._lake = options.open(writing=True)
         self._columns = shown_schema(schema)
@@ -76,7 +84,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _offset(self._row(state), 0)
         if start != "latest":
             states = self._lake.states
-            state = states.at(version_of(states, int(start) if start.isdigit() else start))
+            state = states.at(version_of(states, int(start) if start.isdecimal() else start))
         row = self._row(state)
         return _offset(row, row.table_version)
 

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FragmentsWritten", "TableWriter"]
 
+# Who overwrites and names a condition means a part of the table; all of it would be replaced.
+_READ_ONLY = {
+    "filter": "It is for reading. Choose rows with `.where(...)`. To replace some, open a transaction:"
+    " `tx.delete(table, where)` and `tx.append(table, frame)` are one version then.",
+    "columns": "It is for reading. Choose columns with `.select(...)`.",
+}
+
 
 @dataclass
 class FragmentsWritten(WriterCommitMessage):
@@ -43,6 +50,7 @@ class TableWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
+        options.refuse(_READ_ONLY)
         self._options = options
         self._overwrite = overwrite
         self._job = str(SYSTEM.uuid())
@@ -115,8 +123,21 @@ class TableWriter(DataSourceArrowWriter):
         snapshot = table._snapshot()
         if not self._overwrite:
             return target_of(snapshot, self._limits), table.id
-        new = arrow_schema(schema) if self._options.yes("overwrite_schema") else snapshot.schema
+        new = _columns(schema) if self._options.yes("overwrite_schema") else snapshot.schema
         return target_of(snapshot, self._limits, new), table.id
+
+
+def _columns(schema: StructType) -> pa.Schema:
+    """The columns of a frame, as those of a table. No query could name two that differ in capitals only."""
+    lowered = [name.lower() for name in schema.names]
+    for name in schema.names:
+        if lowered.count(name.lower()) > 1:
+            raise InvalidInput(
+                f"two columns are called {name!r}",
+                remedy="Give each a name of its own, with `.alias(...)`.",
+                column=name,
+            )
+    return arrow_schema(schema)
 
 
 def _require_same(target: Target, snapshot: Snapshot) -> None:
