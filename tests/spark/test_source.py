@@ -73,19 +73,29 @@ def test_columns_filters_and_partitions(spark: "SparkSession", options: dict[str
         ("id > -9223372036854775807 - 1", range(30)),
     ],
 )
-def test_filters_of_spark_are_evaluated_while_reading_or_after(
+def test_conditions_on_a_frame_hold(
     spark: "SparkSession", options: dict[str, str], condition: str, wanted: Any
 ) -> None:
     assert ids(read(spark, options).where(condition)) == list(wanted)
 
 
-def test_it_works_with_push_down_switched_off(spark: "SparkSession", options: dict[str, str]) -> None:
-    """Spark refuses readers that could push filters down then, and off is what it is by default."""
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+@pytest.mark.parametrize("pushing", ["false", "true"])
+def test_what_was_asked_of_a_frame_before_or_beside_changes_no_answer(
+    spark: "SparkSession", options: dict[str, str], pushing: str
+) -> None:
+    """Spark keeps what it planned with filters that a source has taken, and reads it for other queries of the frame."""
+    before = spark.conf.get("spark.sql.python.filterPushdown.enabled")
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", pushing)
     try:
-        assert ids(read(spark, options).where("id > 25")) == [26, 27, 28, 29]
+        frame = read(spark, options)
+        assert ids(frame.where("id > 25")) == [26, 27, 28, 29]
+        assert (frame.count(), ids(frame.where("id = 1 OR id = 2"))) == (30, [1, 2])
+        few, others = read(spark, options).where("id < 2"), frame.where("id >= 28")
+        assert ids(few.union(frame)) == sorted([0, 1, *range(30)])
+        assert ids(frame.where("id < 2").union(others)) == [0, 1, 28, 29]
+        assert frame.where("id < 5").alias("a").join(frame.alias("b"), "id", "right").count() == 30
     finally:
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", str(before))
 
 
 def test_a_frame_stays_at_the_version_it_was_planned_on(

@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULTS", "check_session", "hush_errors", "require_pyspark", "session"]
 
-# Rows go to and from Python as Arrow; filters of `spark.read.format("seiche")` are handed on. Everything stays on this
-# machine unless a master elsewhere is named. Over TCP each task would wait 40 ms for its first rows: Spark sends them
-# in pieces, and the kernel holds the second back until the first is acknowledged. For each column that a frame is made
-# of pyspark would look up and hand over the line of the program, only to print it with a trace when something fails.
+# Rows go to and from Python as Arrow. Everything stays on this machine unless a master elsewhere is named. Over TCP
+# each task would wait 40 ms for its first rows: Spark sends them in pieces, and the kernel holds the second back until
+# the first is acknowledged. For each column that a frame is made of pyspark would look up and hand over the line of the
+# program, only to print it with a trace when something fails.
 DEFAULTS = {
     "spark.python.daemon.module": "seiche.spark.daemon",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

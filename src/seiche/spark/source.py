@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from seiche.lake.lake import Lake
 from seiche.spark.daemon import hush
-from seiche.spark.filters import Pushed
 from seiche.spark.jobs import Readable
 from seiche.spark.options import Options
 from seiche.spark.scanning import scans, spread
@@ -82,16 +80,16 @@ class ScanPartition(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """Reads one version of a table: the one there is when the read is planned."""
+    """Reads one version of a table: the one there is when the read is planned.
+
+    It takes no filters of Spark's (`pushFilters`). Spark 4.3 keeps what was planned with one query's filters with the
+    frame, and gives it to the next query of that frame, and to the other sides of a union or a join: rows are missing
+    there, and nothing says so.
+    """
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._columns = schema.names
-        with options.open() as lake, lake.reading():
-            table = lake.transaction().table(options.table)
-            # Filters for an Iceberg table are left to Spark: PyIceberg has a language of its own.
-            known = pa.schema([]) if options.is_iceberg(lake) else table.schema
-            self.pushFilters = Pushed(known)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks, each with its fragments or files pinned."""
@@ -102,26 +100,20 @@ class TableReader(DataSourceReader):
     def _tasks(self, lake: Lake) -> "Sequence[Readable]":
         transaction = lake.transaction()
         table = transaction.table(self._options.table)
-        count = self._options.number("partitions")
+        count, where = self._options.number("partitions"), self._options.values.get("filter") or None
         if self._options.is_iceberg(lake):
             from seiche.lake.iceberg.handles import IcebergTransactionTable
             from seiche.spark.iceberg import iceberg_scans
 
             handle = cast(IcebergTransactionTable, table)
-            return iceberg_scans(handle, transaction, columns=self._columns, where=self._where(), parts=count)[0]
+            return iceberg_scans(handle, transaction, columns=self._columns, where=where, parts=count)[0]
         snapshot = table._snapshot()
         count = count or spread(snapshot.manifest.fragments.decoded(), os.cpu_count() or 1)
-        return scans(snapshot, columns=self._columns, where=self._where(), parts=count)[0]
+        return scans(snapshot, columns=self._columns, where=where, parts=count)[0]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if isinstance(partition, ScanPartition):
             yield from partition.task.read(0)
-
-    def _where(self) -> str | None:
-        """What the user asked for, and what Spark left to us."""
-        pushed: Any = self.pushFilters
-        conditions = [*filter(None, [self._options.values.get("filter")]), *pushed.conditions]
-        return " AND ".join(f"({one})" for one in conditions) or None
 
 
 @cache
