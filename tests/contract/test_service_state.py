@@ -14,6 +14,7 @@ import pytest
 from seiche.errors import InvalidInput, Unavailable
 from seiche.service.state.database import Database, Session
 from seiche.service.state.keys import LEASE_MILLIS, TTL_MILLIS, Claim, KeyStore, Verdict
+from seiche.service.state.lakes import lake_of
 from seiche.service.state.opening import open_database
 from seiche.service.state.records import ApplyError, IntentRecord, Record
 from seiche.service.state.sqlite import SqliteDatabase
@@ -416,6 +417,14 @@ def test_keys_do_not_last_for_ever(keys: KeyStore, account: str) -> None:
     keys.claim(claim(account), NOW)
     keys.done(claim(account), NOW)
     assert keys.claim(claim(account, "b", request="other"), NOW + TTL_MILLIS + 1) is Verdict.RUN
+
+
+def test_the_transactions_of_an_account_are_those_of_the_first_lake(
+    connect: Callable[[], Database], account: str
+) -> None:
+    first, second = connect(), connect()
+    assert [lake_of(one, account, lake) for one, lake in ((first, "a"), (second, "b"), (second, "a"))] == ["a"] * 3
+    assert lake_of(second, f"{account}-2", "b") == "b"
 
 
 def test_texts_that_a_database_cannot_hold(connect: Callable[[], Database], account: str) -> None:

@@ -19,6 +19,7 @@ from seiche.lake.tree.root import millis
 from seiche.service.auth import Authenticator, Nobody, OpenIdConnect, Tokens
 from seiche.service.core import Service, Settings
 from seiche.service.state.database import Database
+from seiche.service.state.lakes import lake_of
 from seiche.service.state.opening import open_database
 from seiche.service.state.transactions import TransactionStore
 
@@ -158,17 +159,32 @@ class Host:
         self.database.close()
 
     def _check_own_lakes(self) -> None:
-        """Two accounts in one lake would see each other's transactions, however each of them spells its address."""
+        """Each account has a lake of its own, however its address is spelled, and the same one as in every server with
+        this database. What is not decided is looked up in it: two accounts would see each other's transactions, and a
+        server with another lake would decide against what the first one has just applied.
+        """
         owners: dict[str, str] = {}
-        for account, service in self.services.items():
-            other = owners.setdefault(service.lake.state().definition.id, account)
-            if other != account:
-                for one in self.services.values():
-                    one.close()
-                raise InvalidInput(
-                    f"the accounts {other!r} and {account!r} have the same lake, {service.lake.uri}",
-                    remedy="Give each its own.",
-                )
+        try:
+            for account, service in self.services.items():
+                lake = service.lake.state().definition.id
+                other = owners.setdefault(lake, account)
+                if other != account:
+                    raise InvalidInput(
+                        f"the accounts {other!r} and {account!r} have the same lake, {service.lake.uri}",
+                        remedy="Give each its own.",
+                    )
+                kept = lake_of(self.database, account, lake)
+                if kept != lake:
+                    raise InvalidInput(
+                        f"{self.database.uri} keeps transactions of account {account!r} in another lake ({kept}) than"
+                        f" {service.lake.uri} ({lake})",
+                        remedy="Give each lake a database of its own (--state), or its account another name. If the"
+                        " other lake is gone, remove the file, or the tables named seiche_*.",
+                    )
+        except SeicheError:
+            for one in self.services.values():
+                one.close()
+            raise
 
     def _sweep(self, seconds: float) -> None:
         store = TransactionStore(self.database)

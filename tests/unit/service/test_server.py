@@ -30,7 +30,7 @@ from seiche.service.running import Running, running
 from seiche.service.server import Ports
 from seiche.service.state.opening import open_database
 from tests.certificates import certificate
-from tests.service_lake import appending, make_lake, numbers_in
+from tests.service_lake import appending, make_lake, numbers_in, reopened
 
 TOKENS = Tokens(
     [
@@ -434,6 +434,18 @@ def test_accounts_do_not_share_a_lake_by_spelling_it_in_two_ways(lake: Lake, tmp
     path = lake.uri.removeprefix("file://")
     with pytest.raises(InvalidInput, match="same lake"):
         Host({"a": path, "b": f"{path}/../lake"}, open_database(f"sqlite://{tmp_path}/state.db"))
+
+
+def test_one_database_keeps_the_transactions_of_one_lake_for_each_account(lake: Lake, tmp_path: Path) -> None:
+    """A server with another lake would look there for what the first one has applied, and decide against it."""
+    (tmp_path / "x").mkdir()
+    other, state = make_lake(tmp_path / "x"), f"sqlite://{tmp_path}/state.db"
+    first = Host({"default": lake}, state)
+    with pytest.raises(InvalidInput, match="in another lake"):
+        Host({"default": other}, state)
+    replica, beside = Host({"default": reopened(lake)}, state), Host({"other": other}, state)
+    for host in (first, replica, beside):
+        host.close()
 
 
 class LateClock(SystemClock):

@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS seiche_idempotency (
   PRIMARY KEY (account, operation, key)
 )
 """,
+    # In which lake the transactions of an account are looked up.
+    "CREATE TABLE IF NOT EXISTS seiche_lakes (account text NOT NULL PRIMARY KEY, lake text NOT NULL)",
 )
 
 
