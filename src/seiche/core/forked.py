@@ -1,10 +1,39 @@
-"""Native libraries in a process that was forked."""
+"""What a process inherits from the one that it was forked from, and cannot use: threads, and locks that they hold."""
 
 import os
+from typing import Protocol
+from weakref import WeakSet
 
 from seiche.errors import InvalidInput
 
-__all__ = ["NativeThreads"]
+__all__ = ["Inherited", "NativeThreads", "renew_in_children"]
+
+
+class Inherited(Protocol):
+    """Something that a forked child has from its parent."""
+
+    def forked(self) -> None:
+        """Make anew, in the child, what it cannot use. No other thread is there yet."""
+        ...
+
+
+_inherited: WeakSet[Inherited] = WeakSet()
+
+
+def renew_in_children(one: Inherited) -> None:
+    """Have it told in every process that is forked from this one, before anything else happens there.
+
+    A thread of the parent may hold a lock at that moment. In the child nobody would ever let go of it.
+    """
+    _inherited.add(one)
+
+
+def _tell_inherited() -> None:
+    for one in tuple(_inherited):
+        one.forked()
+
+
+os.register_at_fork(after_in_child=_tell_inherited)
 
 
 class NativeThreads:

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Final, TypeAlias
 
+from seiche.core.forked import renew_in_children
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.table.format import file
 from seiche.table.format.file import ManifestFile
@@ -34,6 +35,12 @@ class ManifestCache:
         self._lock = Lock()
         # The keys of the tables that were last changed here in one transaction.
         self.together: frozenset[bytes] = frozenset()
+        renew_in_children(self)
+
+    def forked(self) -> None:
+        if self._lock.locked():  # by a thread that was in the middle of changing it
+            self._held, self._sizes, self._size = OrderedDict(), {}, 0
+        self._lock = Lock()
 
     @property
     def cached_bytes(self) -> int:

@@ -376,6 +376,22 @@ def test_a_forked_process_has_a_connection_of_its_own(tmp_path: Path) -> None:
     assert numbers_in(lake) == [1, 3]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_a_forked_process_does_not_wait_for_threads_that_it_has_not(tmp_path: Path) -> None:
+    """One of the parent's is about to open a connection, or to close it, when another one forks."""
+    from tests.service_process import serving
+
+    lake_id = make_lake(tmp_path).state().definition.id
+    with serving(tmp_path) as server, connect(server.address, durability="os") as client:
+        child = multiprocessing.get_context("fork").Process(target=in_child, args=(client.channel, lake_id))
+        with client.channel._lock:
+            child.start()
+        child.join(30)
+        child.kill()
+        child.join()
+    assert child.exitcode == 0
+
+
 def test_another_lake_is_refused(server: Running, tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     other = make_lake(tmp_path / "x")

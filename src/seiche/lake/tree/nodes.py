@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Final
 
+from seiche.core.forked import renew_in_children
 from seiche.errors import Corrupt, NotFound
 from seiche.lake.tree import node_file
 from seiche.lake.tree.node import Node
@@ -31,6 +32,12 @@ class Nodes:
         self._capacity = cache_bytes
         self._size = 0
         self._cached: OrderedDict[Pointer, tuple[Node, int]] = OrderedDict()
+        self._lock = Lock()
+        renew_in_children(self)
+
+    def forked(self) -> None:
+        if self._lock.locked():  # by a thread that was in the middle of changing it
+            self._cached, self._size = OrderedDict(), 0
         self._lock = Lock()
 
     @property

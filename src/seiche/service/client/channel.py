@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from seiche import errors
 from seiche.core import given
+from seiche.core.forked import renew_in_children
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import CommitUnknown, InvalidInput, PermissionDenied, SeicheError, Unavailable
@@ -132,12 +133,18 @@ class Channel:
         self._runtime = runtime
         self._patience = patience
         self._lock = Lock()
-        self._process = 0
         self._open: Any = None
         self._calls: dict[str, Any] = {}
         self._line: Line | None = None
         self._direct = not any(os.environ.get(name) for name in _PROXIES)
         self._metadata = (("authorization", f"Bearer {address.token}"),) if address.token else None
+        self._inherited: list[object] = []
+        renew_in_children(self)
+
+    def forked(self) -> None:
+        # What gRPC has made must not be touched, not even to be closed or let go of: its threads are not here.
+        self._inherited.append((self._open, self._calls))
+        self._lock, self._open, self._calls, self._line = Lock(), None, {}, None
 
     def call(self, method: str, request: Message, answer: type[Answer]) -> Answer:
         """Call a method that may be called twice. Raises what the server raised.
@@ -216,17 +223,16 @@ class Channel:
 
     def close(self) -> None:
         with self._lock:
-            if self._open is not None and self._process == os.getpid():
-                if self._line is not None:
-                    self._line.close()
+            if self._line is not None:
+                self._line.close()
+            if self._open is not None:
                 self._open.close()
             self._open = self._line = None
             self._calls = {}
 
     def _opened(self) -> Any:
-        if self._open is None or self._process != os.getpid():
-            # What was inherited must not be touched, not even to close it: its threads are not here.
-            self._open, self._process, self._calls, self._line = self._address.open(), os.getpid(), {}, None
+        if self._open is None:
+            self._open = self._address.open()
         return self._open
 
     def _method(self, name: str, answer: type[Message]) -> Any:
