@@ -271,6 +271,19 @@ def test_failures_are_written_on_the_intents(store: TransactionStore, account: s
     assert found.error_code == "SOME"
 
 
+def test_what_was_applied_in_the_end_has_not_failed(store: TransactionStore, account: str) -> None:
+    made = store.insert(record(account))
+    store.prepare(made, [intent(made, "/t/1")], NOW)
+    store.finish(account, [Ending(made.id, State.APPLY_FAILED_RETRYABLE, 0, {"": ApplyError("SOME", "why", NOW)})], NOW)
+    failed = store.get(account, made.id)
+    store.finish(account, [Ending(made.id, State.APPLIED, 7)], NOW)
+    applied = store.get(account, made.id)
+    assert failed is not None
+    assert applied is not None
+    assert (failed.error_code, failed.error_message) == ("SOME", "why")
+    assert (applied.error_code, applied.error_message) == ("", "")
+
+
 def test_what_failed_lets_go_of_its_targets_all_the_same(store: TransactionStore, account: str) -> None:
     """Whose an intent is does not depend on what was written on it."""
     why = {"": ApplyError("SOME", "why", NOW)}

@@ -103,7 +103,9 @@ def test_a_failure_that_may_pass_keeps_intents_and_says_why(
     (kept,) = service.intents(tx)
     assert kept.error is not None
     assert kept.error.code == "UNAVAILABLE"
-    assert service.commit(tx).state is State.APPLIED
+    applied = service.commit(tx)
+    assert (applied.state, applied.error_code, applied.error_message) == (State.APPLIED, "", "")
+    assert service.get(tx) == applied
     assert numbers_in(lake) == [0]
 
 

@@ -48,7 +48,8 @@ class Record:
         return now > self.expires
 
     def became(self, state: State, now: int, *, lake_version: int = 0) -> "Record":
-        """The same transaction in another state."""
+        """The same transaction in another state. What once failed is of no account if it was applied in the end."""
+        applied = state is State.APPLIED
         # Not by `replace`, which takes three times as long: this is done for every transaction.
         return Record(
             self.account,
@@ -64,8 +65,8 @@ class Record:
             self.changes_hash,
             self.reason,
             lake_version or self.lake_version,
-            self.error_code,
-            self.error_message,
+            "" if applied else self.error_code,
+            "" if applied else self.error_message,
         )
 
 

@@ -219,8 +219,10 @@ class TransactionStore:
             for ending in endings:
                 by_fate.setdefault((ending.state, ending.lake_version), []).append(ending.id)
             for (state, version), ids in by_fate.items():
+                # What failed before is of no account if it was applied in the end.
+                no_error = ", error_code = '', error_message = ''" if state is State.APPLIED else ""
                 session.run(
-                    "UPDATE seiche_transactions SET state = ?, lake_version = ?, updated = ?"
+                    f"UPDATE seiche_transactions SET state = ?, lake_version = ?, updated = ?{no_error}"
                     f" WHERE account = ? AND id IN ({marks(ids)}) AND state NOT IN ({numbers(FINAL)})",
                     (int(state), version, now, account, *ids),
                 )
