@@ -9,7 +9,7 @@ from typing import Final
 
 from seiche.errors import SeicheError, Unavailable
 from seiche.service.deciding import Decider
-from seiche.service.refusals import overloaded
+from seiche.service.refusals import overloaded, stopping
 from seiche.service.tickets import Ticket
 
 __all__ = ["GroupCommitter", "Limits"]
@@ -73,7 +73,7 @@ class GroupCommitter:
         """Take a transaction in; its answer comes later. `Unavailable` if too many wait, or the server is stopping."""
         with self._changed:
             if self._closing:
-                raise Unavailable("the server is stopping", remedy="Ask another one.", reason="stopping")
+                raise stopping()
             if len(self._waiting) >= self._limits.waiting:
                 self.figures.refused += 1
                 raise overloaded(len(self._waiting))

@@ -22,6 +22,7 @@ from seiche.service.core import Service
 from seiche.service.executing import OpenCalls
 from seiche.service.host import Host
 from seiche.service.metrics import Metrics
+from seiche.service.refusals import stopping
 from seiche.service.state.records import Record
 from seiche.service.telling import as_told, refuse
 
@@ -64,9 +65,9 @@ class Handlers:
     def stop_reading(self) -> None:
         """End calls that stay open; those who wait in them are answered first."""
         self._open_calls.close()
+        self._closing.set()
 
     def close(self) -> None:
-        self._closing.set()
         self._threads.shutdown(wait=False)
 
     def generic(self) -> tuple[grpc.GenericRpcHandler, ...]:
@@ -137,9 +138,14 @@ class Handlers:
         )
 
     async def watch(self, service: Service, tx: str) -> AsyncIterator[Record]:
-        """The states as they come. Those of other servers are seen by looking now and then."""
+        """The states as they come. Those of other servers are seen by looking now and then.
+
+        `Unavailable` if the server stops before there is a final one.
+        """
         seen: Record | None = None
-        while (seen is None or not seen.final) and not self._closing.is_set():
+        while seen is None or not seen.final:
+            if self._closing.is_set():
+                raise stopping()
             record = await self._run(partial(service.get, tx))
             if seen is None or record.state is not seen.state:
                 yield record
@@ -152,13 +158,16 @@ class Handlers:
         with self._metrics.call("watch") as call:
             try:
                 call.id = self._request_id(context)
-                service = self._host.service(metadata(context, "authorization"), READ)
+                header = metadata(context, "authorization")
+                service = self._host.service(header, READ)
                 request = decoded(data, pb.WatchTransactionRequest, self._bounds.message_parts)
                 with self._watches:
                     async for record in self.watch(service, request.tx_id):
+                        # Who was let in may not be any more: hours may have passed.
+                        self._host.service(header, READ)
                         yield pb.WatchTransactionResponse(transaction=wire.transaction(record))
-            except SeicheError as error:
-                await refuse(error, context, call)
+            except Exception as error:  # noqa: BLE001 - logged, and told as a failure of the server
+                await refuse(as_told(error, call), context, call)
 
     def _unary(
         self, act: Callable[[Service, Any], Awaitable[Message]], request: type[Message], permission: str = WRITE

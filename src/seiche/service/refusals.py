@@ -16,6 +16,7 @@ __all__ = [
     "not_prepared",
     "overloaded",
     "refused",
+    "stopping",
     "version_mismatch",
 ]
 
@@ -110,3 +111,7 @@ def overloaded(waiting: int) -> Unavailable:
         remedy="Nothing was decided. Try again later, more slowly.",
         reason="queue.full",
     )
+
+
+def stopping() -> Unavailable:
+    return Unavailable("the server is stopping", remedy="Ask another one.", reason="stopping")

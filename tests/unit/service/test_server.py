@@ -117,14 +117,20 @@ def test_connectors_are_not_taken_for_anything_else(server: Running) -> None:
         assert (code, detail.message_key) == (grpc.StatusCode.INVALID_ARGUMENT, "payload.missing")
 
 
-def test_watching_sees_every_state(server: Running, lake: Lake) -> None:
-    calls = Calls(server.port)
-    tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
-    stream = calls.channel.unary_stream(
+def watching(calls: Calls, tx: str) -> Any:
+    """The states of a transaction, as they come."""
+    watch = calls.channel.unary_stream(
         f"/{NAMES[0]}/WatchTransaction",
         request_serializer=pb.WatchTransactionRequest.SerializeToString,
         response_deserializer=pb.WatchTransactionResponse.FromString,
-    )(pb.WatchTransactionRequest(tx_id=tx), timeout=30)
+    )
+    return watch(pb.WatchTransactionRequest(tx_id=tx), metadata=calls.metadata, timeout=30)
+
+
+def test_watching_sees_every_state(server: Running, lake: Lake) -> None:
+    calls = Calls(server.port)
+    tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+    stream = watching(calls, tx)
     assert next(stream).transaction.state == pb.TS_OPEN
     prepare = pb.PrepareTransactionRequest(tx_id=tx)
     prepare.changes.add(table_fq="lake.shop.orders", payload=appending(lake, "shop.orders").payload)
@@ -132,6 +138,42 @@ def test_watching_sees_every_state(server: Running, lake: Lake) -> None:
     assert next(stream).transaction.state == pb.TS_PREPARED
     calls("AbortTransaction", pb.AbortTransactionRequest(tx_id=tx, reason="enough"))
     assert [one.transaction.state for one in stream] == [pb.TS_ABORTED]
+
+
+def test_who_watches_does_not_hold_up_a_server_that_stops(server: Running) -> None:
+    calls = Calls(server.port)
+    stream = watching(calls, calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id)
+    assert next(stream).transaction.state == pb.TS_OPEN
+    server.stop(grace=3600)
+    with pytest.raises(grpc.RpcError) as caught:
+        next(stream)
+    detail = statuses.error_of(caught.value.trailing_metadata())
+    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+    assert detail is not None
+    assert detail.message_key == "stopping"
+
+
+class Revocable(Authenticator):
+    """Lets everybody in until it does not."""
+
+    open = True
+
+    def principal(self, authorization: str | None) -> Principal:
+        return Nobody().principal(authorization) if self.open else TOKENS.principal(None)
+
+
+def test_who_may_not_read_any_more_sees_no_more_states(lake: Lake, tmp_path: Path) -> None:
+    guard = Revocable()
+    with running(hosted({"default": lake}, tmp_path, guard)) as server:
+        calls = Calls(server.port)
+        tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+        stream = watching(calls, tx)
+        assert next(stream).transaction.state == pb.TS_OPEN
+        guard.open = False
+        server.server.host.services["default"].abort(tx)
+        with pytest.raises(grpc.RpcError) as caught:
+            next(stream)
+        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_reserving_an_id_and_describing_the_lake(server: Running, lake: Lake) -> None:
