@@ -1,6 +1,7 @@
 """What an error is called on the wire."""
 
 from typing import Final
+from urllib.parse import quote
 
 import grpc
 
@@ -46,8 +47,10 @@ _BY_KIND: Final[dict[type, tuple[grpc.StatusCode, pb.ErrorCode]]] = {
     CommitUnknown: (grpc.StatusCode.ABORTED, pb.MC_ABORT_RETRYABLE),
     Unavailable: (grpc.StatusCode.UNAVAILABLE, pb.MC_UNAVAILABLE),
 }
-# All of it travels in headers, of which clients take 8 kB.
-_LONGEST: Final = 500
+# All of it travels in headers, of which clients take 8 kB: bytes as text, and the message as text with escapes besides.
+_HEADERS: Final = 7 << 10
+# So many bytes of each text are told; fewer if there are too many of them.
+_LONGEST: Final = (500, 200, 50)
 _NEVER_SENT: Final = frozenset({"reason", "path", "uri"})
 
 
@@ -60,21 +63,34 @@ def status_of(error: SeicheError) -> tuple[grpc.StatusCode, "pb.ErrorCode"]:
 
 
 def status_message(error: SeicheError, request_id: str = "") -> pb.Status:
-    """What a refused request is told: the status with its details, under both names."""
+    """What a refused request is told: the status with its details, under both names. It fits into headers."""
+    for longest in _LONGEST:
+        told = _status_message(error, request_id, longest)
+        if told.ByteSize() * 4 // 3 + len(quote(told.message)) <= _HEADERS:
+            break
+    return told
+
+
+def _status_message(error: SeicheError, request_id: str, longest: int) -> pb.Status:
     status, code = status_of(error)
-    params = {name: str(value)[:_LONGEST] for name, value in error.details.items() if name not in _NEVER_SENT}
+    params = {name: _cut(str(value), longest) for name, value in error.details.items() if name not in _NEVER_SENT}
     detail = pb.Error(
         code=code,
-        message=error.message[:_LONGEST],
+        message=_cut(error.message, longest),
         params=params,
-        context={"kind": error.kind, "remedy": error.remedy},
+        context={"kind": error.kind, "remedy": _cut(error.remedy, longest)},
         message_key=str(error.details.get("reason") or error.kind),
         correlation_id=request_id,
     ).SerializeToString()
-    message = pb.Status(code=status.value[0], message=error.message[:_LONGEST])
+    message = pb.Status(code=status.value[0], message=_cut(error.message, longest))
     for name in TYPES:
         message.details.add(type_url=f"type.googleapis.com/{name}", value=detail)
     return message
+
+
+def _cut(text: str, longest: int) -> str:
+    """As much of the text as fits into so many bytes."""
+    return text.encode(errors="replace")[:longest].decode(errors="ignore")
 
 
 def error_of(trailers: object) -> pb.Error | None:

@@ -43,4 +43,4 @@ def refusal(error: SeicheError, call: Call) -> common_pb2.Status:
 async def refuse(error: SeicheError, context: Context, call: Call) -> None:
     """End the call with what is wrong. Always raises, as gRPC wants it."""
     told = refusal(error, call)
-    await context.abort(status_of(error)[0], error.message[:500], ((DETAILS, told.SerializeToString()),))
+    await context.abort(status_of(error)[0], told.message, ((DETAILS, told.SerializeToString()),))

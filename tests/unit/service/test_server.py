@@ -219,6 +219,28 @@ def test_the_details_can_be_read_under_both_names() -> None:
     assert status.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
 
 
+@pytest.mark.parametrize("character", ["x", "%", "é", "💥"])
+def test_a_refusal_fits_into_what_a_client_takes(server: Running, character: str) -> None:
+    """Of 8 kB of headers on, gRPC's clients throw it away, at random, and call it something that may pass."""
+    calls = Calls(server.port)
+    tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+    prepare = pb.PrepareTransactionRequest(tx_id=tx)
+    prepare.changes.add(table_fq=f"lake.shop.{character * 5000}", payload=b"x")
+    for _ in range(10):
+        status, detail = failing(calls, "PrepareTransaction", prepare)
+        assert (status, detail.message_key) == (grpc.StatusCode.INVALID_ARGUMENT, "table.name")
+
+
+def test_a_refusal_with_many_long_details_fits_too() -> None:
+    told = statuses.status_message(
+        InvalidInput("💥" * 1000, remedy="💥" * 1000, **{f"{n}": "x" * 1000 for n in range(9)})
+    )
+    assert len(told.SerializeToString()) < 5000
+    found = statuses.error_in(told)
+    assert found is not None
+    assert all(found.params.values())
+
+
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Running]:
     (tmp_path / "o").mkdir()
