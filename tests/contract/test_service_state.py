@@ -309,6 +309,10 @@ def test_the_sweep_finds_what_is_overdue_and_what_is_in_doubt(store: Transaction
     store.finish(account, [Ending(final.id, State.APPLIED, 1)], NOW)
     assert [one.id for one in store.overdue(account, NOW, 1000)] == [late.id]
     assert [one.id for one in store.doubtful(account, 1000)] == [doubt.id]
+    newer = record(account, state=State.PREPARED, attempts=1, updated=NOW + 1)
+    store.start(account, [newer], [], NOW + 1)
+    assert [one.id for one in store.doubtful(account, 1, after=doubt)] == [newer.id]
+    assert store.doubtful(account, 1, after=newer) == []
     assert store.overdue("another", NOW, 1000) == store.doubtful("another", 1000) == [], "each account by itself"
     store.collect(NOW)
     assert store.get(account, final.id) is None

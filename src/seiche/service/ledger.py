@@ -30,6 +30,8 @@ class Ledger:
         self._store = store
         self._settings = settings
         self._runtime = runtime
+        # The last of those in doubt that the sweep has looked at, unless it has seen them all.
+        self._looked_at: Record | None = None
 
     def now(self) -> int:
         return millis(self._runtime.clock.now())
@@ -91,7 +93,9 @@ class Ledger:
         """
         overdue = self._store.overdue(self._account, self.now(), limit)
         ended = sum(self._swept(record, lambda one: self.end(one, "expired")) for record in overdue)
-        doubtful = self._store.doubtful(self._account, limit)
+        # Those that may still be committed stay in doubt. The others have their turn too, or would keep their locks.
+        doubtful = self._store.doubtful(self._account, limit, self._looked_at)
+        self._looked_at = doubtful[-1] if len(doubtful) == limit else None
         return ended + sum(self._swept(record, self.healed) for record in doubtful)
 
     def _swept(self, record: Record, act: Callable[[Record], Record]) -> bool:

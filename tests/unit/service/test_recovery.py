@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from seiche import InvalidInput, Lake, Unavailable
+from seiche import InvalidInput, Lake, RetryableConflict, Unavailable
 from seiche.lake.commit import Committer
 from seiche.lake.transacting import Status
 from seiche.service.core import Service
@@ -26,6 +26,13 @@ from tests.service_lake import (
     reopened,
     shifted,
 )
+
+
+def raising(error: Exception) -> Any:
+    def act(*_: object, **__: object) -> None:
+        raise error
+
+    return act
 
 
 class Killed(BaseException):
@@ -54,6 +61,26 @@ def test_without_the_database_every_decision_is_still_known(service: Service, la
     assert fresh.begin(key="k3").state is State.APPLIED
     assert numbers_in(lake) == [0, 1, 2, 3, 4, 5, 9]
     fresh.close()
+
+
+def test_what_may_still_be_committed_does_not_keep_the_sweep_from_what_was(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server died between a root and its note; those who could not commit while storage was away were there first."""
+    waiting, applied, last = (service.begin().id for _ in range(3))
+    for tx, change in ((waiting, appending(lake, "shop.orders")), (applied, defining(lake, "shop.stock", "renamed"))):
+        service.prepare(tx, [change])
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "decide_group", raising(Unavailable("the storage is away")))
+        assert service.commit(waiting).state is State.APPLY_FAILED_RETRYABLE
+    with monkeypatch.context() as patch:
+        patch.setattr(service.store, "finish", raising(Unavailable("dead")))
+        assert service.commit(applied).state is State.APPLIED
+    with pytest.raises(RetryableConflict, match="locked by"):
+        service.prepare(last, [defining(lake, "shop.renamed", "other")])
+    assert [service.sweep(1), service.sweep(1), service.sweep(1)] == [0, 1, 0]
+    service.prepare(last, [defining(lake, "shop.renamed", "other")])
+    assert service.commit(last).state is service.commit(waiting).state is State.APPLIED
 
 
 @pytest.mark.parametrize("then", ["get", "commit", "abort", "sweep", "begin", "late", "prepare by others"])

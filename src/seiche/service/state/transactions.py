@@ -242,10 +242,12 @@ class TransactionStore:
         live = f"account = ? AND expires < ? AND state IN ({numbers(_LIVE)})"
         return self._listed(f"{live} ORDER BY expires LIMIT {limit}", (account, now))
 
-    def doubtful(self, account: str, limit: int) -> list[Record]:
-        """Transactions whose commit was begun, and of which it was not noted how it ended."""
+    def doubtful(self, account: str, limit: int, after: Record | None = None) -> list[Record]:
+        """Transactions whose commit was begun, and of which it was not noted how it ended; those behind `after`."""
         doubt = f"account = ? AND attempts > 0 AND state IN ({numbers(_COMMITTING)})"
-        return self._listed(f"{doubt} ORDER BY updated LIMIT {limit}", (account,))
+        behind = "" if after is None else " AND (updated, id) > (?, ?)"
+        values = (account,) if after is None else (account, after.updated, after.id)
+        return self._listed(f"{doubt}{behind} ORDER BY updated, id LIMIT {limit}", values)
 
     def undecided(self, account: str, most: int) -> int:
         """How many transactions are not decided, counted up to `most`."""
