@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import InvalidInput, PermissionDenied
+from seiche.errors import InvalidInput, PermissionDenied, SeicheError
 from seiche.service.provider import ProviderKeys
 
 __all__ = ["READ", "WRITE", "Authenticator", "Nobody", "OpenIdConnect", "Principal", "Tokens"]
@@ -95,7 +95,7 @@ def _token(entry: Mapping[str, Any]) -> tuple[bytes, Principal]:
             "a token in the server's configuration has no account or no value",
             remedy='Write token = "..." or sha256 = "...", and account = "...".',
         )
-    if hashed and (value or not re.fullmatch("[0-9a-fA-F]{64}", str(hashed))):
+    if hashed and (value or not isinstance(hashed, str) or not re.fullmatch("[0-9a-fA-F]{64}", hashed)):
         raise InvalidInput(
             f"the sha256 of a token of account {account!r} is not 64 digits of base 16 in the place of the token",
             remedy="Write what `printf %s TOKEN | sha256sum` prints, and no `token` beside it.",
@@ -131,6 +131,14 @@ class OpenIdConnect(Authenticator):
             raise InvalidInput(
                 "OpenID Connect needs the package PyJWT", remedy='Install it with pip install "seiche[server]".'
             ) from error
+        # Keys that are published cannot be secret ones, nor may there be none.
+        known = [name for name in jwt.algorithms.get_default_algorithms() if not name.startswith(("HS", "none"))]
+        for name in algorithms:
+            if name not in known:
+                raise InvalidInput(
+                    f"tokens cannot be signed by {name!r}: it is none of the algorithms for published keys",
+                    remedy=f"Known: {', '.join(sorted(known))}.",
+                )
         self._jwt = jwt
         self._options: dict[str, Any] = {"issuer": issuer, "audience": audience, "algorithms": list(algorithms)}
         self._key = fetch or ProviderKeys(jwks_uri, runtime.clock)
@@ -142,7 +150,10 @@ class OpenIdConnect(Authenticator):
         try:
             key = self._key(token)
             claims = self._jwt.decode(token, key, options={"require": ["exp", "iss", "aud"]}, **self._options)
-        except self._jwt.PyJWTError as error:
+        except SeicheError:
+            raise
+        except Exception as error:
+            # Whatever a library stumbles over in what anybody may send, such as a key of another kind than is claimed.
             raise _unauthenticated(f"the token is not valid: {error}") from error
         account = claims.get(self._account_claim)
         if not isinstance(account, str) or not account:

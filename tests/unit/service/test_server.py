@@ -567,7 +567,7 @@ def test_keys_of_the_provider_are_asked_for_anew_and_nobody_waits(monkeypatch: p
 
 def test_tokens_of_an_identity_provider() -> None:
     import jwt
-    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     provider = OpenIdConnect("https://issuer", "seiche", "", fetch=lambda _: key.public_key())
@@ -588,9 +588,11 @@ def test_tokens_of_an_identity_provider() -> None:
         assert caught.value.reason == "unauthenticated"
     forger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     unsigned = jwt.encode(good, "", algorithm="none")
-    for token in (jwt.encode(good, forger, algorithm="RS256"), unsigned, "x.y.z"):
-        with pytest.raises(PermissionDenied):
+    other_kind = jwt.encode(good, ec.generate_private_key(ec.SECP256R1()), algorithm="ES256")
+    for token in (jwt.encode(good, forger, algorithm="RS256"), unsigned, other_kind, "x.y.z"):
+        with pytest.raises(PermissionDenied) as caught:
             provider.principal(f"Bearer {token}")
+        assert caught.value.reason == "unauthenticated"
 
 
 @pytest.mark.parametrize("given", [None, "", "Bearer", "Bearer  ", "Basic writer", "writer"])
@@ -629,6 +631,7 @@ def test_the_configuration_file(tmp_path: Path) -> None:
         ('[[tokens]]\ntoken = "t"\naccount = "a"\npermissions = "table.read"\n', "permissions"),
         ('[[tokens]]\nsha256 = "secret"\naccount = "a"\n', "sha256"),
         ('[[tokens]]\nsha256 = "9f86"\naccount = "a"\n', "sha256"),
+        (f'[[tokens]]\nsha256 = {"1" * 64}\naccount = "a"\n', "sha256"),
         ('[[tokens]]\ntoken = "t"\nsha256 = "9f86"\naccount = "a"\n', "sha256"),
         ('[tokens]\ntoken = "t"\naccount = "a"\n', "tokens"),
         ('[token]\ntoken = "t"\naccount = "a"\n', "token"),
@@ -646,6 +649,8 @@ def test_the_configuration_file(tmp_path: Path) -> None:
         ('[oidc]\nissuer = "x"\naudience = 1\njwks_uri = "http://z"\n', "audience"),
         ('[oidc]\nissuer = ""\naudience = "y"\njwks_uri = "http://z"\n', "issuer"),
         ('[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\nalgorithms = "RS256"\n', "algorithms"),
+        ('[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\nalgorithms = ["RS265"]\n', "RS265"),
+        ('[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\nalgorithms = ["none"]\n', "none"),
         ('[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\nfetch = "f"\n', "fetch"),
         ('[oidc]\nissuer = "x"\naudience = "y"\njwks_uri = "http://z"\naccount_claim = 1\n', "account_claim"),
     ],
