@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import pickle
 import socket
 import threading
 import urllib.request
@@ -16,7 +17,7 @@ import pytest
 from google.protobuf.message import Message
 
 import seiche
-from seiche import InvalidInput, Lake, NotFound, PermissionDenied, Unavailable
+from seiche import InvalidInput, Lake, NotFound, PermissionDenied, SeicheError, Unavailable
 from seiche.core.clock import SystemClock
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
@@ -411,6 +412,37 @@ def test_a_client_is_told_that_a_server_does_not_speak_tls(server: Running, monk
     monkeypatch.setattr(remote, "Channel", partial(Channel, patience=Patience(attempts=1)))
     with pytest.raises(InvalidInput, match="does not speak TLS"):
         connect(f"grpcs://127.0.0.1:{server.port}")
+
+
+def test_certificates_are_those_that_are_in_the_files_now(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handle was sent to a machine without them, or a server has got a new one."""
+    from seiche.service.client import remote
+
+    monkeypatch.setattr(remote, "Channel", partial(Channel, patience=Patience(attempts=2)))
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    (old, old_key), (new, new_key) = map(certificate, folders)
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(old.read_bytes())
+    row = [{"writer": 1, "number": 1}]
+    with running(hosted({"default": lake}, tmp_path), Ports("localhost", certificate=old, key=old_key)) as server:
+        port = server.port
+        client = seiche.connect(f"grpcs://localhost:{port}", ca=ca)
+        client.table("shop.orders").append(row)
+        ca.unlink()
+        with pytest.raises(NotFound, match=r"ca\.pem"):
+            pickle.loads(pickle.dumps(client)).table("shop.orders").append(row)
+    with running(hosted({"default": lake}, tmp_path), Ports("localhost", port, certificate=new, key=new_key)):
+        ca.write_bytes(old.read_bytes())
+        with pytest.raises(SeicheError):
+            client.table("shop.orders").append(row)
+        ca.write_bytes(new.read_bytes())
+        client.table("shop.orders").append(row)
+        client.close()
+    assert numbers_in(lake) == [1, 1]
 
 
 def test_who_shows_no_certificate_is_not_let_in(lake: Lake, tmp_path: Path) -> None:

@@ -122,7 +122,10 @@ class Address:
     def open(self) -> Any:
         if self.certificates is None:
             return grpc.insecure_channel(self.host, options=_OPTIONS)
-        return grpc.secure_channel(self.host, self.certificates.credentials(), options=_OPTIONS)
+        shown = self.certificates
+        # Looked at again: they may be other files by now, or this another machine, which has none.
+        credentials = Certificates.of(shown.ca, shown.certificate, shown.key).credentials()
+        return grpc.secure_channel(self.host, credentials, options=_OPTIONS)
 
 
 class Channel:
@@ -136,7 +139,7 @@ class Channel:
         self._open: Any = None
         self._calls: dict[str, Any] = {}
         self._line: Line | None = None
-        self._direct = not any(os.environ.get(name) for name in _PROXIES)
+        self._direct = _no_proxy()
         self._metadata = (("authorization", f"Bearer {address.token}"),) if address.token else None
         self._inherited: list[object] = []
         renew_in_children(self)
@@ -195,21 +198,17 @@ class Channel:
         for _ in self._patience.tries(self._runtime):
             try:
                 return act()
-            except _Refused as refusal:
-                failure, said = refusal, _said(error_in(refusal.status))
-                code = _CODES.get(refusal.status.code, grpc.StatusCode.UNKNOWN)
-            except grpc.RpcError as error:
-                failure, said = error, _said(error_of(error.trailing_metadata()))
-                code = error.code()
-            except Failed as error:
-                failure, said, code = error, _said(error_of(error.trailers)), error.code
-            except Ended as ended:
-                failure, said, code = ended, None, grpc.StatusCode.UNAVAILABLE
+            except (_Refused, grpc.RpcError, Failed, Ended, SeicheError) as error:
+                failure = error
+                said, code = _heard(error)
             if said is not None and said.details.get("reason") not in ("idempotency.pending", "queue.full", "stopping"):
                 break
             unanswered = unanswered or (said is None and not isinstance(failure, Unreached))
             if said is None and code not in _PASSING:
                 raise _unexplained(code, failure) from failure
+        if said is None and self._address.certificates is not None:
+            # It may be that one does not trust the other. Next time the files are read anew.
+            self.close()
         if said is None and not unanswered:
             remedy = "Nothing was sent. See that `seiche serve` runs there, and try again."
             raise Unavailable(f"{self._address.host} cannot be reached: {_text(failure)}", remedy=remedy) from failure
@@ -219,6 +218,8 @@ class Channel:
             raise CommitUnknown(
                 f"{self._address.host} did not answer at first, and then refused: {said.message}", code=code.name
             ) from said
+        if said is failure:
+            raise said
         raise said from failure
 
     def close(self) -> None:
@@ -229,6 +230,7 @@ class Channel:
                 self._open.close()
             self._open = self._line = None
             self._calls = {}
+            self._direct = _no_proxy()
 
     def _opened(self) -> Any:
         if self._open is None:
@@ -270,8 +272,26 @@ class Channel:
         self.__init__(state["_address"], patience=state["_patience"])  # type: ignore[misc]
 
 
+def _no_proxy() -> bool:
+    return not any(os.environ.get(name) for name in _PROXIES)
+
+
 def _encoded(message: Message) -> bytes:
     return message.SerializeToString()
+
+
+def _heard(failure: Exception) -> tuple[SeicheError | None, Any]:
+    """What was said about a call that has failed, if anything was, and its status."""
+    match failure:
+        case _Refused():
+            return _said(error_in(failure.status)), _CODES.get(failure.status.code, grpc.StatusCode.UNKNOWN)
+        case grpc.RpcError():
+            return _said(error_of(failure.trailing_metadata())), failure.code()
+        case Failed():
+            return _said(error_of(failure.trailers)), failure.code
+        case SeicheError():  # our own: what a connection is made with is not there any more
+            return failure, grpc.StatusCode.UNAVAILABLE
+    return None, grpc.StatusCode.UNAVAILABLE
 
 
 def _said(detail: common_pb2.Error | None) -> SeicheError | None:
