@@ -16,7 +16,16 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import CommitUnknown, ConflictError, InvalidInput, Lake, NotFound, RetryableConflict, Unavailable
+from seiche import (
+    CommitUnknown,
+    ConflictError,
+    InvalidInput,
+    Lake,
+    NotFound,
+    PermissionDenied,
+    RetryableConflict,
+    Unavailable,
+)
 from seiche.core.retry import Patience
 from seiche.lake.transaction import Transaction
 from seiche.service import transactions_pb2 as pb
@@ -226,6 +235,56 @@ def test_a_refusal_says_nothing_about_an_attempt_before_it_that_was_left_open(
         transaction.commit()
     assert caught.value.details["transaction_id"] == transaction.id
     assert answers == []
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        ["INTERNAL"],  # what gRPC makes of a stream that a proxy has reset
+        ["UNAVAILABLE", "UNIMPLEMENTED"],  # and of a proxy behind which there is nobody any more
+        ["UNAVAILABLE", "PERMISSION_DENIED"],
+        ["ABORTED", "DATA_LOSS"],
+    ],
+)
+def test_what_somebody_on_the_way_says_is_nothing_about_what_was_done(
+    client: RemoteLake, lake: Lake, monkeypatch: pytest.MonkeyPatch, lost: list[str], done: bool
+) -> None:
+    """Whoever is told that nothing was decided does it again, as another transaction."""
+    line, codes = client.channel._opened_line(), [*lost]
+    assert line is not None
+    ask = line.ask
+
+    def lose(request: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        if done:
+            ask(request)
+        raise Failed(grpc.StatusCode[codes.pop(0) if codes else lost[-1]], "", ())
+
+    monkeypatch.setattr(line, "ask", lose)
+    monkeypatch.setattr(client.channel, "_patience", Patience(attempts=3, first_delay=0))
+    transaction = client.transaction()
+    transaction.append("shop.orders", data(1))
+    if done:
+        transaction.commit()
+        assert lake.status(transaction.id).outcome == "committed"
+    else:
+        with pytest.raises(CommitUnknown):
+            transaction.commit()
+    assert numbers_in(lake) == [1][: int(done)]
+
+
+@pytest.mark.parametrize(("code", "kind"), [("PERMISSION_DENIED", PermissionDenied), ("UNIMPLEMENTED", InvalidInput)])
+def test_who_is_turned_away_on_the_way_has_done_nothing(
+    client: RemoteLake, monkeypatch: pytest.MonkeyPatch, code: str, kind: type[Exception]
+) -> None:
+    line = client.channel._opened_line()
+
+    def refuse(_: pb.ExecuteTransactionRequest) -> pb.ExecuteTransactionResponse:
+        raise Failed(grpc.StatusCode[code], "no", ())
+
+    monkeypatch.setattr(line, "ask", refuse)
+    with pytest.raises(kind, match="refused the call"):
+        client.table("shop.orders").append(data(1))
 
 
 def test_if_nobody_can_be_asked_it_is_not_known(client: RemoteLake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,16 +56,13 @@ _OPTIONS: Final = (
 _KINDS: Final[Mapping[str, type[SeicheError]]] = {
     kind.kind: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SeicheError)
 }
-# The call did not reach the server, or its answer did not reach us, or it is too busy, or at it already.
-_PASSING: Final = frozenset(
-    {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-        grpc.StatusCode.CANCELLED,
-        grpc.StatusCode.UNKNOWN,
-    }
-)
+# Whoever has answered so, on the way or at its end, has not done anything. All else may be about the answer.
+_TURNED_AWAY: Final[Mapping[Any, type[SeicheError]]] = {
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
+    grpc.StatusCode.UNAUTHENTICATED: PermissionDenied,
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidInput,
+    grpc.StatusCode.UNIMPLEMENTED: InvalidInput,
+}
 # Where a connection would have to go through one, calls are gRPC's, which knows how to.
 _PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
 _CODES: Final[Mapping[int, Any]] = {code.value[0]: code for code in grpc.StatusCode}
@@ -204,8 +201,6 @@ class Channel:
             if said is not None and said.details.get("reason") not in ("idempotency.pending", "queue.full", "stopping"):
                 break
             unanswered = unanswered or (said is None and not isinstance(failure, Unreached))
-            if said is None and code not in _PASSING:
-                raise _unexplained(code, failure) from failure
         if said is None and self._address.certificates is not None:
             # It may be that one does not trust the other. Next time the files are read anew.
             self.close()
@@ -282,6 +277,13 @@ def _encoded(message: Message) -> bytes:
 
 def _heard(failure: Exception) -> tuple[SeicheError | None, Any]:
     """What was said about a call that has failed, if anything was, and its status."""
+    said, code = _told(failure)
+    if said is None and code in _TURNED_AWAY:
+        said = _TURNED_AWAY[code](f"the server refused the call: {code.name}: {_text(failure)}")
+    return said, code
+
+
+def _told(failure: Exception) -> tuple[SeicheError | None, Any]:
     match failure:
         case _Refused():
             return _said(error_in(failure.status)), _CODES.get(failure.status.code, grpc.StatusCode.UNKNOWN)
@@ -307,12 +309,3 @@ def _text(failure: Any) -> str:
     if isinstance(failure, Failed):
         return failure.details
     return str(failure.details()) if isinstance(failure, grpc.RpcError) else "the call was ended"
-
-
-def _unexplained(code: Any, failure: Exception) -> SeicheError:
-    text = f"the server refused the call: {code.name}: {_text(failure)}"
-    if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
-        return PermissionDenied(text)
-    if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED):
-        return InvalidInput(text)
-    return Unavailable(text)
