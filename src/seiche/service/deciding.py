@@ -272,7 +272,7 @@ class Decider:
                 return Decided(record.became(State.ABORTED, now))
         first = next(iter(given.errors.values()))
         failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
-        return Decided(failed, errors=given.errors)
+        return Decided(failed, errors=given.errors, failure=answer.error if failed.final else None)
 
     def _settled(self, tx: str, given: Verdict, begun: Begun) -> Status:
         """What others made of a transaction that failed here; if that is nothing, what is given may be answered."""

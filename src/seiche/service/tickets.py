@@ -17,11 +17,15 @@ log = logging.getLogger("seiche.service")
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A transaction as it is after its commit was tried, and the tables that took part."""
+    """A transaction as it is after its commit was tried, and the tables that took part.
+
+    `failure` is what kept it from being applied for good, as it would be raised without a server.
+    """
 
     record: Record
     tables: tuple[Touched, ...] = ()
     errors: dict[str, ApplyError] = field(default_factory=dict)
+    failure: SeicheError | None = None
 
 
 @dataclass(slots=True)

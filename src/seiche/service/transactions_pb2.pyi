@@ -235,18 +235,37 @@ class ExecuteTransactionRequest(_message.Message):
     def __init__(self, ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., idempotency: _Optional[_Union[_common_pb2.IdempotencyKey, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[TxChange, _Mapping]]] = ..., base_version: _Optional[int] = ..., tx_id: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., work: _Optional[bytes] = ..., number: _Optional[int] = ...) -> None: ...
 
 class ExecuteTransactionResponse(_message.Message):
-    __slots__ = ("transaction", "version", "tables", "status", "number")
+    __slots__ = ("transaction", "version", "tables", "status", "number", "failure")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     transaction: Transaction
     version: int
     tables: _containers.RepeatedCompositeFieldContainer[TableOutcome]
     status: _common_pb2.Status
     number: int
-    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableOutcome, _Mapping]]] = ..., status: _Optional[_Union[_common_pb2.Status, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
+    failure: Failure
+    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableOutcome, _Mapping]]] = ..., status: _Optional[_Union[_common_pb2.Status, _Mapping]] = ..., number: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+
+class Failure(_message.Message):
+    __slots__ = ("kind", "remedy", "details")
+    class DetailsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REMEDY_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    remedy: str
+    details: _containers.ScalarMap[str, str]
+    def __init__(self, kind: _Optional[str] = ..., remedy: _Optional[str] = ..., details: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ExecuteTransactionsRequest(_message.Message):
     __slots__ = ("requests",)

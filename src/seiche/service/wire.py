@@ -3,7 +3,7 @@
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from seiche.service import definitions
+from seiche.service import definitions, failures
 from seiche.service import transactions_pb2 as pb
 from seiche.service.changes import Change
 from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, LAKE_VERSION
@@ -59,6 +59,8 @@ def executed(decided: Decided) -> pb.ExecuteTransactionResponse:
     _tell(decided.record, response.transaction)
     for one in decided.tables:
         response.tables.add(table_id=one.table, table_version=one.table_version, pointer_version=one.pointer_version)
+    if decided.failure is not None:
+        failures.write(decided.failure, response.failure)
     return response
 
 

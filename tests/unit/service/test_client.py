@@ -172,6 +172,41 @@ def test_conflicts_are_what_they_are_without_a_server(client: RemoteLake, lake: 
     assert numbers_in(lake, "shop.stock") == []
 
 
+@pytest.mark.parametrize("met", ["rows", "overwritten", "read", "name"])
+def test_a_conflict_says_as_much_as_without_a_server(client: RemoteLake, lake: Lake, met: str) -> None:
+    """Who won and when, also for programs: not only in its text."""
+    client.table("shop.orders").append(data(1, 2, 3))
+    told = []
+    both = [one.transaction("serializable" if met == "read" else "snapshot") for one in (lake, client)]
+    for tx in both:
+        match met:
+            case "rows":
+                tx.delete("shop.orders", "number = 1")
+            case "overwritten":
+                tx.append("shop.orders", data(4))
+            case "read":
+                tx.table("shop.orders").to_arrow()
+                tx.append("shop.stock", data(1))
+            case "name":
+                tx.create_table("shop.fresh", SCHEMA)
+    with lake.transaction() as winner:
+        match met:
+            case "rows":
+                winner.delete("shop.orders", "number = 1")
+            case "name":
+                winner.create_table("shop.fresh", SCHEMA)
+            case _:
+                winner.overwrite("shop.orders", data(5))
+    for tx in both:
+        with pytest.raises(ConflictError) as caught:
+            tx.commit()
+        error = caught.value
+        details = {name: value for name, value in error.details.items() if name not in ("transaction_id", "code")}
+        told.append((type(error), error.message, error.remedy, details))
+    assert told[0] == told[1]
+    assert (told[1][3]["winner"], told[1][3]["winner_version"]) == (winner.id, winner.version)
+
+
 def test_a_table_that_was_dropped_meanwhile_is_a_conflict(client: RemoteLake, lake: Lake) -> None:
     """The server only sees an id that means nothing to it; that it did mean something is known to the client."""
     told = []

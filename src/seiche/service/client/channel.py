@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import grpc
 from google.protobuf.message import Message
 
-from seiche import errors
 from seiche.core import given
 from seiche.core.forked import renew_in_children
 from seiche.core.retry import Patience
@@ -25,6 +24,7 @@ from seiche.service.client.certificates import Certificates
 from seiche.service.client.direct import DirectCall
 from seiche.service.client.lines import Line
 from seiche.service.client.wires import connected
+from seiche.service.failures import KINDS
 from seiche.service.statuses import error_in, error_of
 
 __all__ = ["Address", "Channel"]
@@ -53,9 +53,6 @@ _OPTIONS: Final = (
     # Each process has a connection of its own, also if another one talks to the same server with the same settings.
     ("grpc.use_local_subchannel_pool", 1),
 )
-_KINDS: Final[Mapping[str, type[SeicheError]]] = {
-    kind.kind: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SeicheError)
-}
 # Whoever has answered so, on the way or at its end, has not done anything. All else may be about the answer.
 _TURNED_AWAY: Final[Mapping[Any, type[SeicheError]]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
@@ -300,7 +297,7 @@ def _said(detail: common_pb2.Error | None) -> SeicheError | None:
     """What the server raised, if it was the server who said so."""
     if detail is None:
         return None
-    kind = _KINDS.get(detail.context.get("kind", ""), SeicheError)
+    kind = KINDS.get(detail.context.get("kind", ""), SeicheError)
     params = {name: value for name, value in detail.params.items() if name not in ("message", "remedy")}
     return kind(detail.message, remedy=detail.context.get("remedy", ""), reason=detail.message_key, **params)
 

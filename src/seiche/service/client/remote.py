@@ -27,6 +27,7 @@ from seiche.lake.lake import Lake, open_lake
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree.root import millis
+from seiche.service import failures
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client.certificates import Certificates
 from seiche.service.client.channel import Address, Channel
@@ -179,10 +180,15 @@ def _answer(intent: Intent, response: pb.ExecuteTransactionResponse, seen: int) 
         return Answer(response.version, replayed=response.version <= seen, tables=tables)
     message = transaction.properties.get(FAILURE_MESSAGE, "the transaction was aborted")
     code = transaction.properties.get(FAILURE_CODE, "")
-    kind = IncompatibleConflict if code == "INCOMPATIBLE_CONFLICT" else RetryableConflict
+    # Only the first answer has it: who asks again, after that was lost, has to do with the message.
+    failure = response.failure
+    details = {"transaction_id": intent.id, "code": code, **failures.details(failure)}
+    kind: type[SeicheError] = failures.conflict(failure) or RetryableConflict
     if code == "TABLE_INTENT_INVALID_PAYLOAD":
-        return Answer(error=InvalidInput(message, transaction_id=intent.id))
-    return Answer(error=kind(message, transaction_id=intent.id, code=code))
+        kind = InvalidInput
+    elif code == "INCOMPATIBLE_CONFLICT":
+        kind = IncompatibleConflict
+    return Answer(error=kind(message, remedy=failure.remedy, **details))
 
 
 class RemoteLake(Lake):

@@ -1,0 +1,40 @@
+"""What kept a transaction from being applied, with everything that whoever meets it without a server would know."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from seiche import errors
+from seiche.errors import ConflictError, SeicheError
+from seiche.service import transactions_pb2 as pb
+
+__all__ = ["KINDS", "conflict", "details", "write"]
+
+KINDS: Final[Mapping[str, type[SeicheError]]] = {
+    kind.kind: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SeicheError)
+}
+# Where something is on the server's machine is nothing to a client.
+_NEVER_SENT: Final = frozenset({"path", "uri"})
+# A list of very many rows or fragments is left out.
+_LONGEST: Final = 10_000
+
+
+def write(error: SeicheError, message: pb.Failure) -> None:
+    """Write an error into a message."""
+    message.kind, message.remedy = error.kind, error.remedy
+    for name, value in error.details.items():
+        encoded = "" if name in _NEVER_SENT else json.dumps(value, default=str)
+        if 0 < len(encoded) <= _LONGEST:
+            message.details[name] = encoded
+
+
+def conflict(message: pb.Failure) -> type[ConflictError] | None:
+    """The kind of conflict that it is; none if it is something else."""
+    kind = KINDS.get(message.kind)
+    return kind if kind is not None and issubclass(kind, ConflictError) else None
+
+
+def details(message: pb.Failure) -> dict[str, Any]:
+    """What it says about who and what was involved. Lists are tuples, as they are without a server."""
+    found = {name: json.loads(value) for name, value in message.details.items() if name not in ("message", "remedy")}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
