@@ -490,3 +490,33 @@ def test_who_asks_after_one_who_left_while_he_was_being_sent_is_sent_too(
         until(lambda: made[0].sent == [[1], [2]])
         made[0].answer(2)
         assert answer.result(30).version == 2
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("where", ["sending", "telling"])
+def test_nobody_waits_for_what_was_interrupted(
+    asked: tuple[Line, list[Silent], LateClock], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Whoever asked after a Ctrl-C at that moment waited for a minute, and was told that nothing is known."""
+    given, made, _ = asked
+
+    def interrupted(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    made.append(Silent())
+    given._call = made[0]
+    with monkeypatch.context() as patch:
+        if where == "sending":
+            patch.setattr(made[0], "send", interrupted)
+        else:
+            made[0].answer(1)
+            patch.setattr(given, "_tell", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            given.ask(pb.ExecuteTransactionRequest())
+    with pytest.raises(Failed):
+        given.ask(pb.ExecuteTransactionRequest())
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+        until(lambda: len(made) == 2 and made[1].sent == [[3]])
+        made[1].answer(3)
+        assert answer.result(30).version == 3

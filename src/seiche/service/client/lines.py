@@ -1,7 +1,8 @@
 """An open call that all threads of a process share: what is ready is sent together, and answered as it is decided."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from threading import Event, Lock, Thread
 from typing import Final
@@ -38,6 +39,18 @@ class _Question:
     @property
     def done(self) -> bool:
         return self.answer is not None or self.failure is not None
+
+
+@contextmanager
+def _whole(call: Call) -> Iterator[None]:
+    """Whoever is interrupted in the block may leave a message half sent, or an answer untold. So the call ends, and who
+    waits asks again in another one; he would wait until his time is up.
+    """
+    try:
+        yield
+    except BaseException:
+        call.cancel()
+        raise
 
 
 class Line:
@@ -136,8 +149,9 @@ class Line:
                     call, together = self._call, self._gathered()
                 if call is None or not together:
                     return
-                if not call.send(b"".join(together)):
-                    self._sending = False
+                with _whole(call):
+                    if not call.send(b"".join(together)):
+                        self._sending = False
             finally:
                 self._pen.release()
 
@@ -172,6 +186,12 @@ class Line:
             with self._pen, self._lock:
                 self._end(failure)
             return
+        with _whole(call):
+            self._tell(message)
+        self._send()
+
+    def _tell(self, message: bytes | None) -> None:
+        """Tell those whom a message is about; without one, that what was to be sent is sent."""
         answers = () if message is None else pb.ExecuteTransactionsResponse.FromString(message).responses
         with self._lock:
             for answer in answers:
@@ -183,7 +203,6 @@ class Line:
                 self._away = len(answers) if len(answers) > 1 else 0
             if message is None:
                 self._sending = False
-        self._send()
 
     def _end(self, failure: Ended | Failed) -> None:
         """The call is over: nobody who waits is answered any more."""
