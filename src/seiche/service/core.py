@@ -95,17 +95,15 @@ class Service:
             # The tree remembers longer than the database: what was decided under this key is not begun again.
             status = self.lake.status(record.id)
             if status.outcome != "undecided":
-                return self.store.get(self.account, record.id) or from_tree(record, status)
+                known = self.store.get(self.account, record.id)
+                return from_tree(record, status) if known is None else self._ledger.healed(_same(known, record, key))
         try:
             self._undecided.admit()
         except Unavailable:
             # That there is no room for more is nothing to whoever asks again for one that there is.
             if not key.strip() or self.store.get(self.account, record.id) is None:
                 raise
-        made = self.store.insert(record)
-        if made.request_hash != record.request_hash:
-            raise key_mismatch("BeginTransaction", key)
-        return made
+        return _same(self.store.insert(record), record, key)
 
     def prepare(self, tx: str, changes: Sequence[Change], *, key: str = "") -> Record:
         """PREPARED: everything that is wanted is written down, and exclusive targets are this transaction's."""
@@ -268,3 +266,10 @@ class Service:
         if done.changes_hash != request:
             raise refused("the transaction was prepared with other changes", "prepare.mismatch")
         return done
+
+
+def _same(known: Record, asked: Record, key: str) -> Record:
+    """The transaction that was begun under this key, if it was by the same request."""
+    if known.request_hash != asked.request_hash:
+        raise key_mismatch("BeginTransaction", key)
+    return known

@@ -604,6 +604,28 @@ def test_a_key_gives_the_transaction_as_it_is_now(service: Service, lake: Lake) 
     assert (refusal(caught), caught.value.op, caught.value.key) == ("idempotency.mismatch", "BeginTransaction", "k")
 
 
+@pytest.mark.parametrize("how", ["applied", "unnoted", "aborted by a root"])
+def test_a_key_of_a_begin_stands_for_its_request_once_that_is_decided_too(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Whoever begins something else under it would be told that it is applied, and leave it at that."""
+    tx = service.begin(key="k", properties={"a": "b"}).id
+    service.prepare(tx, [appending(lake, "shop.orders")])
+    if how == "aborted by a root":
+        service.store.start("default", [], [tx], 0)
+        service.abort(tx)
+    with monkeypatch.context() as patch:
+        if how == "unnoted":
+            patch.setattr(service.store, "finish", raising(Unavailable("away")))
+        if how != "aborted by a root":
+            service.commit(tx)
+    with pytest.raises(IncompatibleConflict) as caught:
+        service.begin(key="k", properties={"a": "c"})
+    assert refusal(caught) == "idempotency.mismatch"
+    expected = State.ABORTED if how == "aborted by a root" else State.APPLIED
+    assert service.begin(key="k", properties={"a": "b"}).state is expected
+
+
 def test_a_key_of_a_prepare_and_of_a_commit(service: Service, lake: Lake) -> None:
     """Scenario 42, for the others: replayed without running."""
     change = appending(lake, "shop.orders")
