@@ -17,6 +17,8 @@ __all__ = ["READ", "WRITE", "Authenticator", "Nobody", "OpenIdConnect", "Princip
 READ: Final = "table.read"
 WRITE: Final = "table.write"
 _ALL: Final = frozenset({READ, WRITE})
+# The clock of an identity provider may be ahead by so much: what it has just given out is not refused for that.
+_AHEAD_SECONDS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,13 @@ class OpenIdConnect(Authenticator):
                     remedy=f"Known: {', '.join(sorted(known))}.",
                 )
         self._jwt = jwt
-        self._options: dict[str, Any] = {"issuer": issuer, "audience": audience, "algorithms": list(algorithms)}
+        self._options: dict[str, Any] = {
+            "issuer": issuer,
+            "audience": audience,
+            "algorithms": list(algorithms),
+            "leeway": _AHEAD_SECONDS,
+        }
+        self._clock = runtime.clock
         self._key = fetch or ProviderKeys(jwks_uri, runtime.clock)
         self._account_claim = account_claim
         self._permissions_claim = permissions_claim
@@ -150,6 +158,8 @@ class OpenIdConnect(Authenticator):
         try:
             key = self._key(token)
             claims = self._jwt.decode(token, key, options={"require": ["exp", "iss", "aud"]}, **self._options)
+            if int(claims["exp"]) <= self._clock.now().timestamp():
+                raise self._jwt.ExpiredSignatureError("Signature has expired")  # there is no leeway for that
         except SeicheError:
             raise
         except Exception as error:

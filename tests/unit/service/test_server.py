@@ -627,6 +627,26 @@ def test_tokens_of_an_identity_provider() -> None:
         assert caught.value.reason == "unauthenticated"
 
 
+def test_a_token_of_a_provider_whose_clock_is_ahead() -> None:
+    """It is good at once, and no longer than it says."""
+    import jwt
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    provider = OpenIdConnect("https://issuer", "seiche", "", fetch=lambda _: key.public_key())
+    now = int(datetime.datetime.now(datetime.UTC).timestamp())
+    good = {"iss": "https://issuer", "aud": "seiche", "exp": now + 3600, "account": "acme"}
+
+    def principal(**claims: int) -> Principal:
+        return provider.principal(f"Bearer {jwt.encode({**good, **claims}, key, algorithm='RS256')}")
+
+    assert principal(iat=now + 15, nbf=now + 15).account == "acme"
+    for wrong in ({"iat": now + 300}, {"nbf": now + 300}, {"exp": now - 1}):
+        with pytest.raises(PermissionDenied) as caught:
+            principal(**wrong)
+        assert caught.value.reason == "unauthenticated"
+
+
 @pytest.mark.parametrize("given", [None, "", "Bearer", "Bearer  ", "Basic writer", "writer"])
 def test_what_is_no_bearer_token(given: str | None) -> None:
     with pytest.raises(PermissionDenied) as caught:
