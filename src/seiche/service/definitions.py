@@ -109,7 +109,8 @@ def _schema(definition: TableDefinition) -> "pa.Schema":
         ) from error
     try:
         return schema_to_pyarrow(Schema.model_validate_json(definition.schema_json), include_field_ids=False)
-    except (ValueError, TypeError) as error:
+    except Exception as error:
+        # PyIceberg has errors of its own, and stumbles over what is none of its types.
         raise refused(
             f"{text((definition.namespace, definition.name))}: schema_json is not an Iceberg schema",
             "TABLE_INTENT_INVALID_PAYLOAD",

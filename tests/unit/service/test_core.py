@@ -455,6 +455,19 @@ def test_two_creates_of_one_name_have_one_winner(service: Service, lake: Lake) -
     assert lake.state().key_of(loser) is None
 
 
+@pytest.mark.parametrize(
+    "schema", ["", "[]", ICEBERG.replace("long", "decimal(99, 1)"), ICEBERG.replace("long", "void")]
+)
+def test_a_schema_that_is_none_fails_for_good(service: Service, schema: str) -> None:
+    """Tried again it would be none again, and its name would be locked meanwhile."""
+    tx = service.begin().id
+    table = service.reserve(tx, "lake.shop.fresh")
+    service.prepare(tx, [Change(table_id=table, table=definition(table, "fresh", "shop", schema))])
+    done = service.commit(tx)
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "TABLE_INTENT_INVALID_PAYLOAD")
+    assert "shop.fresh: schema_json" in done.error_message
+
+
 def test_no_intents_means_no_commit(service: Service, lake: Lake) -> None:
     """Scenario 21: what is missing is not taken for nothing to do."""
     tx = prepared(service, appending(lake, "shop.orders"))
