@@ -103,6 +103,9 @@ def submitting(
 
 
 def _request_hash(request: pb.ExecuteTransactionRequest) -> str:
-    """What tells one request from another; where in an open call it was is no part of that."""
+    """What tells one request from another: not where in an open call it was, nor blanks around its key."""
     request.number = 0
+    key = request.idempotency.key
+    if key != key.strip():
+        request.idempotency.key = key.strip()
     return digest(request.SerializeToString(deterministic=True))

@@ -238,7 +238,7 @@ class Service:
         else:
             wanted = self._targets.wanted(tx, changes, {}, look=look)
             plan = Plan(tx, base, wanted, given, flushed=flushed)
-        self.group.submit(Ticket(tx, done, record, plan))
+        self.group.submit(Ticket(tx, done, record, plan, key="" if chosen else key.strip()))
 
     def sweep(self, limit: int = 100) -> int:
         """Decide transactions whose time is up, and note how commits ended that nobody noted; returns how many."""

@@ -147,7 +147,7 @@ def _refusal(ticket: Ticket, record: Record | None) -> Decided | SeicheError | N
     if record is None:
         return not_found(ticket.id)
     if ticket.record is not None and record.request_hash != ticket.record.request_hash:
-        return key_mismatch("ExecuteTransaction", ticket.id)
+        return key_mismatch("ExecuteTransaction", ticket.key or ticket.id)
     if record.final:
         return Decided(record)
     if ticket.record is not None and record.changes_hash:

@@ -39,6 +39,8 @@ class Ticket:
     done: Callable[[Decided | SeicheError], None]
     record: Record | None = None
     plan: Plan | None = None
+    # What its id follows from, if the client gave a key.
+    key: str = ""
     told: bool = False
 
     def tell(self, answer: Decided | SeicheError) -> None:

@@ -214,6 +214,20 @@ def test_refusals_have_a_status_and_a_reason(server: Running, lake: Lake) -> Non
     )
 
 
+def test_a_key_of_one_call_is_one_with_or_without_blanks(server: Running, lake: Lake) -> None:
+    calls = Calls(server.port)
+    requests = [pb.ExecuteTransactionRequest(idempotency={"key": key}) for key in ("job 7", " job 7 ", "job 7")]
+    for request in requests:
+        request.changes.add(table_fq="lake.shop.orders", payload=appending(lake, "shop.orders").payload)
+    requests[1].changes[0].payload = requests[0].changes[0].payload
+    first, again = (calls("ExecuteTransaction", request) for request in requests[:2])
+    assert (again.transaction.tx_id, again.version) == (first.transaction.tx_id, first.version)
+    status, detail = failing(calls, "ExecuteTransaction", requests[2])
+    assert (status, detail.message_key) == (grpc.StatusCode.ABORTED, "idempotency.mismatch")
+    assert detail.params["key"] == "job 7", "what the client knows, not the id that follows from it"
+    assert numbers_in(lake) == [0]
+
+
 def test_the_details_can_be_read_under_both_names() -> None:
     status = statuses.status_message(InvalidInput("wrong", reason="r"))
     assert [one.type_url.rpartition("/")[2] for one in status.details] == list(statuses.TYPES)
