@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -44,8 +45,11 @@ class Ports:
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        """Whether only this machine can reach it. A name may stand for any address, whatever it begins with."""
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     def address(self, port: int) -> str:
         """The host with a port, as it is written also if it is an address of IPv6."""

@@ -508,6 +508,24 @@ def test_certificates_of_a_client_that_are_none_are_named(tmp_path: Path) -> Non
         connect("grpcs://localhost:1", certificate=junk, certificate_key=plain.key)
 
 
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("127.example.org", False),
+        ("", False),
+    ],
+)
+def test_which_addresses_only_this_machine_reaches(host: str, expected: bool) -> None:
+    """Where nobody has to say who he is, the server listens at no others."""
+    assert Ports(host).loopback is expected
+
+
 def test_tls_needs_both(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         Ports(certificate=tmp_path / "cert.pem").credentials()
