@@ -16,8 +16,10 @@ from seiche.service.changes import digest
 from seiche.service.refusals import refused
 from seiche.store.base import Store
 
-__all__ = ["Blobs", "blob_uri", "delete_uri", "hash_in"]
+__all__ = ["BLOB_MISSING", "Blobs", "blob_uri", "delete_uri", "hash_in"]
 
+# What is said of a payload that is not there, or not what it was.
+BLOB_MISSING: Final = "TABLE_BLOB_MISSING"
 _CACHE: Final = 16 << 20
 _OBJECT: Final = re.compile(r"/accounts/([^/]+)/(?:transactions/[^/]+/objects|tables/[^/]+/table)/([0-9a-f]{64})\.\w+")
 
@@ -70,9 +72,9 @@ class Blobs:
         try:
             data = self._store.get(self._path(name))
         except NotFound as error:
-            raise Unavailable(f"the payload {name} is not there", code="TABLE_BLOB_MISSING") from error
+            raise Unavailable(f"the payload {name} is not there", code=BLOB_MISSING) from error
         if digest(data) != name:
-            raise Unavailable(f"the payload {name} is damaged", code="TABLE_BLOB_MISSING")
+            raise Unavailable(f"the payload {name} is damaged", code=BLOB_MISSING)
         self._remember(name, data)
         return data
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, Unavailable
 from seiche.lake.objects.keys import name_of
 from seiche.lake.objects.names import Name, parts
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State, as_relation
 from seiche.service import operations
-from seiche.service.blobs import delete_uri, hash_in
+from seiche.service.blobs import BLOB_MISSING, delete_uri, hash_in
 from seiche.service.changes import Change, Wanted, pointer_key, table_of
 from seiche.service.refusals import refused, version_mismatch
 
@@ -77,10 +77,19 @@ class Resolver:
             uri = change.blob_uri.strip()
             if uri == delete_uri(self.account, self.tx, target):
                 return Wanted(target, table_id, "delete", b"", True, actual, uri)
-            data = self.read_blob(hash_in(self.account, uri))
+            data = self._handed_in(uri)
         if found is None or data is None:
             raise refused(f"the table {table_id} does not exist yet", "table.not-found", "Send its definition.")
         return self._content(change, target, found, data)
+
+    def _handed_in(self, uri: str) -> bytes:
+        """What was handed in under this name before. There is no use in asking again for what never was."""
+        try:
+            return self.read_blob(hash_in(self.account, uri))
+        except Unavailable as error:
+            if error.details.get("code") != BLOB_MISSING:
+                raise
+            raise refused(f"{uri!r}: {error.message}", "blob.not-found", "Send it as a payload.") from error
 
     def found(self, table_id: str) -> Found | None:
         """The table of this id."""

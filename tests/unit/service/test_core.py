@@ -747,6 +747,7 @@ def test_a_blob_of_an_earlier_transaction_can_be_named(service: Service, lake: L
         (Change(table_name=ORDERS, blob_uri=""), "blob.scope"),
         (Change(table_name=ORDERS, blob_uri="/accounts/default/../../etc/passwd"), "blob.scope"),
         (Change(table_name=ORDERS, blob_uri=blob_uri("other", "t", b"")), "blob.scope"),
+        (Change(table_name=ORDERS, blob_uri=blob_uri("default", "t", b"never handed in")), "blob.not-found"),
         (Change(table_name=ORDERS, target_key="/accounts/default/transactions/by-id/x", payload=b"x"), "target.scope"),
         (Change(table_name=ORDERS, target_key="/accounts/other/tables/by-id/x", payload=b"x"), "target.scope"),
         (Change(target_key="/accounts/default/tables/by-id/../x", payload=b"x"), "target.scope"),
