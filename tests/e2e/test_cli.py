@@ -22,6 +22,7 @@ from seiche.cli.commands import app
 from seiche.cli.failures import ExitCode, describe, exit_code
 from seiche.cli.output import print_json
 from seiche.core.runtime import SYSTEM
+from seiche.lake.tree.swap import asking
 from seiche.store.base import Data
 from seiche.store.memory import MemoryStore
 from tests.terminals import COMMAND, on_a_terminal
@@ -186,6 +187,12 @@ def test_a_new_kind_of_error_has_the_code_of_its_parent() -> None:
 def test_a_message_stays_one_line_and_cannot_drive_the_terminal() -> None:
     line = describe(errors.NotFound("no table 'a\nb\x1b[2Jc\r'\n  really.", remedy="Look.\n"))
     assert line == "seiche: not_found: no table 'a b [2Jc ' really. Look."
+
+
+def test_of_a_commit_that_may_have_happened_the_line_says_which_it_is() -> None:
+    (one,) = ids = ["00000000-0000-4000-8000-000000000000"]
+    line = describe(errors.CommitUnknown("no answer came", remedy=asking(ids), transaction_id=one))
+    assert line == (f"seiche: commit_unknown: no answer came. Ask 'seiche status URI {one}' before doing it again.")
 
 
 def test_a_bug_is_not_disguised(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,8 @@ _COMMANDS: Final = {
 }
 _WORDS: Final = (
     (re.compile(r"`lake\.diff\((\w+), (\w+)\)`"), r"'seiche diff URI \1 \2'"),
+    (re.compile(r"`lake\.status\('([\w-]+)'\)`"), r"'seiche status URI \1'"),
+    (re.compile(r"; `lake\.settle` makes the answer final"), ""),
     (re.compile(r"; `Table\.create` makes a new table"), ""),
     (re.compile(r"`seiche\.create\(\.\.\.\)`, or `seiche init`"), "'seiche init'"),
     (re.compile(r"`seiche ([\w -]+)`"), r"'seiche \1'"),

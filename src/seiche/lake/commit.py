@@ -8,7 +8,7 @@ from functools import partial
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import NotFound, RetryableConflict, SeicheError
+from seiche.errors import CommitUnknown, NotFound, RetryableConflict, SeicheError
 from seiche.lake.edits import Planned
 from seiche.lake.group import Answer, Group
 from seiche.lake.intent import Intent
@@ -49,9 +49,13 @@ class Committer:
         """Decide one transaction; raises the error if it was not committed."""
         # Whoever changes these tables again, after others did, need not read them one by one.
         self.states.known.manifests.together = frozenset(_tables([intent]))
-        (answer,) = self.commit_group([intent])
-        if answer.error is not None:
-            raise answer.error
+        try:
+            (answer,) = self.commit_group([intent])
+            if answer.error is not None:
+                raise answer.error
+        except CommitUnknown as error:  # perhaps of a table that others decide about
+            error.details.setdefault("transaction_id", intent.id)
+            raise
         return answer
 
     def attempt(self, number: int, took: float) -> AbstractContextManager[object]:

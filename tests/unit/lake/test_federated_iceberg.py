@@ -368,8 +368,9 @@ def test_answers_of_the_catalog(lake: Lake, theirs: InCatalog, monkeypatch: pyte
                 raise answer
 
             patch.setattr(kind, "commit_table", answers)
-            with pytest.raises(expected):
+            with pytest.raises(expected) as caught:
                 tx.commit()
+            assert expected is not CommitUnknown or caught.value.transaction_id == tx.id
     assert (theirs.ids(), ids(lake, "shop.a")) == ([1, 2, 3], [])
     with monkeypatch.context() as patch:
         patch.setattr(CatalogSource, "_loaded", lambda _self: (_ for _ in ()).throw(OSError("no route")))

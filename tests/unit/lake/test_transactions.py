@@ -17,6 +17,7 @@ import pytest
 import seiche
 from seiche import (
     AlreadyExists,
+    CommitUnknown,
     Corrupt,
     IncompatibleConflict,
     InvalidInput,
@@ -25,12 +26,14 @@ from seiche import (
     RetryableConflict,
     Unavailable,
 )
+from seiche.core.runtime import Runtime
 from seiche.lake import commit, streams
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.names import root_name
 from seiche.store import open_store
 from seiche.store.base import Data
 from seiche.store.local import LocalStore
+from seiche.store.memory import MemoryStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -934,6 +937,23 @@ def test_a_commit_that_is_interrupted_does_not_claim_to_have_failed(
         tx.commit()
     assert tx.status == "unknown"
     assert lake.status(tx.id).outcome == "committed"
+
+
+def test_a_commit_that_nobody_can_tell_about_says_what_to_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object) -> None:
+        raise CommitUnknown("no answer came")
+
+    lake = seiche.create("memory://untold", runtime=Runtime.seeded(1))
+    tx = lake.transaction()
+    tx.create_namespace("shop")
+    monkeypatch.setattr(MemoryStore, "put_last", lost)
+    with pytest.raises(CommitUnknown) as caught:
+        tx.commit()
+    assert lake.status(caught.value.transaction_id).outcome == "undecided"
+    assert f"lake.status('{tx.id}')" in caught.value.remedy
+    with pytest.raises(CommitUnknown) as unsettled:
+        lake.settle(tx.id)
+    assert unsettled.value.transaction_id == tx.id
 
 
 def test_a_saved_transaction_is_continued_elsewhere(lake: Lake) -> None:

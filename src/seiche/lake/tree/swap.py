@@ -15,7 +15,7 @@ from seiche.lake.tree.root import Root
 from seiche.store.base import Data, Store
 from seiche.store.files import joined
 
-__all__ = ["SETTLING", "Lost", "Won", "check", "publish", "stage"]
+__all__ = ["SETTLING", "Lost", "Won", "asking", "check", "publish", "stage"]
 
 SETTLING: Final = Patience(attempts=8, timeout=30.0, first_delay=0.05, longest_delay=2.0)
 
@@ -193,10 +193,11 @@ def _undecided(root: Root, doubt: CommitUnknown | None, failure: SeicheError | N
     if doubt is not None:
         unknown = CommitUnknown(
             f"the store did not say whether version {root.version} was written: {doubt.message}",
-            remedy="Ask for the status of the transactions in this error before running them again.",
+            remedy=asking(ids),
             version=root.version,
             transactions=ids,
             path=root.name,
+            **({"transaction_id": ids[0]} if len(ids) == 1 else {}),
         )
         unknown.__cause__ = doubt
         return unknown
@@ -210,6 +211,13 @@ def _undecided(root: Root, doubt: CommitUnknown | None, failure: SeicheError | N
     )
     unavailable.__cause__ = failure
     return unavailable
+
+
+def asking(ids: Sequence[str]) -> str:
+    """What to do about transactions that may have happened. One is named: a command shows nothing but this text."""
+    if len(ids) != 1:
+        return "Ask for the status of the transactions in this error before running them again."
+    return f"Ask `lake.status({ids[0]!r})` before doing it again; `lake.settle` makes the answer final."
 
 
 def _remedy(failure: SeicheError | None) -> str:
