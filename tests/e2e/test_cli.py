@@ -22,6 +22,7 @@ from seiche.cli.commands import app
 from seiche.cli.failures import ExitCode, describe, exit_code
 from seiche.cli.output import print_json
 from seiche.core.runtime import SYSTEM
+from seiche.lake import commit
 from seiche.lake.tree.swap import asking
 from seiche.store.base import Data
 from seiche.store.memory import MemoryStore
@@ -205,6 +206,20 @@ def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(seiche.store, "open_store", fails_with(KeyboardInterrupt()))
     assert cli.main(["store", "probe", "memory://x"]) == 130
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_interrupt_that_came_into_a_commit_says_that_it_may_have_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = seiche.create(tmp_path / "lake")
+    monkeypatch.setattr(commit, "write_hint", fails_with(KeyboardInterrupt()))
+    code, shown, said = called(capsys, "create-namespace", str(tmp_path / "lake"), "shop")
+    ((transaction,),) = (one.transactions for one in lake.log(1))
+    assert (code, shown) == (ExitCode.UNKNOWN, "")
+    assert said == (
+        f"seiche: commit_unknown: interrupted. Transaction {transaction.id} was being committed, and may have happened."
+        f" Ask 'seiche status URI {transaction.id}' before doing it again.\n"
+    )
 
 
 # Loaded in place of a library that commands need: Ctrl-C comes while it is being loaded.

@@ -4,9 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from seiche import SeicheError, __version__
 from seiche.cli import care, demo, exports, health, history, lake, objects, rows, run, runs, serve, sql, store, table
@@ -14,18 +15,30 @@ from seiche.cli.failures import (
     UNPRINTABLE,
     ExitCode,
     describe,
+    describe_interrupt,
     describe_panic,
     describe_unprinted,
     describe_usage,
     exit_code,
-    is_interrupt,
+    interrupt_of,
     is_panic,
 )
 from seiche.cli.output import print_line
 
 __all__ = ["app", "run_command"]
 
-app = typer.Typer(name="seiche", pretty_exceptions_enable=False, rich_markup_mode="markdown")
+
+class _Commands(TyperGroup):
+    """All commands. Of a Ctrl-C Typer would keep nothing but the exit code, and not what there is to say about it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Abort from interrupt
+
+
+app = typer.Typer(name="seiche", cls=_Commands, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 app.add_typer(store.app, name="store")
 app.add_typer(table.app, name="table")
 app.command()(demo.demo)
@@ -99,12 +112,13 @@ def run_command(arguments: Sequence[str] | None) -> int:
         outcome = app(args=arguments, prog_name="seiche", standalone_mode=False)
         print(end="", flush=True)
     except SeicheError as error:
-        if is_interrupt(error):
-            return ExitCode.INTERRUPTED
+        if interrupt := interrupt_of(error):
+            return _interrupted(interrupt)
         print(describe(error), file=sys.stderr)
         return exit_code(error)
-    except (typer.Abort, KeyboardInterrupt):
-        return ExitCode.INTERRUPTED
+    except typer.Abort as error:
+        interrupt = interrupt_of(error)
+        return ExitCode.INTERRUPTED if interrupt is None else _interrupted(interrupt)
     except typer.TyperException as mistake:
         print(describe_usage(mistake, _named(sys.argv[1:] if arguments is None else arguments)), file=sys.stderr)
         return ExitCode.MISTAKE
@@ -116,13 +130,22 @@ def run_command(arguments: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except BaseException as error:
-        if is_interrupt(error):
-            return ExitCode.INTERRUPTED
+        if interrupt := interrupt_of(error):
+            return _interrupted(interrupt)
         if not is_panic(error):
             raise
         print(describe_panic(error), file=sys.stderr)
         return ExitCode.FAILED
     return outcome if isinstance(outcome, int) else ExitCode.DONE
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> ExitCode:
+    """How a command ends on Ctrl-C: without a word, unless something may have happened all the same."""
+    said = describe_interrupt(interrupt)
+    if not said:
+        return ExitCode.INTERRUPTED
+    print(said, file=sys.stderr)
+    return ExitCode.UNKNOWN
 
 
 def _named(words: Sequence[str]) -> str:

@@ -23,12 +23,13 @@ __all__ = [
     "UNPRINTABLE",
     "ExitCode",
     "describe",
+    "describe_interrupt",
     "describe_panic",
     "describe_unprinted",
     "describe_usage",
     "exit_code",
     "in_commands",
-    "is_interrupt",
+    "interrupt_of",
     "is_panic",
 ]
 
@@ -120,17 +121,23 @@ def describe_unprinted(error: OSError) -> str:
     return _line("output", message, "Whatever the command does has been done; look before doing it again.")
 
 
-def is_interrupt(error: BaseException) -> bool:
-    """Whether it is Ctrl-C, or came of it: what is waited for can fail once more on its way out.
+def interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
+    """The Ctrl-C that it is, or came of: what is waited for can fail once more on its way out.
 
     Not a commit whose outcome is open: whoever interrupted it must hear that it may have happened.
     """
     while not isinstance(error, KeyboardInterrupt):
         before = error.__cause__ or error.__context__
         if before is None or isinstance(error, CommitUnknown):
-            return False
+            return None
         error = before
-    return True
+    return error
+
+
+def describe_interrupt(interrupt: KeyboardInterrupt) -> str:
+    """One line about a commit that Ctrl-C came into, which may have happened; empty if there was none."""
+    notes = " ".join(getattr(interrupt, "__notes__", ()))
+    return _line(CommitUnknown.kind, "interrupted", in_commands(notes)) if notes else ""
 
 
 def is_panic(error: BaseException) -> bool:

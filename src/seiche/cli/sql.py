@@ -12,7 +12,7 @@ import typer
 
 import seiche
 from seiche.cli.arguments import AsOf, AtVersion, Uri, open_at
-from seiche.cli.failures import describe, is_interrupt
+from seiche.cli.failures import describe, describe_interrupt, interrupt_of
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.quiet import quiet_start
 from seiche.cli.values import plain, shown
@@ -106,10 +106,12 @@ def _prompt(session: "SqlSession", *, as_json: bool) -> None:
                 with as_errors():
                     _show(session.execute(statement), as_json=as_json)
             except (SeicheError, KeyboardInterrupt) as error:
-                if isinstance(error, KeyboardInterrupt) or is_interrupt(error):
+                if interrupt := interrupt_of(error):
                     _stop_jobs(session)
                     print_line("interrupted", style="yellow")
-                else:
+                    if said := describe_interrupt(interrupt):
+                        print(said, file=sys.stderr)
+                elif isinstance(error, SeicheError):
                     print(describe(error), file=sys.stderr)
 
 

@@ -22,7 +22,7 @@ from seiche.lake.states import States
 from seiche.lake.tree import transactions
 from seiche.lake.tree.latest import write_hint
 from seiche.lake.tree.root import millis
-from seiche.lake.tree.swap import Lost, publish, stage
+from seiche.lake.tree.swap import Lost, asking, publish, stage
 from seiche.lake.tree.transactions import TransactionRecord
 from seiche.store.base import Data
 from seiche.store.kept_turns import KeptTurns
@@ -55,6 +55,11 @@ class Committer:
                 raise answer.error
         except CommitUnknown as error:  # perhaps of a table that others decide about
             error.details.setdefault("transaction_id", intent.id)
+            raise
+        except KeyboardInterrupt as interrupt:
+            # It may have come after the root: who does it again without a look may have it twice.
+            doubt = f"Transaction {intent.id} was being committed, and may have happened."
+            interrupt.add_note(f"{doubt} {asking([intent.id])}")
             raise
         return answer
 

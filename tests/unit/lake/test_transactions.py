@@ -933,9 +933,10 @@ def test_a_commit_that_is_interrupted_does_not_claim_to_have_failed(
     tx = lake.transaction()
     tx.append("shop.a", rows(1))
     monkeypatch.setattr(commit, "write_hint", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         tx.commit()
     assert tx.status == "unknown"
+    assert [tx.id in note for note in caught.value.__notes__] == [True]
     assert lake.status(tx.id).outcome == "committed"
 
 

@@ -96,6 +96,22 @@ def test_at_the_prompt_the_next_statement_is_awaited(
     assert len(stopped) == 3
 
 
+def test_at_the_prompt_a_commit_that_may_have_happened_is_told_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def insert(_: str) -> None:
+        interrupt = KeyboardInterrupt()
+        interrupt.add_note("It may have happened.")
+        raise interrupt
+
+    typed = iter(["INSERT INTO shop.orders VALUES (1);", "exit"])
+    monkeypatch.setattr("builtins.input", lambda _: next(typed))
+    monkeypatch.setattr(sql, "_history", nullcontext)
+    monkeypatch.setattr(sql, "_stop_jobs", lambda _: None)
+    sql._prompt(SimpleNamespace(transaction=None, execute=insert), as_json=False)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "seiche: commit_unknown: interrupted. It may have happened.\n"
+
+
 @pytest.mark.parametrize("gone", [Py4JNetworkError("its answer is empty"), ConnectionRefusedError(111, "no")])
 def test_a_spark_that_has_ended_is_an_error_of_ours(gone: Exception) -> None:
     with pytest.raises(Unavailable, match="Spark does not answer"), as_errors():
