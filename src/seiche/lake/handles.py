@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LakeTable", "TransactionTable"]
 
-# How often one statement is done again after a conflict. Others who append can be faster ten times in a row.
+# How often one statement is done again after a conflict, and for how long. Others who append can be faster ten times.
 _ATTEMPTS = 100
+_SECONDS = 120.0
 # Prepared without looking at the table's rows. Everything else reads them, if only to find the ones to change.
 _BLIND = (Append, Overwrite)
 # Look for rows by a condition or by keys: that there were none is something that was read as well.
@@ -319,8 +320,11 @@ class LakeTable(TableVerbs):
             table = transaction.table(self._name)
             return do(table), transaction, table.id
 
-        usual = _ATTEMPTS if attempts is None else attempts
-        (result, transaction, table_id), version = self._lake.run_versioned(once, attempts=usual, timeout=timeout)
+        (result, transaction, table_id), version = self._lake.run_versioned(
+            once,
+            attempts=_ATTEMPTS if attempts is None else attempts,
+            timeout=_SECONDS if timeout is None else timeout,
+        )
         # Others may have come first, and some verbs make two versions: only the commit knows which one it was.
         made = transaction.table_versions.get(table_id, result.version)
         return replace(result, version=made, attempts=tries, notes={**result.notes, "lake_version": version})

@@ -31,8 +31,8 @@ T = TypeVar("T")
 # Well below the shortest sensible retention: a transaction that outlives it could only fail.
 _LIFETIME = 24 * 3600.0
 _FOR_EVER = float("inf")
-# How often and how long `run` tries, if it is not told.
-_RUNNING = Patience(attempts=10, timeout=120.0)
+# How often `run` tries, if it is not told, however long that takes: work of an hour is to be run again, too.
+_RUNNING = Patience(attempts=10, timeout=inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,9 @@ class TransactionVerbs(ABC):
     ) -> T:
         """Run `fn(tx)` in a transaction and commit it, again on the latest version after each retryable conflict.
 
-        `fn` may be called several times, so it must not do anything outside of the transaction that cannot be repeated.
-        Other errors are raised at once. `options` are those of `transaction`.
+        It is tried `attempts` times, and after `timeout` seconds no more, if they are given. `fn` may be called several
+        times, so it must not do anything outside of the transaction that cannot be repeated. Other errors are raised at
+        once. `options` are those of `transaction`.
         """
         return self.run_versioned(fn, attempts=attempts, timeout=timeout, **options)[0]
 
@@ -170,7 +171,8 @@ class TransactionVerbs(ABC):
             raise given.wrong("what is run in a transaction", fn, "Give a function: `lake.run(lambda tx: ...)`.")
         conflict: RetryableConflict | None = None
         clock, took = self._runtime.clock, inf
-        for number in patience(_RUNNING, attempts, timeout).tries(self._runtime):
+        limits = patience(_RUNNING, attempts, timeout)
+        for number in limits.tries(self._runtime):
             began = clock.monotonic()
             with self._committer.attempt(number, took):
                 transaction = self.transaction(**options)
@@ -183,9 +185,11 @@ class TransactionVerbs(ABC):
                     conflict, took = error, clock.monotonic() - began
                 else:
                     return result, transaction.version or 0
-        if conflict is not None and number > 1:
-            conflict.message += f" It was tried {number} times, and others were faster each time."
-            conflict.remedy += " `attempts=` allows more tries."
+        if conflict is not None and (number > 1 or limits.attempts > 1):
+            often = "once" if number == 1 else f"{number} times"
+            conflict.message += f" It was tried {often}, and others were faster each time."
+            limit = "attempts" if number == limits.attempts else "timeout"
+            conflict.remedy += f" `{limit}=` allows more tries."
         raise conflict or InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.")
 
     def status(self, transaction_id: str) -> Status:

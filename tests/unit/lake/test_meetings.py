@@ -11,7 +11,7 @@ import pytest
 
 import seiche
 from seiche import Corrupt, Lake, NotFound, RetryableConflict, Unavailable
-from seiche.core.runtime import SYSTEM
+from seiche.core.runtime import SYSTEM, Runtime
 from seiche.lake import commit
 from seiche.lake.care.fence import Fence
 from seiche.lake.intent import Intent, Member
@@ -361,3 +361,24 @@ def test_files_that_cannot_be_flushed_are_known_before_a_federated_table_is_chan
     with pytest.raises(Unavailable, match="full"):
         tx.commit()
     assert seiche.Table.open(other.uri).version == 1
+
+
+def test_work_that_takes_long_is_run_again_as_often_as_any() -> None:
+    runtime, calls = Runtime.seeded(1), 0
+    lake = seiche.create("memory://slow-work", runtime=runtime)
+    lake.create_namespace("shop")
+
+    def slow(tx: Transaction) -> None:
+        nonlocal calls
+        calls += 1
+        tx.alter_namespace("shop", {"ours": str(calls)})
+        with lake.transaction() as theirs:
+            theirs.alter_namespace("shop", {"theirs": str(calls)})
+        runtime.clock.sleep(600)
+
+    with pytest.raises(RetryableConflict, match="tried 10 times") as raised:
+        lake.run(slow)
+    assert (calls, "`attempts=`" in raised.value.remedy) == (10, True)
+    with pytest.raises(RetryableConflict, match="tried once") as raised:
+        lake.run(slow, timeout=60)
+    assert (calls, "`timeout=`" in raised.value.remedy) == (11, True)
