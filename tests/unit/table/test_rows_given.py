@@ -313,3 +313,28 @@ def test_values_are_not_put_where_there_is_no_field_for_a_part_of_them(tmp_path:
     table.alter_columns({"path": "a", "data_type": pa.list_(wide) if deep else wide})
     more = {"x": 1, "y": 2, "z": None}
     assert table.to_arrow()["a"].to_pylist() == [[more] if deep else more]
+
+
+def test_an_index_of_pandas_that_has_a_name_is_a_column(pairs: seiche.Table) -> None:
+    """Otherwise what stands in it would be lost in silence: a sum for each name, without the names."""
+    frame = pd.DataFrame({"name": ["a", "a", "b"], "id": [1, 2, 4]})
+    pairs.append(frame.groupby("name").sum())
+    assert pairs.to_arrow().to_pylist() == [{"id": 3, "name": "a"}, {"id": 4, "name": "b"}]
+    pairs.overwrite(frame.set_index(["name", "id"]))
+    assert pairs.to_arrow().select(["name", "id"]).to_pydict() == frame.to_dict("list")
+    pairs.overwrite(frame.set_index("id", drop=False)[lambda rows: rows["id"] > 1])
+    assert pairs.to_arrow()["id"].to_pylist() == [2, 4]
+    pairs.merge(
+        pd.DataFrame({"name": ["c"]}, index=pd.Index([4], name="id")), on="id"
+    ).when_matched_update_all().execute()
+    assert pairs.to_arrow(filter="id = 4")["name"].to_pylist() == ["c"]
+
+
+def test_an_index_of_pandas_that_is_no_column_of_the_table_is_refused(pairs: seiche.Table) -> None:
+    frame = pd.DataFrame({"id": [1], "name": ["a"]})
+    with pytest.raises(InvalidInput, match="no column 'day'"):
+        pairs.append(frame.set_index(pd.Index(["monday"], name="day")))
+    with pytest.raises(InvalidInput, match="'day' is given twice"):
+        pairs.append(frame.set_index(pd.MultiIndex.from_tuples([(1, 2)], names=["day", "day"])))
+    pairs.append(frame.set_index(pd.Index(["monday"])))
+    assert pairs.to_arrow().to_pylist() == [{"id": 1, "name": "a"}]

@@ -199,23 +199,42 @@ def _from_columns(columns: Mapping[str, Any], wanted: pa.Schema | None) -> pa.Ta
 
 
 def _from_pandas(frame: Any, wanted: pa.Schema | None) -> pa.Table:
-    names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"column {twice!r} is given twice", remedy="Give each column once.", column=twice)
+    columns = [*_named_index(frame), *((str(name), frame[name]) for name in _once(frame.columns))]
+    _once(name for name, _ in columns)
     made = {}
-    for name in frame.columns:
+    for name, column in columns:
         kind = _type_of(wanted, name)
         try:
-            column = frame[name]
             if column.dtype == object:
                 given = [None if gone else value for value, gone in zip(column, column.isna(), strict=True)]
-                made[str(name)] = typed(given, kind)
+                made[name] = typed(given, kind)
             else:
-                made[str(name)] = pa.Array.from_pandas(column, type=kind)
+                made[name] = pa.Array.from_pandas(column, type=kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise _misfit(str(name), kind, error) from error
+            raise _misfit(name, kind, error) from error
     return pa.table(made)
+
+
+def _named_index(frame: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of the index that have names, as after `groupby` and `set_index`: no column has what stands there.
+
+    Without a name it only numbers the rows. One that is called as a column is that column, as after
+    `set_index(drop=False)`.
+    """
+    known = set(frame.columns)
+    for level, name in enumerate(frame.index.names):
+        if name is not None and name not in known:
+            yield str(name), frame.index.get_level_values(level).to_series()
+
+
+def _once(names: Iterable[Any]) -> list[Any]:
+    """The names of columns; `InvalidInput` if there are two of one."""
+    found = list(names)
+    texts = [str(name) for name in found]
+    if len(set(texts)) < len(texts):
+        twice = next(name for name in texts if texts.count(name) > 1)
+        raise InvalidInput(f"column {twice!r} is given twice", remedy="Give each column once.", column=twice)
+    return found
 
 
 def _type_of(wanted: pa.Schema | None, name: str) -> pa.DataType | None:
