@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 from pyiceberg import transforms
 from pyiceberg.exceptions import NotInstalledError
@@ -78,6 +81,35 @@ def test_rows_are_read_by_the_lake_and_by_pyiceberg_alone(ice: Lake) -> None:
     assert ids(ice, "shop.i") == plain(ice, "shop.i") == [2, 3]
     assert ice.table("shop.i").to_arrow(columns=["id"], filter="id > 2").to_pylist() == [{"id": 3}]
     assert ice.table("shop.i").schema.names == ["id", "n"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"id": [1, 2], "n": [0, 0]},
+        ({"id": number, "n": 0} for number in (1, 2)),
+        [rows(1), rows(2)],
+        pa.dataset.dataset(rows(1, 2)),
+        pa.dataset.dataset(rows(1, 2)).scanner(),
+        pd.DataFrame({"id": [0, 1, 2], "n": 0})[lambda frame: frame["id"] > 0],
+        pd.DataFrame({"id": [1, 2], "n": 0}).set_index("id"),
+        pl.DataFrame({"id": [1, 2], "n": [0, 0]}).lazy(),
+    ],
+    ids=["columns", "one by one", "tables", "dataset", "scanner", "some rows of pandas", "index of pandas", "lazy"],
+)
+def test_rows_are_given_in_all_forms_that_a_lance_table_takes(ice: Lake, given: Any) -> None:
+    ice.table("shop.i").append(given)
+    assert ice.table("shop.i").to_arrow().sort_by("id") == rows(1, 2)
+
+
+@pytest.mark.parametrize("given", ["rows.csv", [["id", 1]], {"id": 1}, pd.Series([1], name="id"), pl.Series("id", [1])])
+def test_what_is_no_rows_is_refused_in_the_words_of_a_lance_table(ice: Lake, given: Any) -> None:
+    said = []
+    for table in ("shop.a", "shop.i"):
+        with pytest.raises(InvalidInput) as caught:
+            ice.table(table).append(given)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
 
 
 def test_nothing_is_visible_before_the_commit_and_the_transaction_sees_it(ice: Lake) -> None:
@@ -551,7 +583,7 @@ def test_a_verb_is_tried_as_often_as_allowed_and_says_what_it_made(ice: Lake, mo
     table.append(rows(3), attempts=2)
     table.delete("id = 3", attempts=4, timeout=5.0)
     table.merge(rows(2), "id").when_matched_update_all().execute(timeout=6.0)
-    assert asked == [(2, None), (4, 5.0), (100, 6.0)]
+    assert asked == [(2, 120.0), (4, 5.0), (100, 6.0)]
 
 
 def test_what_cannot_be_done_to_an_iceberg_table_says_so(ice: Lake) -> None:

@@ -1,25 +1,21 @@
 """Rows for an Iceberg table, from whatever holds them."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from seiche.errors import InvalidInput
 from seiche.table.data.fitting import left_out
-from seiche.table.data.values import typed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["as_arrow"]
 
-_GIVE: Final = "Give an Arrow table, batches, a data frame, or a list of dictionaries."
-
 
 def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
     """The rows as an Arrow table that fits the columns of `schema`; nullable ones may be missing.
 
-    `data` is an Arrow table, a record batch, a reader, an iterator of batches, a pandas or Polars data frame, or a list
-    of dictionaries. Types are cast where nothing can be lost.
+    `data` is what a Lance table takes. Types are cast where nothing can be lost.
     """
     import pyarrow as pa
 
@@ -56,27 +52,14 @@ def _check_names(names: Iterable[str], schema: "pa.Schema") -> None:
 
 
 def _table(data: Any, schema: "pa.Schema") -> "pa.Table":
+    """All rows, from whatever a Lance table takes too, or from what can be made an Arrow table, such as a scan of
+    PyIceberg.
+    """
     import pyarrow as pa
 
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
-    if hasattr(data, "to_arrow"):
-        return data.to_arrow()
-    if hasattr(data, "iloc"):
-        return pa.Table.from_pandas(data, preserve_index=False)
-    if not isinstance(data, Iterable):
-        raise InvalidInput(f"rows cannot be taken from {type(data).__name__}", remedy=_GIVE)
-    rows = list(data)
-    if rows and isinstance(rows[0], pa.RecordBatch):
-        return pa.Table.from_batches(rows)
-    try:
-        _check_names({str(name) for row in rows for name in row}, schema)
-        return pa.table({field.name: typed([row.get(field.name) for row in rows], field.type) for field in schema})
-    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError, OverflowError) as error:
-        raise InvalidInput(f"rows cannot be taken from {type(data).__name__}: {error}", remedy=_GIVE) from error
+    from seiche.table.data.source import Source
+
+    if hasattr(data, "to_arrow") and not hasattr(data, "__arrow_c_stream__"):
+        data = data.to_arrow()
+    opened = Source(data).open(schema)
+    return pa.Table.from_batches(opened.batches, opened.schema)

@@ -104,7 +104,10 @@ def _arrow(rows: Rows, wanted: pa.Schema | None) -> Any:
     elif _is_polars(rows) and hasattr(rows, "collect"):
         made = pa.RecordBatchReader.from_stream(rows.collect())
     elif hasattr(rows, "__arrow_c_stream__"):
-        made = pa.RecordBatchReader.from_stream(rows)
+        try:
+            made = pa.RecordBatchReader.from_stream(rows)
+        except pa.ArrowInvalid as error:  # values without a name, such as a series of Polars
+            raise _unknown(rows) from error
     return made
 
 
