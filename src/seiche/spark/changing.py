@@ -11,6 +11,7 @@ from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
 from seiche.spark.applying import edit_part
+from seiche.spark.casting import stored_as
 from seiche.spark.edits import ACTION, Action, Edited, Editing, by_kind, unpacked, value_of
 from seiche.spark.explaining import explained
 from seiche.spark.jobs import Readable, collected, frame_of
@@ -46,6 +47,7 @@ __all__ = [
     "empty",
     "mentioned",
     "shown_type",
+    "types_of",
 ]
 
 Outcome_co = TypeVar("Outcome_co", covariant=True)
@@ -147,6 +149,11 @@ def shown_type(schema: "pa.Schema", name: str) -> "DataType":
     return spark_schema(pa.schema([schema.field(name)]))[0].dataType
 
 
+def types_of(rows: "DataFrame", values: Iterable[Column]) -> "list[DataType]":
+    """The types that expressions over these rows have."""
+    return [field.dataType for field in rows.select(*(one.alias("value") for one in values)).schema]
+
+
 class Deleting:
     """Prepares a Delete of the rows that meet a condition of Spark."""
 
@@ -199,13 +206,16 @@ class Updating:
         """Find the rows, and have them written anew."""
         schema = ground.schema
         check_columns({name: one if isinstance(one, str) else "column" for name, one in self._set.items()}, schema)
+        values = list(map(as_column, self._set.values()))
         said = [*self._set.values(), *([] if self._where is None else [self._where])]
         rows = ground.rows(self._session, mentioned(said, schema.names), self._parts)
-        values = [
-            as_column(one).cast(shown_type(schema, name)).alias(value_of(name)) for name, one in self._set.items()
-        ]
-        with explained(lambda: self._chosen(empty(self._session, schema)).select(*values)):
-            edits = self._chosen(rows.frame).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *values)
+        with explained(lambda: types_of(self._chosen(empty(self._session, schema)), values)):
+            chosen = self._chosen(rows.frame)
+            stored = [
+                stored_as(value, given, shown_type(schema, name), name).alias(value_of(name))
+                for name, value, given in zip(self._set, values, types_of(chosen, values), strict=True)
+            ]
+            edits = chosen.select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *stored)
         names = tuple(self._set)
         statement = Statement("update", (Action(names),), assigned=names, limits=self._limits)
         return ground.edit(statement, _by_task(edits, len(rows.tasks)))

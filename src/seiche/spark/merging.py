@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
+from seiche.spark.casting import stored_as
 from seiche.spark.changing import (
     Expression,
     Ground,
@@ -22,6 +23,7 @@ from seiche.spark.changing import (
     empty,
     mentioned,
     shown_type,
+    types_of,
 )
 from seiche.spark.edits import ACTION, Action, value_of
 from seiche.spark.explaining import explained
@@ -42,6 +44,7 @@ from seiche.table.snapshot import Snapshot
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 __all__ = ["FrameMerging"]
 
@@ -95,9 +98,10 @@ class FrameMerging:
         taken = {number: self._columns(clause, given, schema) for number, clause in enumerate(self._clauses)}
         rows = ground.rows(self._frame.sparkSession, self._needed(schema.names), self._parts)
         columns = sorted({name for names in taken.values() for name in names or ()})
-        values = [self._value(name, taken, schema).alias(value_of(name)) for name in columns]
         tasks, inserting = len(rows.tasks), self._inserting_tasks()
         with explained(lambda: self._said_of(schema)):
+            given_types = self._given_types(taken, schema)
+            values = [self._value(name, given_types, schema).alias(value_of(name)) for name in columns]
             edits = self._joined(rows).withColumn(ACTION, self._action()).where(fn.col(ACTION).isNotNull())
             chosen = edits.select(
                 fn.col(f"target.{ADDRESS}").alias(ADDRESS),
@@ -184,15 +188,18 @@ class FrameMerging:
 
     def _said_of(self, schema: "pa.Schema") -> None:
         """Everything that is said, over the columns of both sides alone."""
-        target, source = empty(self._frame.sparkSession, schema).alias("target"), self._frame.alias("source")
-        both = target.crossJoin(source)
-        sides = {"matched": both, "not matched": source, "not matched by source": target}
+        sides = self._sides(schema)
         if self._condition is not None:
-            both.where(as_column(self._condition))
+            sides["matched"].where(as_column(self._condition))
         for clause in self._clauses:
             if clause.condition is not None:
                 sides[clause.side].where(as_column(clause.condition))
             sides[clause.side].select(*map(as_column, (clause.assignments or {}).values()))
+
+    def _sides(self, schema: "pa.Schema") -> "dict[str, DataFrame]":
+        """The columns that each kind of clause can speak of."""
+        target, source = empty(self._frame.sparkSession, schema).alias("target"), self._frame.alias("source")
+        return {"matched": target.crossJoin(source), "not matched": source, "not matched by source": target}
 
     def _prepared(self, frame: "DataFrame", side: str) -> "DataFrame":
         made = {}
@@ -217,17 +224,33 @@ class FrameMerging:
         assert found is not None  # noqa: S101 - there is at least one clause
         return found.cast("int")
 
-    def _value(self, name: str, taken: Mapping[int, tuple[str, ...] | None], schema: "pa.Schema") -> "Column":
+    def _value(self, name: str, given: "Sequence[Mapping[str, DataType]]", schema: "pa.Schema") -> "Column":
         """The value that a column gets, whichever clause gives it."""
         kind = shown_type(schema, name)
         found: Column | None = None
         for number, clause in enumerate(self._clauses):
-            if name not in (taken[number] or ()):
+            if name not in given[number]:
                 continue
-            value = self._said(number, clause, name).cast(kind)
+            value = stored_as(self._said(number, clause, name), given[number][name], kind, name)
             is_it = fn.col(ACTION) == number
             found = fn.when(is_it, value) if found is None else found.when(is_it, value)
         assert found is not None  # noqa: S101 - some clause gives it a value
+        return found
+
+    def _given_types(
+        self, taken: Mapping[int, tuple[str, ...] | None], schema: "pa.Schema"
+    ) -> "list[dict[str, DataType]]":
+        """By clause the columns that it gives values to, with the types that the values have."""
+        of_frame = {field.name: field.dataType for field in self._frame.schema}
+        sides = self._sides(schema)
+        found = []
+        for number, clause in enumerate(self._clauses):
+            said = clause.assignments
+            if said is None:
+                found.append({name: of_frame[name] for name in taken[number] or ()})
+            else:
+                types = types_of(sides[clause.side], map(as_column, said.values()))
+                found.append(dict(zip(said, types, strict=True)))
         return found
 
     @staticmethod

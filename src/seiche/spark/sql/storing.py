@@ -8,6 +8,7 @@ from pyspark.sql import types as spark
 
 from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name, text
+from seiche.spark.casting import stored_as
 from seiche.spark.names import quoted
 from seiche.spark.types import spark_schema
 
@@ -50,8 +51,7 @@ def fitted(
         if field.name in given:
             type_, value = types[given[field.name]], functions.col(quoted(given[field.name]))
             check_storable(type_, field.dataType, field.name)
-        # Spark has types that it casts nothing to, not even their own.
-        chosen.append((value if type_ == field.dataType else value.cast(field.dataType)).alias(field.name))
+        chosen.append(stored_as(value, type_, field.dataType, field.name).alias(field.name))
     return frame.select(*chosen)
 
 
