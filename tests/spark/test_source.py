@@ -369,6 +369,25 @@ def test_what_was_written_for_other_columns_is_not_committed(lake: Any, options:
     assert lake.table("shop.t").to_arrow().to_pylist() == [{"price": 1}]
 
 
+def test_an_overwrite_does_not_take_back_what_others_did_to_the_columns(lake: Any, options: dict[str, str]) -> None:
+    """Unless it is to replace them too."""
+    columns = StructType([StructField("id", LongType())])
+    writer = TableWriter(Options.of(options), columns, overwrite=True)
+    message = writer.write(iter([BATCH]))
+    lake.table("shop.t").add_columns({"more": "id * 2"})
+    with pytest.raises(InvalidInput, match="columns of the table have changed"):
+        writer.commit([message])
+    assert lake.table("shop.t").schema.names == ["id", "x", "s", "more"]
+    assert lake.table("shop.t").to_arrow().num_rows == 30
+    for given, names in ((options, ["id", "x", "s", "more"]), ({**options, "overwrite_schema": "true"}, ["id"])):
+        writer = TableWriter(Options.of(given), columns, overwrite=True)
+        message = writer.write(iter([BATCH]))
+        lake.table("shop.t").append([{"id": 99}])  # rows of others are what an overwrite replaces
+        writer.commit([message])
+        assert lake.table("shop.t").schema.names == names
+        assert lake.table("shop.t").to_arrow()["id"].to_pylist() == list(range(5))
+
+
 @pytest.mark.parametrize("lease", [None, "1h"])
 def test_a_lease_holds_the_version_that_is_read(lake: Any, options: dict[str, str], lease: str | None) -> None:
     """From when the read is planned, in a process that ends at once, for as long as was said."""

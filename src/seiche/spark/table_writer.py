@@ -99,6 +99,8 @@ class TableWriter(DataSourceArrowWriter):
         fragments = written_fragments(iter(written))
         snapshot = table._snapshot()
         if self._overwrite:
+            if not self._options.yes("overwrite_schema"):
+                _require_same(self._target, snapshot, snapshot.schema)
             table.apply(overwriting(fragments, self._target.schema, snapshot, {}))
         elif fragments.fragments:
             _require_same(self._target, snapshot)
@@ -140,9 +142,9 @@ def _columns(schema: StructType) -> pa.Schema:
     return arrow_schema(schema)
 
 
-def _require_same(target: Target, snapshot: Snapshot) -> None:
-    """Files are written for the columns that the table had when the job began."""
-    if target_of(snapshot, target.limits).header_fields != target.header_fields:
+def _require_same(target: Target, snapshot: Snapshot, schema: pa.Schema | None = None) -> None:
+    """Files are written for the columns that the table had when the job began; an overwrite would bring them back."""
+    if target_of(snapshot, target.limits, schema).header_fields != target.header_fields:
         raise InvalidInput(
             "the columns of the table have changed while the job ran",
             remedy="Nothing was committed. Run the job again.",
