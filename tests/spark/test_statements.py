@@ -240,6 +240,23 @@ def test_two_rows_of_the_data_for_one_row_are_refused(spark: "SparkSession", lak
     assert held(lake.table(name).to_arrow()).count((None, 0, "z")) == 2
 
 
+def test_a_key_that_two_clauses_would_insert_is_refused(spark: "SparkSession", lake: Any) -> None:
+    name = table_with(lake, [], "shop.t", stable=False)
+    rows = [*((one, 5, "x") for one in range(1, 9)), (1, -1, "y"), (20, -1, "y")]
+    data = spark.createDataFrame(rows, "id long, n int, s string")
+
+    def merge(tx: Any, data: Any) -> Any:
+        begun = tx.merge(name, data, on="id").when_not_matched_insert_all("n > 0")
+        return begun.when_not_matched_insert({"id": "id", "n": "0"}).execute()
+
+    with pytest.raises(InvalidInput, match="the key id=1"), lake.transaction(spark=spark) as tx:
+        merge(tx, data)
+    with lake.transaction(spark=spark) as tx:
+        done = merge(tx, data.where("id > 1 or n > 0"))
+    assert done.notes["inserted"] == 9
+    assert held(lake.table(name).to_arrow()) == ordered([*rows[:8], (20, 0, None)])
+
+
 def test_a_condition_beside_the_key_and_without_one(spark: "SparkSession", lake: Any) -> None:
     name = table_with(lake, [[(1, 1, "a"), (2, 2, "b")]], "shop.t", stable=False)
     data = spark.createDataFrame([(1, 10, "a"), (2, 20, "z")], "id long, n int, s string")

@@ -54,6 +54,7 @@ class Part:
         """New rows; columns that no action gives a value are null."""
         schema = self._editing.target.schema
         actions = batch.column(ACTION).to_numpy()
+        self._note_keys(batch, actions)
         for number, action in enumerate(self._editing.actions):
             chosen = np.flatnonzero(actions == number)
             if action.insert and action.columns is not None and len(chosen):
@@ -64,7 +65,6 @@ class Part:
                     given = one.name in rows.schema.names
                     columns.append(rows.column(one.name) if given else pa.nulls(rows.num_rows, one.type))
                     check_nulls(columns[-1], one)
-                self._note_keys(rows)
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _values(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
@@ -72,12 +72,19 @@ class Part:
         given = pa.RecordBatch.from_arrays([batch.column(value_of(name)) for name in columns], names=list(columns))
         return conform_shown(given.schema, self._editing.target.schema, whole_rows=False).batch(given)
 
-    def _note_keys(self, rows: pa.RecordBatch) -> None:
-        """Keys come sorted, so that equal ones are neighbours."""
-        if not self._editing.key or any(name not in rows.schema.names for _, name in self._editing.key):
-            self.keys = self.keys if not self._editing.key else None
+    def _note_keys(self, batch: pa.RecordBatch, actions: "NDArray[np.int32]") -> None:
+        """Keys come sorted, so that equal ones are neighbours, whichever of the actions they are inserted by."""
+        names = [name for _, name in self._editing.key]
+        if not names:
             return
-        columns = [key_values(rows.column(name), name) for _, name in self._editing.key]
+        every = enumerate(self._editing.actions)
+        known = np.isin(actions, [number for number, action in every if set(names) <= set(action.columns or ())])
+        if not known.all():
+            self.keys = None
+        if not known.any():
+            return
+        rows = self._values(batch.filter(pa.array(known)), names)
+        columns = [key_values(rows.column(name), name) for name in names]
         self._refuse_equal_keys(columns)
         if self.keys is not None:
             self.keys.extend(siphash(key_bytes(columns)).tolist())
