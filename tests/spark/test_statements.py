@@ -257,6 +257,19 @@ def test_a_key_that_two_clauses_would_insert_is_refused(spark: "SparkSession", l
     assert held(lake.table(name).to_arrow()) == ordered([*rows[:8], (20, 0, None)])
 
 
+def test_values_are_worked_out_only_of_rows_that_meet_the_condition(spark: "SparkSession", lake: Any) -> None:
+    name = table_with(lake, [[(1, 0, "a"), (2, 5, "a")]], "shop.t", stable=False)
+    data = spark.createDataFrame([(8, 0, "x"), (9, 2, "x")], "id long, n int, s string")
+    with lake.transaction(spark=spark) as tx:
+        (
+            tx.merge(name, data, on="id")
+            .when_not_matched_insert({"id": "id", "n": "10 div n"}, condition="n <> 0")
+            .when_not_matched_by_source_update({"n": "10 div n"}, "n <> 0")
+            .execute()
+        )
+    assert held(lake.table(name).to_arrow()) == [(1, 0, "a"), (2, 2, "a"), (9, 5, None)]
+
+
 def test_a_condition_beside_the_key_and_without_one(spark: "SparkSession", lake: Any) -> None:
     name = table_with(lake, [[(1, 1, "a"), (2, 2, "b")]], "shop.t", stable=False)
     data = spark.createDataFrame([(1, 10, "a"), (2, 20, "z")], "id long, n int, s string")

@@ -208,7 +208,11 @@ class FrameMerging:
                 if clause.condition is not None:
                     made[f"{_HOLDS}{number}"] = as_column(clause.condition)
                 for name, expression in (clause.assignments or {}).items():
-                    made[f"{_SET}{number}_{name}"] = as_column(expression)
+                    value = as_column(expression)
+                    if clause.condition is not None:
+                        # Of other rows it may be an error, from which the condition is there to keep it.
+                        value = fn.when(as_column(clause.condition), value)
+                    made[f"{_SET}{number}_{name}"] = value
         return frame.withColumns(made) if made else frame
 
     def _action(self) -> "Column":
