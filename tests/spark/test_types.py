@@ -167,13 +167,21 @@ def test_blobs_are_binary_and_are_read_changed_and_written_as_such(spark: "Spark
 
 
 @pytest.mark.parametrize(
-    ("kind", "values"),
-    [(pa.uint8(), [256]), (pa.uint32(), [-1]), (pa.int8(), [1]), (pa.list_(pa.float32(), 2), [[1.0]])],
+    ("kind", "shown", "value"),
+    [
+        (pa.uint8(), "short", 256),
+        (pa.uint32(), "short", -1),
+        (pa.int8(), "short", 1),
+        (pa.float16(), "float", 70_000.0),
+        (pa.list_(pa.float32(), 2), "array<float>", [1.0]),
+        (pa.list_(pa.float16(), 2), "array<float>", [1.0, 70_000.0]),
+    ],
 )
-def test_values_that_do_not_fit_are_refused(spark: "SparkSession", lake: Any, kind: pa.DataType, values: Any) -> None:
+def test_values_that_do_not_fit_are_refused(
+    spark: "SparkSession", lake: Any, kind: pa.DataType, shown: str, value: Any
+) -> None:
     lake.create_table("shop.t", pa.schema([("x", kind)]))
-    shown = "array<float>" if pa.types.is_fixed_size_list(kind) else "short"
-    frame = spark.createDataFrame([(one,) for one in values], f"x {shown}")
+    frame = spark.createDataFrame([(value,)], f"x {shown}")
     with pytest.raises(InvalidInput), lake.transaction(spark=spark) as tx:
         tx.append("shop.t", frame)
     assert lake.table("shop.t").to_arrow().num_rows == 0

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from seiche.errors import InvalidInput
 from seiche.table.data.blobs import as_blobs, is_binary, is_blob
 from seiche.table.data.fitting import fits
+from seiche.table.data.values import check_infinity
 
 __all__ = ["Conform", "check_nulls", "coded", "conform", "founded", "without_extension"]
 
@@ -122,7 +123,11 @@ def _cast(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
     try:
         if is_blob(kind) and (is_blob(values.type) or is_binary(values.type)):
             return as_blobs(values, kind)
-        return _converted(without_extension(values), kind)
+        plain = without_extension(values)
+        made = _converted(plain, kind)
+        # Floats fit only longer ones, but for those of Spark, which has none as short as the shortest.
+        check_infinity(plain, made)
+        return made
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInput(
             f"values of column {name!r} do not fit its type {kind}: {error}",

@@ -9,7 +9,7 @@ import pyarrow.types as kinds
 
 from seiche.table.data.blobs import is_blob, made_blobs
 
-__all__ = ["shortened", "typed"]
+__all__ = ["check_infinity", "shortened", "typed"]
 
 
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
@@ -38,14 +38,14 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
             raise
         return made
     _check(given, kind)
-    _check_infinity(given, made)
+    check_infinity(given, made)
     return made
 
 
 def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
     """The values under another type, floats rounded to what it can say; `pa.ArrowInvalid` if one does not fit."""
     made = given.cast(kind)
-    _check_infinity(given, made)
+    check_infinity(given, made)
     return made
 
 
@@ -95,7 +95,7 @@ def _check(given: pa.Array, wanted: pa.DataType) -> None:
         given.cast(wanted)
 
 
-def _check_infinity(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray) -> None:
+def check_infinity(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray) -> None:
     """`pa.ArrowInvalid` if there is an infinite number in a short float that was none before."""
     if _has_infinity(made, short=True) and not _has_infinity(given):
         raise pa.ArrowInvalid(f"a number is too large for {made.type}")
