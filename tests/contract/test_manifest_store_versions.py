@@ -156,6 +156,32 @@ def test_a_table_whose_commit_cannot_be_finished_says_so(
     assert not [info.path for info in store.list("_versions") if not info.path.endswith(".manifest")]
 
 
+def test_a_writer_that_is_locked_out_after_an_unclear_answer_is_left_in_doubt(store: DictStore) -> None:
+    """Its credentials expire between the two attempts; whoever gets new ones and repeats the work would do it twice."""
+
+    class LocksOut(MemoryManifestStore):
+        locked = False
+
+        def get(self, base_uri: str, version: int) -> ManifestRecord | None:
+            if self.locked:
+                raise PermissionDenied("the token has expired")
+            return super().get(base_uri, version)
+
+        def put_if_absent(self, base_uri: str, record: ManifestRecord) -> None:
+            self.get(base_uri, record.version)
+            super().put_if_absent(base_uri, record)
+            if record.version == 3:
+                self.locked = True
+                raise CommitUnknown("the answer was lost")
+
+    records = LocksOut()
+    external = ExternalVersions(store, records, runtime=Runtime.seeded(1))
+    with pytest.raises(CommitUnknown):
+        external.claim(3, history().manifests[3])
+    records.locked = False
+    check_version(ExternalVersions(store, records), 3)
+
+
 def test_a_manifest_store_that_stays_away_after_an_unclear_answer_leaves_it_unknown(
     store: DictStore, records: MemoryManifestStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

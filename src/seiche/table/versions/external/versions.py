@@ -14,7 +14,16 @@ from typing import Any
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, InvalidInput, NotFound, SeicheError, Unavailable
+from seiche.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    Corrupt,
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    SeicheError,
+    Unavailable,
+)
 from seiche.store.base import Data, Store
 from seiche.store.files import buffers, joined
 from seiche.table.format.file import ManifestFile
@@ -226,12 +235,12 @@ class ExternalVersions(Versions):
             except AlreadyExists:
                 try:
                     return self._ours(record, data)
-                except (NotFound, Unavailable) as error:
+                except (NotFound, PermissionDenied, Unavailable) as error:
                     unclear = error
             except CommitUnknown as error:
                 unclear = error
-            except Unavailable:
-                if unclear is None:
+            except SeicheError:
+                if unclear is None:  # else it may have been done before we were refused, or before nobody answered
                     raise
         raise CommitUnknown(
             f"{self.store.uri}: the manifest store did not say whether version {record.version} is at {record.path}",
