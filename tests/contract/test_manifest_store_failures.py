@@ -1,5 +1,6 @@
 """What manifest stores say when their database fails, cuts the connection or is not what they expect."""
 
+import json
 import sqlite3
 import traceback
 import uuid
@@ -10,6 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.exceptions import EndpointConnectionError
 from psycopg import errors
 
 from seiche.core.runtime import Runtime
@@ -251,7 +254,8 @@ def cut_dynamodb(
     assert parts.hostname is not None
     assert parts.port is not None
     with cutting_proxy((parts.hostname, parts.port)) as proxy:
-        store = DynamoDBManifestStore(DYNAMODB_TABLE, endpoint=f"http://127.0.0.1:{proxy.port}", region=servers.REGION)
+        endpoint, runtime = f"http://127.0.0.1:{proxy.port}", Runtime.seeded(1)
+        store = DynamoDBManifestStore(DYNAMODB_TABLE, endpoint=endpoint, region=servers.REGION, runtime=runtime)
         yield store, proxy
         store.close()
 
@@ -259,7 +263,7 @@ def cut_dynamodb(
 def test_dynamodb_a_request_that_is_sent_twice_meets_its_own_record(
     cut_dynamodb: tuple[DynamoDBManifestStore, CuttingProxy], table: str
 ) -> None:
-    """boto3 sends a request again when the answer is lost; the condition then fails because of ourselves."""
+    """It is sent again when the answer is lost; the condition then fails because of ourselves."""
     store, proxy = cut_dynamodb
     assert store.get_latest(table) is None
     proxy.cuts = 1
@@ -281,6 +285,78 @@ def test_dynamodb_lost_answers_are_neither_yes_nor_no(
     proxy.cuts = 0
     assert store.get_latest(table) == ONE
     store.put_if_absent(table, ONE)
+
+
+def answering(code: str) -> Callable[[Any], AWSResponse]:
+    """What answers a request in place of the server: an error with this code."""
+
+    def answer(request: Any) -> AWSResponse:
+        response = AWSResponse(request.url, 400, {}, None)
+        response._content = json.dumps({"__type": f"com.amazonaws.dynamodb#{code}", "message": "no"}).encode()
+        return response
+
+    return answer
+
+
+def not_reached(request: Any) -> AWSResponse:
+    raise EndpointConnectionError(endpoint_url=request.url)
+
+
+def instead(store: DynamoDBManifestStore, *answers: Callable[[Any], AWSResponse] | None) -> None:
+    """What becomes of the next requests; `None` is sent as it is. The last one is for ever."""
+    left = list(answers)
+
+    def decide(request: Any, **_: Any) -> AWSResponse | None:
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        return None if answer is None else answer(request)
+
+    store._connected().meta.events.register_first("before-send.dynamodb", decide)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [not_reached, answering("ThrottlingException"), answering("ExpiredTokenException")],
+    ids=["nobody is reached", "too many requests", "credentials expire"],
+)
+def test_dynamodb_what_comes_after_a_lost_answer_says_nothing_about_it(
+    cut_dynamodb: tuple[DynamoDBManifestStore, CuttingProxy], table: str, later: Callable[[Any], AWSResponse]
+) -> None:
+    """Taken for "nothing was written", the commit would be done again, and its rows be there twice."""
+    store, proxy = cut_dynamodb
+    assert store.get_latest(table) is None
+    proxy.cuts = 1
+    instead(store, None, later)
+    with pytest.raises(CommitUnknown):
+        store.put_if_absent(table, ONE)
+    store.close()
+    assert store.get_latest(table) == ONE
+
+
+def test_dynamodb_a_name_that_may_be_taken_by_ourselves_is_not_free_and_not_lost(
+    cut_dynamodb: tuple[DynamoDBManifestStore, CuttingProxy], table: str
+) -> None:
+    store, proxy = cut_dynamodb
+    assert store.get_latest(table) is None
+    proxy.cuts = 1
+    instead(store, None, None, not_reached)  # lost; taken, by ourselves; and whose it is cannot be read
+    with pytest.raises(CommitUnknown):
+        store.put_if_absent(table, ONE)
+
+
+def test_dynamodb_requests_that_were_too_many_are_sent_again(
+    cut_dynamodb: tuple[DynamoDBManifestStore, CuttingProxy], table: str
+) -> None:
+    store, _ = cut_dynamodb
+    busy = answering("ProvisionedThroughputExceededException")
+    instead(store, busy, busy, None, busy, None)
+    store.put_if_absent(table, ONE)
+    assert store.get_latest(table) == ONE
+    store.close()
+    instead(store, busy)
+    with pytest.raises(Unavailable):
+        store.put_if_absent(table, ManifestRecord(2, "p2", 2))
+    store.close()
+    assert store.get(table, 2) is None
 
 
 def test_dynamodb_without_a_server_nothing_was_decided(monkeypatch: pytest.MonkeyPatch, table: str) -> None:

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
-from seiche.errors import AlreadyExists, InvalidInput, PermissionDenied, Unavailable
+from seiche.core.retry import Patience
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.errors import CommitUnknown, InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.table.versions.external.base import ManifestStore, lost, not_there, unclear
 from seiche.table.versions.external.records import ManifestRecord
@@ -15,6 +16,9 @@ from seiche.table.versions.external.records import ManifestRecord
 __all__ = ["DynamoDBManifestStore"]
 
 Purpose: TypeAlias = Literal["read", "write"]
+
+# How often and how long a request is sent again that was refused for the moment or not answered.
+_PATIENCE = Patience(attempts=5, timeout=60.0, first_delay=0.2, longest_delay=2.0)
 
 _COMMITTER = "seiche"
 # The attribute that marks a deleted record whose number stays taken. pylance does not look at it.
@@ -32,6 +36,8 @@ _SCHEMA: Mapping[str, Any] = {
     ],
 }
 
+# What is said where something is there that must not be: a record, or (to `create_table`) the table.
+_CONDITIONS = frozenset({"ConditionalCheckFailedException", "ResourceInUseException"})
 _DENIED = frozenset(
     {
         "AccessDeniedException",
@@ -64,7 +70,13 @@ class DynamoDBManifestStore(ManifestStore):
     """
 
     def __init__(
-        self, table: str, *, endpoint: str = "", region: str = "", options: Mapping[str, str] | None = None
+        self,
+        table: str,
+        *,
+        endpoint: str = "",
+        region: str = "",
+        options: Mapping[str, str] | None = None,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         """`options` are those of an S3 store (`aws_access_key_id`, `aws_region` ...); the rest is as boto3 finds it.
 
@@ -81,6 +93,7 @@ class DynamoDBManifestStore(ManifestStore):
             "aws_secret_access_key": given.get("aws_secret_access_key") or given.get("secret_access_key"),
             "aws_session_token": given.get("aws_session_token") or given.get("session_token"),
         }
+        self._runtime = runtime
         self._lock = Lock()
         self._client: Any = None
         self._owner = 0
@@ -133,7 +146,11 @@ class DynamoDBManifestStore(ManifestStore):
 
     def put_if_absent(self, base_uri: str, record: ManifestRecord) -> None:
         if not self._write("put_item", Item=_item(base_uri, record), ConditionExpression=_ABSENT):
-            taken = self.get(base_uri, record.version)
+            try:
+                taken = self.get(base_uri, record.version)
+            except SeicheError as error:
+                # Perhaps the condition failed because of ourselves: an answer was lost, and the request sent again.
+                raise unclear(self.uri, error.message) from error
             if taken is None or taken.path != record.path:
                 raise lost(record, base_uri, taken)
 
@@ -163,8 +180,7 @@ class DynamoDBManifestStore(ManifestStore):
 
     def create_table(self) -> None:
         """Make the DynamoDB table, paid for by request, and wait until it can be used; nothing if it exists."""
-        with suppress(AlreadyExists):
-            self._ask("write", "create_table", BillingMode="PAY_PER_REQUEST", **_SCHEMA)
+        self._write("create_table", BillingMode="PAY_PER_REQUEST", **_SCHEMA)
         from botocore.exceptions import WaiterError
 
         try:
@@ -179,15 +195,33 @@ class DynamoDBManifestStore(ManifestStore):
             self._client = None
 
     def _read(self, operation: str, **request: Any) -> dict[str, Any]:
-        return self._ask("read", operation, **request)
+        failure = Unavailable(f"{self.uri}: no answer", uri=self.uri)
+        for _ in _PATIENCE.tries(self._runtime):
+            try:
+                return self._ask("read", operation, **request)
+            except Unavailable as error:
+                failure = error
+        raise failure
 
     def _write(self, operation: str, **request: Any) -> bool:
-        """Whether the condition of the request held."""
-        try:
-            self._ask("write", operation, **request)
-        except _ConditionFailed:
-            return False
-        return True
+        """Whether the condition of the request held. Sent again where that may help: twice is the same as once.
+
+        Once an answer was lost, nothing but an answer of the table itself says what became of it: that later requests
+        were refused, or that nobody was reached any more, says nothing about the first.
+        """
+        failure: SeicheError = Unavailable(f"{self.uri}: no answer", uri=self.uri)
+        for _ in _PATIENCE.tries(self._runtime):
+            try:
+                self._ask("write", operation, **request)
+                return True
+            except _ConditionFailed:
+                return False
+            except SeicheError as error:
+                if not isinstance(failure, CommitUnknown):
+                    failure = error
+                if not isinstance(error, CommitUnknown | Unavailable):
+                    break
+        raise failure
 
     def _ask(self, purpose: Purpose, operation: str, **request: Any) -> dict[str, Any]:
         client = self._connected()  # says so if there is no boto3
@@ -220,12 +254,8 @@ class DynamoDBManifestStore(ManifestStore):
 
     def _refused(self, response: Any, message: str, purpose: Purpose) -> Exception:
         code = response.get("Error", {}).get("Code", "")
-        if code == "ConditionalCheckFailedException":
+        if code in _CONDITIONS:
             return _ConditionFailed(message)
-        if code == "ResourceInUseException":
-            return AlreadyExists(
-                message, remedy="The table is there or being made: go on without `create_table()`.", uri=self.uri
-            )
         if code in _DENIED:
             return PermissionDenied(message, remedy="Check the credentials and the policy.", uri=self.uri, code=code)
         if code in _REFUSED:
@@ -256,11 +286,12 @@ def _client(settings: Mapping[str, str | None]) -> Any:
             "a manifest store in DynamoDB needs the library boto3",
             remedy='Install it with pip install "seiche[dynamodb]".',
         ) from error
-    # Requests that boto3 sends again meet their own record and are settled by its path, which nobody else has.
-    retries = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=10, read_timeout=30)
+    # boto3 would send requests again by itself and tell how the last attempt ended, "refused" or "not reached", when
+    # the first may have been done and its answer lost. So each is sent once, and what to do next is decided here.
+    once = Config(retries={"mode": "standard", "total_max_attempts": 1}, connect_timeout=10, read_timeout=30)
     try:
         # A session of our own: the default one is shared by the whole process and not safe to make clients in threads.
-        return boto3.session.Session().client("dynamodb", config=retries, **settings)
+        return boto3.session.Session().client("dynamodb", config=once, **settings)
     except _missing_settings() as error:
         raise PermissionDenied(f"DynamoDB: {error}", remedy="Give credentials and a region, as for S3.") from error
 

@@ -55,7 +55,7 @@ def open_manifest_store(
 
             return PostgresManifestStore(manifest_store, runtime=runtime)
         case "dynamodb" if rest.strip("/"):
-            return _dynamodb(manifest_store, store)
+            return _dynamodb(manifest_store, store, runtime)
         case "memory" if rest.strip("/"):
             with _lock:
                 return _memory.setdefault(rest, MemoryManifestStore(rest))
@@ -85,7 +85,7 @@ def split_address(uri: str | PathLike[str]) -> tuple[str, str | None]:
     return f"s3://{path}", f"dynamodb://{tables[0]}"
 
 
-def _dynamodb(address: str, store: Store | None) -> ManifestStore:
+def _dynamodb(address: str, store: Store | None, runtime: Runtime) -> ManifestStore:
     from seiche.table.versions.external.dynamodb import DynamoDBManifestStore
 
     parts = urlsplit(address)
@@ -97,4 +97,4 @@ def _dynamodb(address: str, store: Store | None) -> ManifestStore:
             remedy="Write dynamodb://TABLE?region=REGION.",
         )
     options = store.native_options if store is not None else {}
-    return DynamoDBManifestStore(parts.netloc, endpoint=endpoint, region=region, options=options)
+    return DynamoDBManifestStore(parts.netloc, endpoint=endpoint, region=region, options=options, runtime=runtime)
