@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.store.prefix import below
 from seiche.table.versions.external import ManifestRecord, ManifestStore
+from seiche.testing import DictStore
+from tests.external_history import begin, check_version
 from tests.manifest_stores import KINDS, SHARED_KINDS, address, opened
 from tests.processes import CONTEXT
 
@@ -169,6 +172,20 @@ def test_when_all_records_are_gone_there_is_no_latest(store: ManifestStore, tabl
         store.delete(table, version)
     assert store.get_latest(table) is None
     store.delete(table, 3)  # what is not there can be deleted
+
+
+def test_a_name_that_was_given_up_can_be_used_again(store: ManifestStore) -> None:
+    """A branch is removed, after a clean-up of its old versions, and another one made under its name."""
+    root, other = (below(DictStore(), f"{name}-{uuid.uuid4()}") for name in ("t", "other"))
+    begin(other, store, 1)
+    first = begin(root, store, 3)
+    for version in (1, 2):
+        first.forget(version)
+    first.forget_all()
+    for info in list(root.list()):
+        root.delete(info.path)
+    check_version(begin(root, store, 2), 2)
+    assert store.get_latest(store.base_uri(other)) is not None
 
 
 def test_closing_is_not_the_end(store: ManifestStore, table: str) -> None:

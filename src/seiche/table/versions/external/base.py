@@ -57,6 +57,14 @@ class ManifestStore(ABC):
         file is lost.
         """
 
+    def delete_all(self, base_uri: str) -> None:
+        """Remove every record of a table or branch that is given up.
+
+        Another one may be made under its name then, and begin with any version.
+        """
+        while (latest := self.get_latest(base_uri)) is not None:
+            self.delete(base_uri, latest.version)
+
     def base_uri(self, store: Store) -> str:
         """The name under which the table at `store` is kept: the same for everybody, however they reach the table.
 

@@ -1,7 +1,7 @@
 """Records in a DynamoDB table, laid out as pylance lays out its own, so that both can share Lance tables."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
@@ -126,23 +126,8 @@ class DynamoDBManifestStore(ManifestStore):
         return None if _DELETED in item else _record(item)
 
     def get_latest(self, base_uri: str) -> ManifestRecord | None:
-        start: dict[str, Any] = {}
-        while True:
-            answer = self._read(
-                "query",
-                KeyConditionExpression="base_uri = :base_uri",
-                ExpressionAttributeValues={":base_uri": {"S": base_uri}},
-                ConsistentRead=True,
-                ScanIndexForward=False,
-                Limit=1,
-                **start,
-            )
-            for item in answer["Items"]:
-                if _DELETED not in item:
-                    return _record(item)
-            if "LastEvaluatedKey" not in answer:
-                return None
-            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        there = (item for item in self._items(base_uri, Limit=1) if _DELETED not in item)
+        return next(map(_record, there), None)
 
     def put_if_absent(self, base_uri: str, record: ManifestRecord) -> None:
         if not self._write("put_item", Item=_item(base_uri, record), ConditionExpression=_ABSENT):
@@ -178,6 +163,11 @@ class DynamoDBManifestStore(ManifestStore):
         else:
             self._write("delete_item", Key=_key(base_uri, version))
 
+    def delete_all(self, base_uri: str) -> None:
+        """Tombstones, too: they say that a number was used, which no longer matters when the name is given up."""
+        for item in self._items(base_uri):
+            self._write("delete_item", Key={"base_uri": item["base_uri"], "version": item["version"]})
+
     def create_table(self) -> None:
         """Make the DynamoDB table, paid for by request, and wait until it can be used; nothing if it exists."""
         self._write("create_table", BillingMode="PAY_PER_REQUEST", **_SCHEMA)
@@ -202,6 +192,24 @@ class DynamoDBManifestStore(ManifestStore):
             except Unavailable as error:
                 failure = error
         raise failure
+
+    def _items(self, base_uri: str, **how: Any) -> Iterator[Mapping[str, Any]]:
+        """What there is of a table, tombstones included, from the highest version down."""
+        start: dict[str, Any] = {}
+        while True:
+            answer = self._read(
+                "query",
+                KeyConditionExpression="base_uri = :base_uri",
+                ExpressionAttributeValues={":base_uri": {"S": base_uri}},
+                ConsistentRead=True,
+                ScanIndexForward=False,
+                **how,
+                **start,
+            )
+            yield from answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                return
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def _write(self, operation: str, **request: Any) -> bool:
         """Whether the condition of the request held. Sent again where that may help: twice is the same as once.

@@ -170,8 +170,7 @@ class ExternalVersions(Versions):
 
     def forget_all(self) -> None:
         """Remove every record: the table or branch is given up, and another one may be made under its name."""
-        while (latest := self.manifest_store.get_latest(self.base_uri)) is not None:
-            self.manifest_store.delete(self.base_uri, latest.version)
+        self.manifest_store.delete_all(self.base_uri)
         self._finalised.clear()
 
     def _settle(self, version: int) -> None:
