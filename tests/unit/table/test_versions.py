@@ -263,6 +263,22 @@ def test_migration_renames_everything_and_is_repeatable() -> None:
     assert migrate_to_v2(store) == 0
 
 
+def test_two_different_commits_of_one_version_are_never_made_one_by_a_migration() -> None:
+    """Who opened the table with pylance before it was migrated goes on with old names, and is told that it is done."""
+    store = table(DictStore(), Naming.V1, 1, 2)
+    migrate_to_v2(store)
+    table(store, Naming.V2, 3)
+    store.put_if_absent(Naming.V1.path(3), b"manifest 3, another")
+    before = {info.path: store.get(info.path) for info in store.list()}
+    with pytest.raises(Corrupt, match="two different commits of version 3"):
+        migrate_to_v2(store)
+    assert {info.path: store.get(info.path) for info in store.list()} == before
+    store.put(Naming.V1.path(3), b"manifest 3")  # what a crash amid a renaming leaves
+    migrate_to_v2(store)
+    assert PutVersions(store).all() == [1, 2, 3]
+    assert store.get(Naming.V2.path(3)) == b"manifest 3"
+
+
 def test_a_migration_that_renames_what_was_just_claimed_takes_nothing_away() -> None:
     """It comes between the claim under the old name and the look for new ones: the version is the writer's."""
 

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from seiche.errors import AlreadyExists, NotFound, RetryableConflict
+from seiche.errors import AlreadyExists, Corrupt, NotFound, RetryableConflict
 from seiche.store.base import Store
 from seiche.table.versions import hint
 from seiche.table.versions.naming import Naming, parse
@@ -20,13 +20,16 @@ def migrate_to_v2(store: Store) -> int:
     refuse from then on; then the manifests are renamed, oldest first; at last the marker goes. Run again after a
     crash, it goes on where it stopped. A table with V2 names is left as it is.
     """
-    v1 = _versions(store, Naming.V1)
+    v1, v2 = _versions(store, Naming.V1), _versions(store, Naming.V2)
     if not v1:
-        if not _versions(store, Naming.V2):
+        if not v2:
             raise NotFound(f"there is no table at {store.uri}", remedy="Check the address.", table=store.uri)
         return 0
     last = v1[-1]
-    if not _is_barrier(store, last):
+    begun = _is_barrier(store, last)
+    for version in sorted({*(v1[:-1] if begun else v1)} & {*v2}):
+        _check_same(store, version)
+    if not begun:
         with suppress(AlreadyExists):
             store.put_if_absent(Naming.V1.path(last + 1), BARRIER)
         last += 1
@@ -55,9 +58,31 @@ def _rename(store: Store, version: int) -> None:
     try:
         store.rename_if_absent(source, Naming.V2.path(version))
     except AlreadyExists:
+        _check_same(store, version)
         store.delete(source)
     except NotFound:
         return
+
+
+def _check_same(store: Store, version: int) -> None:
+    """`Corrupt` if the two names of a version are two commits: somebody who knew only old names came after a migration.
+
+    Whoever made either of them may have been told that it is done, so none is removed here.
+    """
+    old, new = Naming.V1.path(version), Naming.V2.path(version)
+    try:
+        same = store.get(old) == store.get(new)
+    except NotFound:
+        return  # given up by its writer, or cleaned up, since it was listed
+    if not same:
+        raise Corrupt(
+            f"{store.uri}: {old} and {new} are two different commits of version {version}",
+            remedy=f"A writer that did not know of the migration has made {old}. Move it out of `_versions`, see what"
+            " it holds, and make those changes again; then finish with `Table.migrate_naming`.",
+            table=store.uri,
+            version=version,
+            path=old,
+        )
 
 
 def _versions(store: Store, naming: Naming) -> list[int]:
