@@ -1,5 +1,6 @@
 """Names of versions, finding the newest, claiming the next."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
 
@@ -9,7 +10,7 @@ import pytest
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
-from seiche.store.base import Data, Store
+from seiche.store.base import Data, ObjectInfo, Store
 from seiche.store.local import LocalStore
 from seiche.table.table import Table
 from seiche.table.versions import hint
@@ -128,6 +129,28 @@ def test_a_version_that_somebody_else_just_made_is_seen_although_the_hint_is_old
     versions.announce(1)
     table(store, Naming.V2, 2, 3, 4, 5)
     assert versions.newest(1) == 5
+
+
+class Sends(Remote):
+    """Counts the names that a server sends: it can begin behind one only where nothing in folders is wanted."""
+
+    sent = 0
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        for info in super().list(prefix, start_after="" if recursive else start_after, recursive=recursive):
+            self.sent += 1
+            if info.path > start_after:
+                yield info
+
+
+def test_of_a_long_history_only_the_two_ends_are_listed_when_it_is_opened() -> None:
+    store = Sends()
+    table(store, Naming.V2, *range(1, 301))
+    assert PutVersions(store, runtime=Runtime.seeded(1)).newest() == 300
+    assert store.sent < 10
+    table(store, Naming.V1, 301)
+    with pytest.raises(Corrupt, match="both naming schemes"):
+        PutVersions(store, runtime=Runtime.seeded(1)).newest()
 
 
 @pytest.mark.parametrize("kind", [Nearby, Remote])

@@ -162,7 +162,7 @@ class Desk:
         """
         path = Naming.V2.path(number)
         # They come right behind the name of the version itself: of a long list of versions nothing else is looked at.
-        for info in self.store.list("_versions", start_after=path):
+        for info in self.store.list("_versions", start_after=path, recursive=False):
             if not info.path.startswith(f"{path}-"):
                 break
             with suppress(NotFound, Corrupt):

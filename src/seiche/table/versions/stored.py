@@ -102,7 +102,9 @@ class StoredVersions(Versions):
         return low
 
     def _names(self, start_after: str = "") -> Iterator[str]:
-        return (info.path.rpartition("/")[2] for info in self.store.list("_versions", start_after=start_after))
+        # Without what lies in folders, or a server could not begin behind a name: it would send all that comes before.
+        found = self.store.list("_versions", start_after=start_after, recursive=not start_after)
+        return (info.path.rpartition("/")[2] for info in found)
 
     def _list(self) -> tuple[Naming, list[int]]:
         """Look at the whole directory: the only way to know the scheme, and that it is the only one."""
