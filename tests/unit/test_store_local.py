@@ -837,3 +837,20 @@ def test_a_file_that_stands_where_a_folder_must_be_is_named(tmp_path: Path, belo
     (tmp_path / "stock.csv").write_text("sku,left")
     with pytest.raises(InvalidInput, match=r"Not a directory: .*/stock\.csv\n"):
         LocalStore(tmp_path / "stock.csv" / below).put_if_absent("a", b"x")
+
+
+def test_a_pipe_in_the_place_of_a_note_stops_no_writer(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    os.mkfifo(tmp_path / "hint")
+    refused: list[SeicheError] = []
+
+    def leave_a_note() -> None:
+        try:
+            store.note("hint", b"7")
+        except SeicheError as error:
+            refused.append(error)
+
+    writer = threading.Thread(target=leave_a_note, daemon=True)
+    writer.start()
+    writer.join(10)
+    assert refused, "the writer waits for somebody who reads the pipe"

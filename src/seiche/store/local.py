@@ -32,7 +32,7 @@ _NOTE_SIZE = 64
 
 # To a file it makes no difference that nobody waits; a pipe under its name would be waited for without end.
 _READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_NOTING = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+_NOTING = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 
 # So many bytes are read without asking first how long the file is.
 _SHORT = 4096
