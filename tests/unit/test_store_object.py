@@ -72,6 +72,8 @@ class Handler(BaseHTTPRequestHandler):
                 else:
                     self.server.objects[self.path] = body
             self.reply(answer)
+        elif answer.startswith("400 "):
+            self.reply(400, code=answer.removeprefix("400 "))
         else:
             self.fall_silent(answer, body)
 
@@ -90,8 +92,8 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.connection.close()
 
-    def reply(self, status: int, size: int = 0) -> None:
-        text = f"<?xml version='1.0'?><Error><Code>Code{status}</Code>\n  status: 412,\n</Error>".encode()
+    def reply(self, status: int, size: int = 0, code: str = "") -> None:
+        text = f"<?xml version='1.0'?><Error><Code>{code or f'Code{status}'}</Code>\n  status: 412,\n</Error>".encode()
         body = text if status >= 400 and self.command != "HEAD" else b""
         self.send_response(status)
         self.send_header("ETag", '"etag"')
@@ -143,6 +145,9 @@ def store(server: Server) -> Store:
         (503, CommitUnknown),
         (504, CommitUnknown),
         (408, CommitUnknown),
+        ("400 ExpiredToken", PermissionDenied),
+        ("400 InvalidToken", PermissionDenied),
+        ("400 RequestTimeout", CommitUnknown),
         (400, InvalidInput),
         (405, InvalidInput),
         (501, InvalidInput),
@@ -242,8 +247,19 @@ READS: dict[str, Callable[[Store], object]] = {
 
 
 @pytest.mark.parametrize("read", READS)
-@pytest.mark.parametrize(("answer", "error"), [(403, PermissionDenied), (401, PermissionDenied), (400, InvalidInput)])
-def test_reads_that_are_refused(server: Server, store: Store, read: str, answer: int, error: type[SeicheError]) -> None:
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (403, PermissionDenied),
+        (401, PermissionDenied),
+        (400, InvalidInput),
+        ("400 ExpiredToken", PermissionDenied),
+        ("400 RequestTimeout", Unavailable),
+    ],
+)
+def test_reads_that_are_refused(
+    server: Server, store: Store, read: str, answer: int | str, error: type[SeicheError]
+) -> None:
     server.objects["/bucket/prefix/f"] = b"12345678"
     server.answers = [answer]
     with pytest.raises(error):

@@ -31,6 +31,10 @@ _ELSEWHERE = re.compile(r"^ +inner: BareRedirect,$", re.MULTILINE)
 _UNDECIDED = frozenset({408, 409, 412, 429})
 _BEHIND_THE_END = re.compile(r"Wanted range starting at \d+, but object was only")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
+# What S3 answers with status 400 although nothing is wrong with the request: who asks is no longer believed, or was too
+# slow to send it.
+_EXPIRED = re.compile(r"<Code>(?:ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>")
+_TOO_SLOW = re.compile(r"<Code>RequestTimeout</Code>")
 
 
 def status_of(error: Exception) -> int | None:
@@ -59,10 +63,14 @@ def no_bucket(error: Exception) -> bool:
 def translate(error: Exception, path: str, bucket: str, purpose: Purpose) -> SeicheError:
     """The error of our own tree that says what to do about `error`, which was met at `path`."""
     status, reason = status_of(error), str(error).partition("\n")[0]
+    if status == 400 and _TOO_SLOW.search(str(error)):
+        status = 408
+    expired = status == 400 and _EXPIRED.search(str(error)) is not None
     if isinstance(error, FileNotFoundError) or status == 404:
         # Nothing but a missing bucket makes a write or a listing fail like this.
         return _missing(path, bucket if purpose != "read" or no_bucket(error) else "")
-    if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError) or status in (401, 403):
+    denied = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+    if denied or expired or status in (401, 403):
         return PermissionDenied(
             f"{path}: {bucket} refused the credentials: {reason}",
             remedy="Check the access key, its rights on the bucket, the region and the clock of this machine.",
