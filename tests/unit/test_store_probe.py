@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from seiche.errors import AlreadyExists, InvalidInput, NotFound, PermissionDenied
+from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, PermissionDenied, Unavailable
 from seiche.store import ObjectInfo, ProbeReport, Store, open_store, probe
 from seiche.store.base import Data
 from seiche.testing import CountingStore, DictStore
@@ -91,6 +92,35 @@ class RenamesOverOthers(DictStore):
         self.delete(source)
 
 
+class CopiesOnlyToNewNames(DictStore):
+    def copy(self, source: str, target: str) -> None:
+        with suppress(AlreadyExists):
+            self.copy_if_absent(source, target)
+
+
+class RefusesEverybodyLater(DictStore):
+    """After one answer that it lost, in an earlier round."""
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        if "race" in path and not path.endswith("/0"):
+            raise AlreadyExists(path)
+        super().put_if_absent(path, data)
+        if "race" in path:
+            raise CommitUnknown(path)
+
+
+class SaysNothingHappened(DictStore):
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        super().put_if_absent(path, data)
+        if "race" in path:
+            raise Unavailable(path)
+
+
+class NeverDeletes(DictStore):
+    def delete(self, path: str) -> None:
+        raise PermissionDenied(f"{path}: may not be deleted")
+
+
 class ListsBackwards(DictStore):
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
         return reversed([*super().list(prefix, start_after=start_after, recursive=recursive)])
@@ -131,6 +161,9 @@ class InventsFiles(DictStore):
         (CopiesOverOthers, "racing copies", False),
         (CopiesOverOthers, "copies and renames", False),
         (RenamesOverOthers, "racing renames", False),
+        (RefusesEverybodyLater, "racing creators", True),
+        (SaysNothingHappened, "racing creators", True),
+        (CopiesOnlyToNewNames, "copies and renames", False),
         (ListsBackwards, "order of listings", False),
         (ForgetsTheStart, "order of listings", False),
         (DecodesNames, "literal names", False),
@@ -155,6 +188,28 @@ def test_a_store_that_cannot_be_used_at_all_says_why(seaweedfs: S3Server) -> Non
         probe(open_store("s3://no-such-bucket", **seaweedfs.options), quick=True)
     with pytest.raises(PermissionDenied):
         probe(open_store(seaweedfs.uri(), **{**seaweedfs.options, "aws_secret_access_key": "wrong"}), quick=True)
+
+
+def test_a_store_that_deletes_nothing_is_reported_with_all_else_that_was_found() -> None:
+    report = probe(NeverDeletes())
+    assert {row.check for row in report.rows if row.result == "failed"} >= {"read after write", "tidying up"}
+    assert "racing creators" in [row.check for row in report.rows if row.result == "ok"]
+    assert not report.trusted
+
+
+class LosesWritesAndSaysSo(DictStore):
+    """Of each race nobody gets an answer, and nothing was written: so it may be, now and then."""
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        if "race" in path:
+            raise CommitUnknown(path)
+        super().put_if_absent(path, data)
+
+
+def test_answers_that_were_lost_are_no_broken_promise() -> None:
+    report = probe(LosesWritesAndSaysSo(), quick=True)
+    assert report.trusted, str(report)
+    assert "8 answers left it open" in str(report)
 
 
 def test_the_short_form_is_short() -> None:

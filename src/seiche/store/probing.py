@@ -1,5 +1,6 @@
 """What a store really does, found out by trying. Some servers accept a condition and then ignore it."""
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -75,9 +76,18 @@ def probe(store: Store, *, quick: bool = False, runtime: Runtime = SYSTEM) -> Pr
     try:
         store.put_if_absent(trial.path("first"), b"here")
         checks = ESSENTIAL if quick else ESSENTIAL + THOROUGH
-        return ProbeReport(store.uri, tuple(_tried(name, check, trial) for name, check in checks))
-    finally:
-        trial.clean_up()
+        rows = [_tried(name, check, trial) for name, check in checks]
+    except BaseException:
+        with suppress(SeicheError):  # what went wrong first says more
+            trial.clean_up()
+        raise
+    tidied = _tried("tidying up", _tidy_up, trial)
+    return ProbeReport(store.uri, tuple(rows if tidied.result == "ok" else [*rows, tidied]))
+
+
+def _tidy_up(trial: Trial) -> str:
+    trial.clean_up()
+    return "nothing is left"
 
 
 def _tried(name: str, check: Check, trial: Trial) -> ProbeRow:
