@@ -344,6 +344,20 @@ def test_a_missing_bucket_is_named(name: str, request: pytest.FixtureRequest) ->
         assert raised.value.bucket == "s3://no-such-bucket"
 
 
+@pytest.mark.parametrize("key", ["x//y", "x/./y", "x/a\ty"])
+def test_a_foreign_key_that_is_no_path_is_named_and_not_waited_for(moto: S3Server, key: str) -> None:
+    store = open_store(moto.uri(), **moto.options)
+    bucket, _, prefix = store.uri.removeprefix("s3://").partition("/")
+    store.put("d/good", b"")
+    moto.client().put_object(Bucket=bucket, Key=f"{prefix}/{key}", Body=b"")
+    for folder in ("", "x"):
+        with pytest.raises(InvalidInput) as raised:
+            list(store.list(folder))
+        assert f"{prefix}/{key}" in raised.value.message
+        assert "Remove it" in raised.value.remedy
+    assert [info.path for info in store.list("d")] == ["d/good"]
+
+
 @pytest.mark.parametrize("wrong", [{"aws_secret_access_key": "wrong"}, {"aws_access_key_id": "nobody"}])
 def test_wrong_credentials_are_refused_and_write_nothing(seaweedfs: S3Server, wrong: dict[str, str]) -> None:
     uri = seaweedfs.uri()

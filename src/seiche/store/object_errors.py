@@ -30,6 +30,8 @@ _ELSEWHERE = re.compile(r"^ +inner: BareRedirect,$", re.MULTILINE)
 # Client errors (4xx) after which the same request may succeed: time-outs, conflicts, too many requests.
 _UNDECIDED = frozenset({408, 409, 412, 429})
 _BEHIND_THE_END = re.compile(r"Wanted range starting at \d+, but object was only")
+# A key that obstore has no path for: with an empty part, with `.` or with a control character.
+_ODD_KEY = re.compile(r"Encountered object with invalid path")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 # What S3 answers with status 400 although nothing is wrong with the request: who asks is no longer believed, or was too
 # slow to send it.
@@ -77,6 +79,16 @@ def translate(error: Exception, path: str, bucket: str, purpose: Purpose) -> Sei
             path=path,
             bucket=bucket,
         )
+    if mistake := _mistake(error, path, bucket, purpose, status):
+        return mistake
+    if purpose == "write" and status != 429 and not never_sent(error):
+        return CommitUnknown(f"{path}: {bucket} did not say whether it was written: {reason}", path=path, status=status)
+    return Unavailable(f"{path}: no answer from {bucket}: {reason}", path=path, status=status)
+
+
+def _mistake(error: Exception, path: str, bucket: str, purpose: Purpose, status: int | None) -> InvalidInput | None:
+    """What can be corrected by whoever asked, if it is that: nothing was done, and asking again would not help."""
+    reason = str(error).partition("\n")[0]
     debug = str(error).rpartition(_DEBUG)[2]
     if _NOT_SENT.search(debug):
         return InvalidInput(
@@ -89,6 +101,13 @@ def translate(error: Exception, path: str, bucket: str, purpose: Purpose) -> Sei
             f"{path}: {bucket} is not where it was asked for: {reason}",
             remedy="Set the region of the bucket (AWS_REGION), or check the endpoint.",
             path=path,
+        )
+    if purpose == "list" and _ODD_KEY.search(reason):
+        return InvalidInput(
+            f"{path or bucket}: cannot be listed: {reason}",
+            remedy="Somebody else has put an object there whose key is no path. Remove it, or give it another key.",
+            path=path,
+            bucket=bucket,
         )
     if isinstance(error, exceptions.NotSupportedError) or status == 501:
         return InvalidInput(
@@ -103,9 +122,7 @@ def translate(error: Exception, path: str, bucket: str, purpose: Purpose) -> Sei
             path=path,
             status=status,
         )
-    if purpose == "write" and status != 429 and not never_sent(error):
-        return CommitUnknown(f"{path}: {bucket} did not say whether it was written: {reason}", path=path, status=status)
-    return Unavailable(f"{path}: no answer from {bucket}: {reason}", path=path, status=status)
+    return None
 
 
 def _missing(path: str, bucket: str) -> NotFound:
