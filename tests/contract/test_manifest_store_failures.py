@@ -143,6 +143,7 @@ def test_postgres_what_was_rolled_back_is_tried_again(
     ("state", "meaning"),
     [
         ("08006", CommitUnknown),
+        ("40003", CommitUnknown),
         ("57P01", CommitUnknown),
         ("58030", CommitUnknown),
         ("XX000", CommitUnknown),

@@ -19,7 +19,9 @@ _MADE_MEANWHILE = frozenset({"23505", "42710", "42P07"})
 _ROLLED_BACK = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 _NOT_NOW = ("25006", "53", "55P03", "57014")  # a standby, no resources, lock or statement timeout: rolled back, too
 _DENIED = ("28", "42501")
-_CONNECTION_LOST = ("08", "57P", "58", "XX")  # or going, or the server is in trouble: how far it came is not known
+# Or going, or the server is in trouble or (40003, of databases made of several servers) cannot say: how far it came is
+# not known.
+_CONNECTION_LOST = ("08", "40003", "57P", "58", "XX")
 
 _PATIENCE = Patience(attempts=10, timeout=30.0)
 _CONNECT_SECONDS = 10
