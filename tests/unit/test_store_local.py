@@ -854,3 +854,12 @@ def test_a_pipe_in_the_place_of_a_note_stops_no_writer(tmp_path: Path) -> None:
     writer.start()
     writer.join(10)
     assert refused, "the writer waits for somebody who reads the pipe"
+
+
+def test_links_that_lead_to_each_other_are_no_files_and_hide_none(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put_if_absent("d/file", b"x")
+    os.symlink("two", tmp_path / "d" / "one")
+    os.symlink("one", tmp_path / "d" / "two")
+    assert [info.path for info in store.list()] == ["d/file"]
+    assert [info.path for info in store.list("d", recursive=False)] == ["d/file"]

@@ -1,5 +1,6 @@
 """What is in a directory of this machine, as a store shows it."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -80,8 +81,10 @@ def _scan(base: str, prefix: str) -> tuple[list[str], list[str]]:
 def _listed(base: str, path: str) -> ObjectInfo | None:
     try:
         status = os.stat(base + path)
-    except FileNotFoundError:
-        return None  # deleted since the directory was read
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # deleted since the directory was read, or the directory replaced by a file
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None  # links that lead to each other: there is no file
         raise translate(error, path) from error
     return described(path, status) if stat.S_ISREG(status.st_mode) else None
