@@ -9,13 +9,15 @@ import pytest
 
 import seiche
 from seiche import Lake, NotFound, Unavailable
-from seiche.lake.care.gc import CleanUp
+from seiche.lake import adopt as adopt_module
+from seiche.lake.care.gc import CleanUp, Files, collect
 from seiche.lake.care.layout import Sort, place
 from seiche.lake.care.path_set import PathSet
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.intent import Intent
 from seiche.lake.objects.keys import TRASH, table_key
 from seiche.lake.objects.rows import TableRow
+from seiche.store.base import Store
 from seiche.table.change import Change
 from seiche.table.data.shadow import Shadow
 from seiche.table.format.manifest_pb2 import DataFragment
@@ -351,6 +353,47 @@ def test_so_is_one_whose_version_the_lake_has_made_too(lake: Lake) -> None:
     assert [Path(path).name for path in done.foreign] == [Naming.V2.file_name(3)]
     assert len(lake.adopt("shop.a")) == 1
     assert ids(lake, "shop.a") == [1, 2, 3, 4]
+    assert lake.fsck(deep=True).problems == ()
+
+
+@pytest.mark.parametrize("overtaken", [False, True])
+@pytest.mark.parametrize("listed", ["before", "after"])
+def test_so_is_one_that_is_set_aside_while_files_are_listed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, listed: str, *, overtaken: bool
+) -> None:
+    """Its name was looked at too late, or it could not be read there any more, and its new place too early."""
+    lake.table("shop.a").append(rows(1))
+    foreign_append(lake, 2, 3)
+    if overtaken:
+        seiche.open(lake.store).table("shop.a").append(rows(4))
+
+    class Died(BaseException):
+        pass
+
+    def dying(*_: object) -> None:
+        raise Died
+
+    def set_aside() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(adopt_module, "_commit", dying)
+            with pytest.raises(Died):
+                seiche.open(lake.store).adopt("shop.a")
+
+    def slowly(store: Store, _needed: PathSet) -> Files:
+        versions = f"{location(lake, 'shop.a')}/_versions"
+        rest = [info for info in store.list() if not info.path.startswith(versions)]
+        if listed == "before":
+            set_aside()
+        found = list(store.list(versions))
+        if listed == "after":
+            set_aside()
+        return Files([*rest, *found])
+
+    done = collect(lake, dry_run=False, grace=0, window=0, listing=slowly)
+    assert [one.sort for one in done.moved if one.sort == "data file"] == []
+    assert [path.split("/")[-2] for path in done.foreign if "_foreign" in path] == ["_foreign"]
+    assert len(lake.adopt("shop.a")) == 1
+    assert ids(lake, "shop.a") == ([1, 2, 3, 4] if overtaken else [1, 2, 3])
     assert lake.fsck(deep=True).problems == ()
 
 

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from seiche.core.durations import Duration, duration, in_words
+from seiche.lake.adopt import KEPT
 from seiche.lake.care.clean_up import CleanUp, Unneeded
 from seiche.lake.care.fence import Fence
 from seiche.lake.care.layout import Place, Sort, place
@@ -35,6 +36,7 @@ from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree.root import Root
 from seiche.store.base import ObjectInfo, Store
+from seiche.store.paths import join
 
 if TYPE_CHECKING:
     from seiche.lake.care.verbs import CareVerbs
@@ -119,7 +121,9 @@ class _Job:
         overtaken = list(self._overtaken())
         manifests = [one for one in self._foreign if one.inside.endswith(".manifest")]
         self.reachable.add_foreign([*manifests, *overtaken])
-        self._foreign = [one for one in self._foreign if one.path not in self.reachable.needed] + overtaken
+        aside = list(self._set_aside())
+        self.reachable.add_foreign(aside)
+        self._foreign = [one for one in self._foreign if one.path not in self.reachable.needed] + overtaken + aside
         self.found = [(one, listed) for one, listed in self.found if not self.reachable.needs(one)]
 
     def ready(self, known: Sequence[Note], now: datetime) -> tuple[Note | None, list[tuple[Place, Listed]]]:
@@ -226,6 +230,16 @@ class _Job:
             table = self.reachable.tables.get(location)
             for path in [] if table is None else table.taken_names():
                 yield place(path, self.reachable.tables.keys())
+
+    def _set_aside(self) -> Iterator[Place]:
+        """Foreign manifests that `adopt` has set aside since their folder was listed: who looks only once may look
+        there too early, and for their first names too late. So this comes when those have been looked at.
+        """
+        known = {one.path for one in self._foreign}
+        for location in sorted({one.location for one, _ in self.found} & self.reachable.tables.keys()):
+            for info in self._lake.store.list(join(location, KEPT)):
+                if info.path not in known:
+                    yield place(info.path, self.reachable.tables.keys())
 
     def _put_up_fence(self, min_base: int) -> int:
         dropped = frozenset(self._dropped)
