@@ -9,13 +9,15 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from seiche.errors import Corrupt, IncompatibleConflict, InvalidInput, NotFound, RetryableConflict
 from seiche.lake.edits import TableEdit
 from seiche.lake.engines.native_manifest import new_files
+from seiche.lake.objects import rows
+from seiche.lake.objects.keys import retention_key
 from seiche.lake.objects.names import Name, parts, text
-from seiche.lake.objects.rows import TableRow
+from seiche.lake.objects.rows import RetentionRow, TableRow
 from seiche.lake.publish import fenced
 from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions, manifests
@@ -41,6 +43,8 @@ __all__ = ["KEPT", "Adopted", "adopt"]
 
 # The folder of a table in which foreign manifests wait.
 KEPT = "_foreign"
+# The rows that name foreign commits which were brought in.
+_ADOPTED: Final = "adopted/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,9 @@ def adopt(lake: "Lake", name: str) -> list[Adopted]:
             data = store.get(path)
         except NotFound:
             continue  # somebody else has brought it in
-        adopted.append(_commit(lake, full, row, store, path, data))
+        made = _commit(lake, full, row, store, path, data)
+        if made is not None:
+            adopted.append(made)
         store.delete(path)
     return adopted
 
@@ -145,7 +151,12 @@ def _same(state: State, name: Name, row: TableRow) -> TableRow:
     return now
 
 
-def _commit(lake: "Lake", name: Name, table: TableRow, store: Store, path: str, data: bytes) -> Adopted:
+def _commit(lake: "Lake", name: Name, table: TableRow, store: Store, path: str, data: bytes) -> Adopted | None:
+    """Bring in one foreign commit; `None` if it has been brought in before.
+
+    As long as the outcome of that is remembered, it is told again. For afterwards there is a row that stays: whoever
+    brought it in may have been stopped before the manifest was gone, and nothing in the table need tell any more.
+    """
     read = file.decode(data, path=path)
     if read.transaction is None:
         raise Corrupt(
@@ -154,8 +165,12 @@ def _commit(lake: "Lake", name: Name, table: TableRow, store: Store, path: str, 
             path=path,
         )
     foreign = TableTransaction.from_proto(read.transaction)
+    noted = retention_key(f"{_ADOPTED}{foreign.uuid}")
     with lake.transaction(key=f"adopt {foreign.uuid}", properties={"adopted": text(name)}) as tx:
+        if tx.row_behind(noted) is not None:
+            return None
         _repeat(tx, name, table, foreign, path, read.manifest)
+        tx.write_row(noted, rows.encode(RetentionRow(maximum_age_millis=0, properties={"table": table.id})))
     return Adopted(foreign.uuid, foreign.operation.name, read.manifest.version, tx.version or 0)
 
 

@@ -192,10 +192,12 @@ def test_a_foreign_commit_whose_files_are_gone_is_not_brought_in(lake: Lake) -> 
     assert ids(lake, "shop.a") == [1, 2, 3, 4]
 
 
-def test_what_was_brought_in_is_not_brought_in_twice(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Died(BaseException):
-        pass
+class Died(BaseException):
+    """The process that adopts is killed."""
 
+
+def adopt_without_end(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A foreign commit is brought in by somebody who dies right after."""
     delete = LocalStore.delete
 
     def dying(self: LocalStore, path: str) -> None:
@@ -203,14 +205,36 @@ def test_what_was_brought_in_is_not_brought_in_twice(lake: Lake, monkeypatch: py
             raise Died
         delete(self, path)
 
-    foreign_append(lake, 2)
     with monkeypatch.context() as patch:
         patch.setattr(LocalStore, "delete", dying)
         with pytest.raises(Died):
             lake.adopt("shop.a")
+
+
+def test_what_was_brought_in_is_not_brought_in_twice(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign_append(lake, 2)
+    adopt_without_end(lake, monkeypatch)
     assert ids(lake, "shop.a") == [2]
     assert [one.lake_version for one in lake.adopt("shop.a")] == [lake.version]
     assert (ids(lake, "shop.a"), lake.adopt("shop.a")) == ([2], [])
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+def test_nor_is_it_when_the_lake_has_forgotten_its_transaction(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, cleared: bool
+) -> None:
+    foreign_append(lake, 2)
+    adopt_without_end(lake, monkeypatch)
+    lake.table("shop.a").append(rows(3))
+    if cleared:
+        lake.table("shop.a").overwrite(rows(2, 3))
+    assert lake.expire(older_than=0, keep=1).forgotten
+    if cleared:
+        lake.gc(dry_run=False, grace=0, window=0)
+    assert lake.adopt("shop.a") == []
+    assert ids(lake, "shop.a") == [2, 3]
+    assert not list(lake.store.list(f"{lake.table('shop.a').row.location}/_foreign"))
+    assert lake.fsck().problems == ()
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, call: str, ending: str, then: Callable[[], object]) -> None:
