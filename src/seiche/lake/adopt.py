@@ -181,7 +181,18 @@ def _repeat(
     that it had read.
     """
     row = _same(tx.state, name, table)
-    base = LakeVersions(tx.state.store, row).read(min(foreign.read_version, row.table_version)).manifest
+    versions = LakeVersions(tx.state.store, row)
+    try:
+        base = versions.read(min(foreign.read_version, row.table_version)).manifest
+    except NotFound as error:
+        raise IncompatibleConflict(
+            f"{text(name)}: a foreign {foreign.operation.name} was prepared on version {foreign.read_version}, which"
+            " has been cleared away since: whether it goes together with what came after it cannot be told any more",
+            remedy=f"Nothing was written. Do through the lake what it was meant to do, then remove {path} in the"
+            " table's folder; its rows can be read with pylance from a copy of the table.",
+            table=text(name),
+            path=path,
+        ) from error
     if not isinstance(foreign.operation, Append | Overwrite) and not path.endswith(f"-{_shape(base)}.manifest"):
         raise IncompatibleConflict(
             f"{text(name)}: a foreign {foreign.operation.name} was prepared on a version {foreign.read_version} that is"

@@ -237,6 +237,47 @@ def test_nor_is_it_when_the_lake_has_forgotten_its_transaction(
     assert lake.fsck().problems == ()
 
 
+def test_nor_is_it_on_top_of_a_version_that_has_it_already(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was prepared on a foreign version that nobody wanted, of which the number is now that of a later one."""
+    lake.table("shop.a").append(rows(1))
+    foreign_append(lake, 2)
+    lance.write_dataset(rows(3), lake.table("shop.a").uri, mode="append")
+    with monkeypatch.context() as patch:
+        patch.setattr(adopt_module, "_commit", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            lake.adopt("shop.a")
+    first, _ = sorted(lake.store.list(f"{lake.table('shop.a').row.location}/_foreign"), key=lambda one: one.path)
+    lake.store.delete(first.path)
+    adopt_without_end(lake, monkeypatch)
+    lake.table("shop.a").append(rows(4))
+    assert lake.expire(older_than=0, keep=1).forgotten
+    lake.adopt("shop.a")
+    assert ids(lake, "shop.a") == [1, 3, 4]
+
+
+@pytest.mark.parametrize("verb", ["append", "overwrite", "delete"])
+def test_a_foreign_commit_on_a_version_that_was_cleared_away_is_kept_aside(lake: Lake, verb: str) -> None:
+    """What came after that version and went with it, an overwrite for one, may have been in its way."""
+    lake.table("shop.a").append(rows(1))
+    table = lake.table("shop.a")
+    unfence(table.uri, table.version)
+    if verb == "delete":
+        lance.dataset(table.uri).delete("id = 1")
+    else:
+        lance.write_dataset(rows(2), table.uri, mode=verb)
+    lake.table("shop.a").append(rows(3))
+    lake.create_namespace("later")
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0, window=0)
+    for _ in range(2):
+        with pytest.raises(IncompatibleConflict, match="prepared on version 2, which has been cleared away"):
+            lake.adopt("shop.a")
+        lake.gc(dry_run=False, grace=0, window=0)
+    assert len(list(lake.store.list(f"{table.row.location}/_foreign"))) == 1
+    lake.table("shop.a").append(rows(4))
+    assert ids(lake, "shop.a") == [1, 3, 4]
+
+
 def meanwhile(monkeypatch: pytest.MonkeyPatch, call: str, ending: str, then: Callable[[], object]) -> None:
     """Something happens right before the first call of storage about a path that ends so."""
     usual, waiting = getattr(LocalStore, call), [then]
