@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from uuid import UUID
 
 import lance
 import pyarrow as pa
@@ -465,6 +466,14 @@ def test_files_that_another_table_shares_stay(lake: Lake) -> None:
 def test_files_that_a_table_may_share_that_cannot_be_looked_into_stay(lake: Lake, *, older_is_kept: bool) -> None:
     """Whether they are shared, and which, is known from the damaged version only."""
     path, fragment = shared(lake)
+    source = location(lake, "shop.a")
+    others = [
+        f"{source}/_deletions/0-1-1.arrow",
+        f"{source}/_indices/{UUID(int=1)}/page.idx",
+        f"tables/shop/i-{UUID(int=2)}.iceberg/metadata/m.avro",
+    ]
+    for one in others:
+        lake.store.put(one, b"of a version that nobody can read now")
     if older_is_kept:
         lake.tag("older")
     with lake.transaction() as tx:
@@ -477,10 +486,11 @@ def test_files_that_a_table_may_share_that_cannot_be_looked_into_stay(lake: Lake
     lake.store.put(f"{row.location}/{row.manifest.path}", b"torn")
     done = at_once(seiche.open(lake.uri, durability="os"), window=0)
     assert "of other tables" in done.closed[row.location]
-    assert lake.store.exists(path)
+    assert {path, *others} <= files(lake)
     lake.store.put(f"{row.location}/{row.manifest.path}", whole)
     assert not at_once(seiche.open(lake.uri, durability="os"), window=0).closed
     assert lake.store.exists(path)
+    assert not files(lake).intersection(others), "which of them are shared is known again"
 
 
 def test_files_of_another_table_that_a_saved_transaction_shares_stay(lake: Lake) -> None:
