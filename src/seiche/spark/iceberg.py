@@ -151,8 +151,10 @@ class IcebergTarget:
         from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
         from seiche.lake.iceberg.null_lists import keep_nulls
+        from seiche.lake.iceberg.partitions import keep_rows
 
         keep_nulls()
+        keep_rows()
         store, noted = self.address.open(), list[str]()
         io = LakeFileIO(store, noted.append)
         metadata = _metadata(self.metadata)

@@ -1,20 +1,26 @@
 """A PyIceberg table whose commits go through the lake, or into a transaction of it."""
 
 from collections.abc import Callable
+from functools import reduce
+from math import isnan
 from typing import Any
 
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNaN, IsNull, Or, Reference
+from pyiceberg.expressions.literals import literal
 from pyiceberg.table import ALWAYS_TRUE, Table
 from pyiceberg.table import Transaction as PyIcebergTransaction
+from pyiceberg.typedef import Record
 
 from seiche.lake.iceberg.conditions import agree_on_nulls, explicit
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.null_lists import keep_nulls
+from seiche.lake.iceberg.partitions import keep_rows
 from seiche.store.base import Store
 
 __all__ = ["EngineFileIO", "EngineTable", "EngineTransaction"]
 
 keep_nulls()
+keep_rows()
 agree_on_nulls()
 
 
@@ -99,3 +105,24 @@ class EngineTransaction(PyIcebergTransaction):
             return super().commit_transaction()
         finally:
             self._table.exclusive = False
+
+    def _build_partition_predicate(
+        self, partition_records: set[Record], partition_fields: list[str]
+    ) -> BooleanExpression:
+        """As PyIceberg's, which has no word for a partition of not a number: nothing in it could be written anew."""
+        odd = {one for one in partition_records if any(_is_nan(one[at]) for at in range(len(partition_fields)))}
+        found = super()._build_partition_predicate(partition_records - odd, partition_fields)
+        for one in odd:
+            parts = (_is(Reference(name), one[at]) for at, name in enumerate(partition_fields))
+            found = Or(found, reduce(And, parts))
+        return found
+
+
+def _is(column: Reference, value: Any) -> BooleanExpression:
+    if value is None:
+        return IsNull(term=column)
+    return IsNaN(term=column) if _is_nan(value) else EqualTo(term=column, value=literal(value))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and isnan(value)
