@@ -1,12 +1,14 @@
 """A PyIceberg table whose commits go through the lake, or into a transaction of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from math import isnan
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNaN, IsNull, Or, Reference
 from pyiceberg.expressions.literals import literal
+from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.table import ALWAYS_TRUE, Table
 from pyiceberg.table import Transaction as PyIcebergTransaction
 from pyiceberg.typedef import Record
@@ -98,6 +100,19 @@ class EngineTransaction(PyIcebergTransaction):
     def delete(self, delete_filter: str | BooleanExpression, *args: Any, **options: Any) -> Any:
         self._table.on_read()
         return super().delete(explicit(delete_filter), *args, **options)
+
+    def swap(self, removed: Sequence[Any], written: Sequence[Any], new: pa.Table) -> None:
+        """Put data files in the place of others and add rows: what was worked out from the rows that the table has."""
+        self._exclusive = True
+        if not removed:
+            self.append(new)
+            return
+        added = pyarrow_io._dataframe_to_data_files(self.table_metadata, new, self._table.io) if new.num_rows else ()
+        with self.update_snapshot().overwrite() as swap:
+            for one in removed:
+                swap.delete_data_file(one)
+            for one in (*written, *added):
+                swap.append_data_file(one)
 
     def commit_transaction(self) -> Table:
         self._table.exclusive = self._exclusive

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyiceberg.exceptions import NotInstalledError
 
+from seiche.core.given import names
 from seiche.errors import InvalidInput
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["IcebergLakeTable", "IcebergTransactionTable", "condition"]
 
 _EVERYTHING = "true"
+_COLUMNS = 'Give columns: on="id", or on=["day", "id"].'
 # How often and how long a verb is tried: taken by every table, whatever its format.
 _BOUNDS = ("attempts", "timeout")
 # What to do where there is no such verb.
@@ -139,13 +141,15 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
         _check_options(self.name, "merge", options)
         rows = as_arrow(data, self.schema)
-        keys = [on] if isinstance(on, str) else list(on)
+        keys = _keys(on)
         _check_keys(self.name, keys, rows)
 
-        def upsert(update: bool, insert: bool, **_: Any) -> Result:
-            return self._changed("merge", None, lambda table: table.upsert(rows, keys, update, insert))
+        def merged(update: bool, insert: bool, **_: Any) -> Result:
+            from seiche.lake.iceberg.upserting import upsert
 
-        return IcebergMerge(self.name, upsert)
+            return self._changed("merge", None, lambda table: upsert(table, rows, keys, update=update, insert=insert))
+
+        return IcebergMerge(self.name, merged)
 
     def _taken(self, verb: str, data: Any, options: Mapping[str, Any]) -> "pa.Table":
         _check_options(self.name, verb, options)
@@ -198,11 +202,11 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         notes: dict[str, object] = {"snapshot": after.current_snapshot_id}
         if hasattr(done, "rows_updated"):
             notes |= {"updated": done.rows_updated, "inserted": done.rows_inserted}
+            rows = done.rows_updated + done.rows_inserted
         counted = [one.summary for one in after.snapshots if one.snapshot_id in added and one.summary is not None]
         files = sum(int(one["added-data-files"] or 0) for one in counted)
         if rows is None:
-            rows = sum(int(one["deleted-records"] or 0) for one in counted)
-            rows -= sum(int(one["added-records"] or 0) for one in counted) if verb == "delete" else 0
+            rows = sum(int(one["deleted-records"] or 0) - int(one["added-records"] or 0) for one in counted)
         return Result(verb, version + 1, rows=max(0, rows), files=files, notes=notes)
 
     def _name(self) -> Name:
@@ -240,13 +244,13 @@ class IcebergLakeTable(_Shown, LakeTable):
 
     def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
-        rows = as_arrow(data, self.schema)
+        rows, keys = as_arrow(data, self.schema), _keys(on)
         _check_options(self.name, "merge", options)
 
-        def upsert(update: bool, insert: bool, **bounds: Any) -> Result:
-            return self._once(lambda table, _: table.merge(rows, on).chosen(update, insert), bounds)
+        def merged(update: bool, insert: bool, **bounds: Any) -> Result:
+            return self._once(lambda table, _: table.merge(rows, keys).chosen(update, insert), bounds)
 
-        return IcebergMerge(self.name, upsert)
+        return IcebergMerge(self.name, merged)
 
     def _past(self) -> NoReturn:
         remedy = "`lake.log()` tells when it changed; its own snapshots are in `to_iceberg().snapshots()`."
@@ -286,8 +290,15 @@ def _check_columns(table: IcebergTable, names: Sequence[str]) -> None:
         raise InvalidInput(f"{text(table.name)}: {error}", remedy=f"It has {there}.", table=text(table.name)) from error
 
 
+def _keys(on: str | Sequence[str]) -> list[str]:
+    keys = list(names(on, "the key of a merge", _COLUMNS))
+    if not keys or len(set(keys)) < len(keys):
+        raise InvalidInput(f"the key {keys!r} must be one or more different columns", remedy=_COLUMNS)
+    return keys
+
+
 def _check_keys(table: str, keys: Sequence[str], rows: "pa.Table") -> None:
-    """Refuse what rows cannot be found by. PyIceberg has no literal for null."""
+    """Refuse what rows cannot be found by."""
     for key in keys:
         if key not in rows.column_names:
             there = ", ".join(rows.column_names)
