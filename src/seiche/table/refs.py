@@ -201,7 +201,10 @@ class References:
             except CommitUnknown as error:
                 doubt = error
             except AlreadyExists:
-                return doubt is not None and self._is(path, data)
+                if doubt is None or not self._is(path, data):
+                    return False
+                self.root.flush([path])  # which the unclear answer may have been about
+                return True
         raise Unavailable(f"{path}: the storage would not say whether it was written", path=path) from doubt
 
     def overwrite(self, path: str, data: bytes) -> None:

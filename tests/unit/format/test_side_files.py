@@ -6,12 +6,14 @@ import pytest
 from pyroaring import BitMap
 
 from seiche.core.runtime import Runtime
-from seiche.errors import AlreadyExists, Unavailable
+from seiche.errors import AlreadyExists, CommitUnknown, Unavailable
+from seiche.store.base import Data
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.side_files import put_new
 from seiche.testing.dict_store import DictStore
 from seiche.testing.simulated import Fault, SimulatedStore
+from seiche.testing.volatile import VolatileStore
 
 UNCLEAR: tuple[Fault, ...] = ("lost", "after", "late")
 # What was certainly not done may be done the next time.
@@ -50,3 +52,18 @@ def test_a_name_that_was_taken_before_is_an_error() -> None:
     with pytest.raises(AlreadyExists):
         put_new(store, "a", b"ours", Runtime.seeded(1))
     assert store.get("a") == b"theirs"
+
+
+class Unclear(VolatileStore):
+    """Gives files their names, and does not say whether these last."""
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        super().put_if_absent(path, data, durable=False)
+        raise CommitUnknown("the names of the directory could not be flushed")
+
+
+def test_a_file_that_stands_after_an_unclear_answer_lasts_before_a_manifest_names_it() -> None:
+    store = Unclear()
+    put_new(store, "a", b"x", Runtime.seeded(1))
+    assert store.get("a") == b"x"
+    assert not store.at_risk

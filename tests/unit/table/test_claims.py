@@ -25,12 +25,12 @@ SETTING = UpdateConfig(config_updates=UpdateMap({"key": "value"}))
 
 
 class Unclear(VolatileStore):
-    """Gives manifests their names, and does not say whether these last."""
+    """Gives manifests, tags and branches their names, and does not say whether these last."""
 
     unclear = False
 
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
-        unclear = self.unclear and path.startswith("_versions/")
+        unclear = self.unclear and path.startswith(("_versions/", "_refs/"))
         super().put_if_absent(path, data, durable=durable and not unclear)
         if unclear:
             raise CommitUnknown("the names of the directory could not be flushed")
@@ -68,6 +68,16 @@ def test_a_version_that_stands_after_an_unclear_answer_lasts_before_anybody_is_t
     store.unclear = True
     assert table.commit(SETTING).version == 2
     assert not {path for path in store.at_risk if path.startswith("_versions/")}
+
+
+def test_so_does_a_tag_or_a_branch() -> None:
+    runtime = Runtime.seeded(1)
+    store = Unclear(runtime=runtime)
+    table = Table.create(store, SCHEMA, runtime=runtime)
+    store.unclear = True
+    table.tag("kept")
+    table.branch("dev")
+    assert not {path for path in store.at_risk if path.startswith("_refs/")}
 
 
 def test_a_refusal_after_an_unclear_answer_decides_nothing() -> None:

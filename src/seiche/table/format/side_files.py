@@ -31,6 +31,8 @@ def put_new(store: Store, path: str, data: Data, runtime: Runtime, *, durable: b
         except AlreadyExists:
             if not doubt:
                 raise
+            if durable:
+                store.flush([path])  # which the unclear answer may have been about
             return
         else:
             return
