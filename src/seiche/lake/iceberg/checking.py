@@ -35,6 +35,8 @@ class IcebergCheck:
     # What may be opened besides the lake's own files.
     outside: Outside = ANYWHERE
     files: int = 0
+    # What was found of the files that the metadata leads to, as paths in the lake.
+    found: set[str] = field(default_factory=set)
     _rows: dict[str, TableRow] = field(default_factory=dict)
     _listing: Mapping[str, int] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
@@ -55,6 +57,7 @@ class IcebergCheck:
             if path not in self._listing:
                 self.findings.add("metadata.missing", path, f"{path} is missing, which {needed_by} needs")
                 continue
+            self.found.add(path)
             with self.findings.looking_at("metadata", path, needed_by=needed_by):
                 metadata = read(self.lake, path)
                 self._check_row(metadata, row, highest.get(row.id, 0))
@@ -74,6 +77,8 @@ class IcebergCheck:
         for where in named_beside(metadata):
             if where not in logged:
                 self._check_statistics(where, needed_by)
+            elif (path := path_of(self.lake, where)) in self._listing:
+                self.found.add(path)
         for snapshot in metadata.snapshots:
             self._check_list(snapshot, needed_by)
 
@@ -83,7 +88,9 @@ class IcebergCheck:
         if path is None or path in self._seen:
             return
         self._seen.add(path)
-        if path not in self._listing and not self.lake.exists(path):
+        if path in self._listing or self.lake.exists(path):
+            self.found.add(path)
+        else:
             said = f"{path} is missing, which {needed_by} names"
             self.findings.add("statistics.missing", path, said, _NO_STATISTICS, severity="note")
 
@@ -132,6 +139,7 @@ class IcebergCheck:
                 f"{what}.damaged", path, f"{path} has {found} bytes instead of {size}; {needed_by} needs it"
             )
             return False
+        self.found.add(path)
         return True
 
     def _damaged(self, what: str, where: str, error: BaseException, needed_by: str) -> None:

@@ -1,6 +1,7 @@
 """Tables of the lake from Iceberg metadata that exists."""
 
 import json
+from collections.abc import Iterable
 from typing import Final
 
 from seiche.core.runtime import Runtime
@@ -28,13 +29,14 @@ _OTHERS: Final = (
 
 def registered(
     name: Name, metadata_location: str, state: State, runtime: Runtime
-) -> tuple[TableRow, IcebergWork | None]:
-    """The row of a table that begins with the metadata at this address, and the work that it takes.
+) -> tuple[TableRow, IcebergWork | None, Iterable[str]]:
+    """The row of a table that begins with the metadata at this address, the work that it takes, and the files of the
+    lake that become part of it.
 
     Metadata in the place of a table of the lake that was dropped is taken as it is: there is no work, and the place is
-    to be claimed. Any other table gets a place in the lake: its new files go there, and so does a copy of its metadata.
-    Files that it has elsewhere stay where they are, and are not the lake's to clean up; `PermissionDenied` if they are
-    where nothing may be opened.
+    to be claimed. Whoever had it meanwhile may have written there, and flushed nothing. Any other table gets a place in
+    the lake: its new files go there, and so does a copy of its metadata. Files that it has elsewhere stay where they
+    are, and are not the lake's to clean up; `PermissionDenied` if they are where nothing may be opened.
     """
     metadata = read_at(metadata_location, state)
     for snapshot in metadata.snapshots:
@@ -51,11 +53,10 @@ def registered(
         _check_place(place, state)
         current = IcebergMetadata(location=path, uuid=str(metadata.table_uuid))
         found = _at(row, place, current)
-        _check_files(found, state)
-        return found, None
+        return found, None, _checked_files(found, state)
     place = new_location(name, row.id)
     moved = moved_in(metadata, place, state)
-    return _at(row, place, None), IcebergWork(None, moved, origin=metadata_location)
+    return _at(row, place, None), IcebergWork(None, moved, origin=metadata_location), ()
 
 
 def read_at(metadata_location: str, state: State) -> Metadata:
@@ -116,8 +117,9 @@ def _check_place(place: str, state: State) -> None:
         ) from error
 
 
-def _check_files(row: TableRow, state: State) -> None:
-    """Refuse metadata in a place of the lake whose files a clean-up has taken, as it may with those of a dropped table.
+def _checked_files(row: TableRow, state: State) -> Iterable[str]:
+    """The files that metadata in a place of the lake leads to. It is refused if a clean-up has taken one, as it may
+    with those of a dropped table.
 
     Nobody could read the table, nor know what it needs.
     """
@@ -135,6 +137,7 @@ def _check_files(row: TableRow, state: State) -> None:
                 " there.",
                 path=one.path,
             )
+    return check.found
 
 
 def _at(row: TableRow, place: str, current: IcebergMetadata | None) -> TableRow:

@@ -143,7 +143,7 @@ def register(transaction: "Definitions", name: NameLike, metadata_location: str,
     if not overwrite:
         transaction.check_free(full)
     # Before the table goes that it takes the place of: a transaction that goes on after an error still has that one.
-    row, work = registered(full, metadata_location, transaction.state, transaction.runtime)
+    row, work, files = registered(full, metadata_location, transaction.state, transaction.runtime)
     if work is None:
         with transaction.defining():
             claim(transaction, full, row)
@@ -154,6 +154,7 @@ def register(transaction: "Definitions", name: NameLike, metadata_location: str,
     back = taken_back(row.location, transaction.state)
     if back is not None:
         transaction.write_row(back, None)
+    transaction.unflushed += files
     return row.id
 
 
