@@ -641,6 +641,27 @@ def test_large_values_of_blob_columns_come_into_the_table(servers: Gateways) -> 
     assert blobs(opened(servers.lance, table=table)) == values * 2
 
 
+def test_a_large_map_of_moved_rows_comes_into_the_table(servers: Gateways) -> None:
+    """pylance writes it into a file of its own, which is not among those that the manifest names."""
+    lake = servers.lake
+    table = lake.create_table("shop.moved", SCHEMA, stable_row_ids=False)
+    for first in (0, 900_000):
+        numbers = pa.array(range(first, first + 900_000))
+        table.append(pa.table({"id": numbers, "n": numbers}, schema=SCHEMA))
+    table.create_index("id")
+    table.delete("id % 2 = 1")
+    dataset = opened(servers.lance, table=["shop", "moved"])
+    dataset.optimize.compact_files(defer_index_remap=True)
+    desk = Path(str(dataset.uri))
+    assert list(desk.glob("_indices/*/details.binpb"))
+    shutil.rmtree(desk)
+    assert lake.table("shop.moved").to_arrow(filter="id = 4")["n"].to_pylist() == [4]
+    assert lake.fsck().problems == ()
+    (details,) = Path(table.uri.removeprefix("file://")).glob("_indices/*/details.binpb")
+    details.unlink()
+    assert [one.kind for one in lake.fsck().problems] == ["index.missing"]
+
+
 def test_desks_are_tidied_and_made_again(servers: Gateways) -> None:
     lake = servers.lake
     dataset = opened(servers.lance)

@@ -42,7 +42,7 @@ def stays_inside(operation: Operation) -> bool:
     fragments = (*_added(operation), *_changed(operation))
     indices = _indices(operation)
     return all(valid(file.path) for fragment in fragments for file in fragment.files) and all(
-        len(index.uuid.uuid) == _UUID_BYTES and all(valid(file.path) for file in index.files) for index in indices
+        len(index.uuid.uuid) == _UUID_BYTES and all(map(valid, index_files(index))) for index in indices
     )
 
 

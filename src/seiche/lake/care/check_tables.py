@@ -22,6 +22,7 @@ from seiche.table import invariants
 from seiche.table.format import deletions, file
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.file import ManifestFile
+from seiche.table.format.index_details import content_file
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, IndexMetadata
 from seiche.table.reachable import index_folder
@@ -235,6 +236,9 @@ class TableCheck:
         folder = index_folder(index.uuid.uuid)
         for one in index.files:
             self._check_exists("index", join(folder, one.path), one.size_bytes, needed_by)
+        content = content_file(index)
+        if content is not None:
+            self._check_exists("index", join(folder, content), 0, needed_by)
 
     def _check_exists(self, what: str, path: str, size: int, needed_by: str) -> bool:
         """Whether a file is there and as large as it must be; 0 means that its size is not known."""

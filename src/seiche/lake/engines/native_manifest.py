@@ -15,7 +15,7 @@ from seiche.table.bases import base_stores
 from seiche.table.blob_files import with_blobs
 from seiche.table.build import build
 from seiche.table.format import deletions, file
-from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, find
+from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, content_file, find
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
@@ -213,6 +213,7 @@ def files_of(fragment: DataFragment, old: DataFragment) -> Iterator[str]:
 
 
 def index_files(index: IndexMetadata) -> Iterator[str]:
-    """The files of an index segment, in the table's own directory."""
-    for one in index.files:
-        yield f"_indices/{UUID(bytes=index.uuid.uuid)}/{one.path}"
+    """The files of an index segment, or of an index that leads others on, in the table's own directory."""
+    content = content_file(index)
+    for path in (*(one.path for one in index.files), *(() if content is None else (content,))):
+        yield f"_indices/{UUID(bytes=index.uuid.uuid)}/{path}"

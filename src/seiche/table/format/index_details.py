@@ -4,6 +4,7 @@ Either exists once in a table, so two commits that both change it are merged, no
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from uuid import UUID
 
 from google.protobuf.any_pb2 import Any
@@ -26,6 +27,7 @@ __all__ = [
     "MEM_WAL",
     "ReuseContent",
     "ReuseIndexFiles",
+    "content_file",
     "find",
     "mark_merged",
     "mem_wal_details",
@@ -62,6 +64,18 @@ def reuse_details(index: IndexMetadata) -> FragmentReuseIndexDetails:
     if details.WhichOneof("content") is None:
         raise _broken(index, "has neither inline nor external content")
     return details
+
+
+def content_file(index: IndexMetadata) -> str | None:
+    """The file in the folder of a fragment-reuse entry that has its content, if that is not inline.
+
+    It is not among the entry's files, of which it has none. What is wrong with an entry is said when it is read.
+    """
+    if index.name == FRAGMENT_REUSE:
+        with suppress(Corrupt):
+            details = reuse_details(index)
+            return details.external.path if details.WhichOneof("content") == "external" else None
+    return None
 
 
 def mem_wal_details(index: IndexMetadata) -> MemWalIndexDetails:
