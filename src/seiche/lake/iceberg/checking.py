@@ -77,7 +77,7 @@ class IcebergCheck:
         for where in named_beside(metadata):
             if where not in logged:
                 self._check_statistics(where, needed_by)
-            elif (path := path_of(self.lake, where)) in self._listing:
+            elif (path := path_of(self.lake, where)) is not None and path in self._listing:
                 self.found.add(path)
         for snapshot in metadata.snapshots:
             self._check_list(snapshot, needed_by)

@@ -287,8 +287,6 @@ def _take_files(transaction: "Sight", step: Step, written: Mapping[str, int] | N
                 # A clean-up came in between, and may have taken the files. The commit will be refused for that.
                 transaction.oldest = min(transaction.oldest, since)
                 continue
-            if first in known:
-                continue
         found = [path for path in named_by(update, transaction.state, specs) if path not in known]
         others = [path for path in found if path not in written]
         begun = min([transaction.base, transaction.oldest, *(written[path] for path in found if path in written)])
