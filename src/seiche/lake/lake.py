@@ -131,9 +131,10 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
     def namespace(self, *, branches: bool = False) -> "LakeNamespace":
         """The lake for pylance: `lance.dataset(namespace_client=lake.namespace(), table_id=["shop", "orders"])`.
 
-        `lake.table(name).to_lance()` gives the better handle: it follows when others commit. With `branches` it is the
-        namespace that `seiche serve` hands out: pylance's own branches, tags and rebase work, and what it writes lies
-        beside the table until it is committed, when it is copied in.
+        `lake.table(name).to_lance()` gives the better handle: what it commits goes together with what others committed
+        meanwhile, or is run again. With `branches` it is the namespace that `seiche serve` hands out: pylance's own
+        branches, tags and rebase work, and what it writes lies beside the table until it is committed, when it is
+        copied in.
         """
         from seiche.lake.engines.lance_namespace import LakeNamespace
 
