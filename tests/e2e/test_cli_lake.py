@@ -247,6 +247,16 @@ def test_a_column_of_a_csv_of_which_nothing_is_known_is_text(made: Lake, run: Co
     assert run.json("append", "lake", "shop.codes", "more.csv")["rows"] == 1
 
 
+def test_a_csv_whose_first_rows_mislead_is_refused_with_the_way_out(made: Lake, run: Command) -> None:
+    Path("late.csv").write_text("id,price\n" + "1,1\n" * 500_000 + "2,1.5\n")
+    said = run("create-table", "lake", "shop.late", "--from", "late.csv", code=2)
+    assert "invalid value '1.5'" in said
+    assert "'seiche create-table --schema', then add the file with 'seiche append'" in said
+    run("create-table", "lake", "shop.late", "--schema", "id:int64,price:float64")
+    run("append", "lake", "shop.late", "late.csv")
+    assert made.table("shop.late").to_arrow(filter="id = 2")["price"].to_pylist() == [1.5]
+
+
 def test_short_floats_take_the_numbers_of_a_csv_that_they_can_hold(made: Lake, run: Command) -> None:
     run("create-table", "lake", "shop.short", "--schema", "id:int64,f:float")
     Path("short.csv").write_text("id,f\n1,0.1\n2,3\n3,\n")

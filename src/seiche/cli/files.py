@@ -22,22 +22,28 @@ if TYPE_CHECKING:
 __all__ = ["FileRows", "open_file"]
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".arrow": "ipc", ".feather": "ipc", ".jsonl": "json", ".json": "json"}
+_ONE_EACH = 'Check the file: it must have one object in each line, as in {"id": 1}.'
+_GUESSED = (
+    "If the file is right, its first rows do not tell the types of its columns: say them with 'seiche create-table"
+    " --schema', then add the file with 'seiche append'."
+)
 _RECODE = "Recode it first, as by: iconv -f latin1 -t utf-8 OLD > NEW."
 
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """The rows of a file. `schema` is what they come as."""
+    """The rows of a file. `schema` is what they come as; it may be `guessed` by the first of them."""
 
     path: Path
     format: str
     read: Callable[[], Iterable[pa.RecordBatch]]
     schema: pa.Schema
+    guessed: bool = False
 
     def batches(self, progress: Callable[[str, int], None]) -> Iterator[pa.RecordBatch]:
         """Its rows, of which `progress` hears how many were taken; `InvalidInput` when it turns out to be broken."""
         taken = 0
-        with _readable(self.path, self.format):
+        with _readable(self.path, self.format, guessed=self.guessed):
             for batch in self.read():
                 yield batch if batch.schema.equals(self.schema) else _under(batch, self.schema)
                 taken += batch.num_rows
@@ -63,7 +69,9 @@ def open_file(path: Path, into: pa.Schema | None = None) -> FileRows:
             columns = json_columns(path, files, into)
             return FileRows(path, format, partial(json_batches, files, columns), _meant(columns, into))
         found = _open_csv(path, files, into) if format == "csv" else open_files(path, format)
-        return FileRows(path, format, found.to_batches, _meant(found.schema, into if format == "csv" else None))
+        guessed = format == "csv" and into is None
+        columns = _meant(found.schema, into if format == "csv" else None)
+        return FileRows(path, format, found.to_batches, columns, guessed)
 
 
 def _open_csv(path: Path, files: list[str], into: pa.Schema | None) -> pyarrow.dataset.Dataset:
@@ -139,13 +147,13 @@ def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 @contextmanager
-def _readable(path: Path, format: str) -> Iterator[None]:
+def _readable(path: Path, format: str, *, guessed: bool = False) -> Iterator[None]:
     import pyarrow as pa
 
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        remedy = 'Check the file: it must have one object in each line, as in {"id": 1}.' if format == "json" else ""
-        raise InvalidInput(f"{path} cannot be read: {error}", remedy=remedy or "Check the file.") from error
+        remedy = _ONE_EACH if format == "json" else _GUESSED if guessed else "Check the file."
+        raise InvalidInput(f"{path} cannot be read: {error}", remedy=remedy) from error
     except UnicodeDecodeError as error:  # the name of a column
         raise InvalidInput(f"{path} is not UTF-8", remedy=_RECODE) from error
