@@ -603,6 +603,7 @@ def test_what_cannot_be_done_to_an_iceberg_table_says_so(ice: Lake) -> None:
         lambda: table.to_arrow(filter="unknown = 1"),
         lambda: table.to_arrow(filter="id = 'a'"),
         lambda: table.to_arrow(columns=["unknown"]),
+        lambda: table.to_arrow(columns="n"),
         lambda: table.merge(rows(1), "unknown").when_matched_update_all().execute(),
         lambda: table.merge([{"id": None}], "id").when_not_matched_insert_all().execute(),
         lambda: table.append([{"unknown": 1}]),

@@ -95,6 +95,8 @@ class IcebergTransactionTable(_Shown, TransactionTable):
     def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
         where = self._condition(filter or _EVERYTHING)
+        if isinstance(columns, str):  # each of its letters could be a column
+            raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
         _check_columns(self._looked(), columns or ())
         with reading(self.name):
             return _rows(self.to_iceberg(), columns, where)
