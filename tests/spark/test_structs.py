@@ -101,3 +101,21 @@ def test_so_they_do_inside_of_lists_maps_and_structs(
     with lake.transaction(spark=spark) as tx:
         tx.update(name, {"s": given})
     assert held(lake) == {1: expected}
+
+
+def test_fields_that_must_not_be_null_take_values_that_could_be(spark: "SparkSession", lake: Any) -> None:
+    """What a column of Spark could have is not what it has: the values are looked at."""
+    strict = pa.struct([pa.field("a", pa.int64(), nullable=False), ("b", pa.int64())])
+    name = table_of(lake, strict, {"a": 1, "b": 2})
+    given = spark.createDataFrame([(1, (5, 6))], "id long, s struct<a: long, b: long>")
+    with lake.transaction(spark=spark) as tx:
+        update_all(tx, name, given)
+    assert held(lake) == {1: {"a": 5, "b": 6}}
+    given.createOrReplaceTempView("given_structs")
+    lake.spark(spark).sql(f"INSERT INTO {name} SELECT id + 1, s FROM given_structs")
+    with lake.transaction(spark=spark) as tx:
+        tx.update(name, {"s": "named_struct('a', s.b, 'b', s.a)"}, "id = 1")
+    assert held(lake) == {1: {"a": 6, "b": 5}, 2: {"a": 5, "b": 6}}
+    for null in ("named_struct('a', cast(null AS long), 'b', 1L)", "named_struct('b', 1L)"):
+        with pytest.raises(InvalidInput, match="null"), lake.transaction(spark=spark) as tx:
+            tx.update(name, {"s": null})
