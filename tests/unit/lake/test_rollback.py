@@ -16,6 +16,7 @@ from seiche.lake.pins import pins
 from seiche.lake.tree.latest import read_root
 from seiche.table.format import file
 from seiche.table.format.flags import SEICHE_FENCE
+from seiche.table.versions.naming import Naming
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 from tests.unit.lake.past import bury, give_up, put_row
 
@@ -199,6 +200,18 @@ def test_the_table_goes_on_from_there(lake: Lake) -> None:
         assert ids(lake, name) == [2, 4]
         plain = lance.dataset(lake.table(name).uri).to_table(with_row_id=True)
         assert len(set(plain["_rowid"].to_pylist())) == 2
+
+
+def test_the_last_version_of_a_dropped_table_is_published_before_it_goes_on(lake: Lake) -> None:
+    """Rule 7: whoever made that version may have been stopped before it had its name."""
+    before = lake.version
+    lake.table("shop.a").append(rows(1))
+    row = table_row(lake, "shop.a")
+    lake.drop_table("shop.a")
+    lake.store.delete(f"{row.location}/{Naming.V2.path(row.table_version)}")
+    seiche.open(lake.store).rollback(to=before)
+    assert table_row(lake, "shop.a").table_version == row.table_version + 1
+    check_plain(lake, "shop.a")
 
 
 def test_a_restored_version_is_staged_open_and_published_closed(lake: Lake) -> None:
