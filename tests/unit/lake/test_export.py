@@ -353,6 +353,18 @@ def test_a_foreign_commit_stays_behind(lake: Lake, tmp_path: Path) -> None:
     assert ids(seiche.open(str(tmp_path / "copy")), "shop.a") == [1]
 
 
+def test_an_earlier_version_is_exported_without_what_was_tagged_since(lake: Lake, tmp_path: Path) -> None:
+    lake.table("shop.a").append(rows(1))
+    version = lake.tag("before")
+    lake.table("shop.a").append(rows(2))
+    lake.tag("after")
+    assert lake.export("x", str(tmp_path / "copy"), version="before").versions == [version]
+    copy = seiche.open(str(tmp_path / "copy"))
+    assert (copy.version, ids(copy, "shop.a")) == (version, [1])
+    assert list(copy.tags()) == ["before"]
+    assert copy.fsck().problems == ()
+
+
 def test_while_it_runs_everything_is_pinned_and_when_it_is_done_nothing(full: Lake, tmp_path: Path) -> None:
     version = full.version
     whys: list[tuple[str, ...]] = []
