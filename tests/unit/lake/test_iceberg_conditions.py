@@ -11,6 +11,7 @@ from pyiceberg.types import BooleanType, DoubleType, LongType, NestedField, Stri
 
 from seiche import Lake
 from seiche.lake.transaction import Transaction
+from tests.unit.lake.iceberg_deletes import delete_by_position
 
 NAN = float("nan")
 COLUMNS = Schema(
@@ -99,3 +100,16 @@ def test_an_update_finds_not_a_number_among_equal_values(lake: Lake) -> None:
     assert lake.table("shop.i").update({"a": "1"}, "f != 2.5").rows == 1
     assert ids(lake) == [0, 1, 2]
     assert ids(lake, "a = 1") == [1]
+
+
+def test_rows_that_were_deleted_by_position_are_not_deleted_again(lake: Lake) -> None:
+    lake.create_table("shop.i", COLUMNS, format="iceberg")
+    for start in (0, 3, 6):
+        lake.table("shop.i").append([{"id": number} for number in range(start, start + 3)])
+    for number in (1, 3, 4, 5, 8):
+        delete_by_position(lake, "shop.i", number)
+    assert ids(lake) == [0, 2, 6, 7]
+    assert lake.table("shop.i").delete("id = 2").rows == 1, "one file is written anew"
+    assert lake.table("shop.i").delete("id > 2 AND id < 6").rows == 0, "one has none left"
+    assert lake.table("shop.i").delete("true").rows == 3
+    assert ids(lake) == []

@@ -3,12 +3,13 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyiceberg.exceptions import NotInstalledError
 
 from seiche.core.given import names
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, SeicheError
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.iceberg.foreign_files import refuse_writing
@@ -187,12 +188,15 @@ class IcebergTransactionTable(_Shown, TransactionTable):
             return self._statement_of(verb, rows, do)
 
     def _statement_of(self, verb: str, rows: int | None, do: Callable[[Any], Any]) -> Result:
+        from seiche.lake.iceberg.hidden_rows import hidden_in, with_deletes
+
         table = self.to_iceberg()
         before = table.metadata
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Delete operation did not match any records")
             try:
                 with unwrapped(), files_of(self.name):
+                    partly = with_deletes(table) if verb == "delete" and rows is None else []
                     done = do(table)
             except (ValueError, NotImplementedError, NotInstalledError) as error:
                 raise InvalidInput(f"{self.name}: PyIceberg cannot do this {verb}: {error}", table=self.name) from error
@@ -209,6 +213,8 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         files = sum(int(one["added-data-files"] or 0) for one in counted)
         if rows is None:
             rows = sum(int(one["deleted-records"] or 0) - int(one["added-records"] or 0) for one in counted)
+            with suppress(SeicheError), reading(self.name):  # it is done, whether or not its rows can be counted
+                rows -= hidden_in(partly, before, table)
         return Result(verb, version + 1, rows=max(0, rows), files=files, notes=notes)
 
     def _name(self) -> Name:
