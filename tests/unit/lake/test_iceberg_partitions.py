@@ -1,14 +1,17 @@
 """Partitions of Iceberg tables: each row that is written is in one of them, whatever its value."""
 
 import math
+from datetime import date
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DoubleType, LongType, NestedField
+from pyiceberg.transforms import IdentityTransform, MonthTransform
+from pyiceberg.types import DateType, DoubleType, LongType, NestedField
 
-from seiche import Lake
+from seiche import InvalidInput, Lake
 
 NAN = float("nan")
 
@@ -38,3 +41,24 @@ def test_partitions_of_floats_have_each_row_once(lake: Lake) -> None:
     assert shown(table) == sorted(map(repr, after))
     assert table.delete("f IS NAN").rows == 2
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("condition", ["day > '9999-12-31'", "day < '0001-01-01'"])
+def test_a_condition_at_the_end_of_the_calendar_is_refused_by_the_lake(
+    lake: Lake, condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyIceberg counts the months of the next day, which Python has no date for."""
+    monkeypatch.setattr(MonthTransform, "pyarrow_transform", lambda *_: lambda days: pa.array([648] * len(days)))
+    columns = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", DateType()))
+    spec = PartitionSpec(PartitionField(2, 1000, MonthTransform(), "month"))
+    table = lake.create_table("shop.i", columns, format="iceberg", partition_spec=spec)
+    table.append([{"id": 1, "day": date(2024, 1, 9)}])
+    for ask in (
+        lambda: table.to_arrow(filter=condition),
+        lambda: table.delete(condition),
+        lambda: table.update({"id": "2"}, condition),
+        lambda: table.overwrite([], where=condition),
+    ):
+        with pytest.raises(InvalidInput, match="PyIceberg cannot"):
+            ask()
+    assert table.to_arrow()["id"].to_pylist() == [1]

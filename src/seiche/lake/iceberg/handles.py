@@ -198,7 +198,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
                 with unwrapped(), files_of(self.name):
                     partly = with_deletes(table) if verb == "delete" and rows is None else []
                     done = do(table)
-            except (ValueError, NotImplementedError, NotInstalledError) as error:
+            except (ValueError, OverflowError, NotImplementedError, NotInstalledError) as error:
                 raise InvalidInput(f"{self.name}: PyIceberg cannot do this {verb}: {error}", table=self.name) from error
         after = table.metadata
         added = {one.snapshot_id for one in after.snapshots} - {one.snapshot_id for one in before.snapshots}

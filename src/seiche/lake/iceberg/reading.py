@@ -44,7 +44,7 @@ def reading(table: str) -> Iterator[None]:
             remedy="Run `seiche fsck --deep`, which names what is damaged, and restore that from a copy of the lake.",
             table=table,
         ) from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise _beyond(table, error) from error
 
 
