@@ -51,7 +51,7 @@ def test_a_condition_at_the_end_of_the_calendar_is_refused_by_the_lake(
     monkeypatch.setattr(MonthTransform, "pyarrow_transform", lambda *_: lambda days: pa.array([648] * len(days)))
     columns = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", DateType()))
     spec = PartitionSpec(PartitionField(2, 1000, MonthTransform(), "month"))
-    table = lake.create_table("shop.i", columns, format="iceberg", partition_spec=spec)
+    table: Any = lake.create_table("shop.i", columns, format="iceberg", partition_spec=spec)
     table.append([{"id": 1, "day": date(2024, 1, 9)}])
     for ask in (
         lambda: table.to_arrow(filter=condition),
