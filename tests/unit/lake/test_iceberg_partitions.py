@@ -1,6 +1,7 @@
 """Partitions of Iceberg tables: each row that is written is in one of them, whatever its value."""
 
 import math
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -53,12 +54,13 @@ def test_a_condition_at_the_end_of_the_calendar_is_refused_by_the_lake(
     spec = PartitionSpec(PartitionField(2, 1000, MonthTransform(), "month"))
     table: Any = lake.create_table("shop.i", columns, format="iceberg", partition_spec=spec)
     table.append([{"id": 1, "day": date(2024, 1, 9)}])
-    for ask in (
+    asks: list[Callable[[], Any]] = [
         lambda: table.to_arrow(filter=condition),
         lambda: table.delete(condition),
         lambda: table.update({"id": "2"}, condition),
         lambda: table.overwrite([], where=condition),
-    ):
+    ]
+    for ask in asks:
         with pytest.raises(InvalidInput, match="PyIceberg cannot"):
             ask()
     assert table.to_arrow()["id"].to_pylist() == [1]
