@@ -8,12 +8,13 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions
 from seiche.lake.work import CONTENT, Work
-from seiche.service.brought import brought, stays_inside
+from seiche.service.brought import stays_inside
 from seiche.service.refusals import refused
 from seiche.store.paths import join
 from seiche.store.prefix import below
 from seiche.table import affected
 from seiche.table.blob_files import with_blobs
+from seiche.table.brought import brought
 from seiche.table.change import Change
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment

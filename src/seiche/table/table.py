@@ -1,6 +1,6 @@
 """The class a user of one table holds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import inf
@@ -12,11 +12,13 @@ from pyroaring import BitMap
 from seiche.core.given import several, text, texts
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import InvalidInput, RetryableConflict
+from seiche.errors import InvalidInput, NotFound, RetryableConflict
 from seiche.store.base import Store
-from seiche.store.paths import check_new_place
+from seiche.store.paths import check_new_place, valid
 from seiche.table import affected, given, history
+from seiche.table.blob_files import with_blobs
 from seiche.table.branches import finished
+from seiche.table.brought import brought
 from seiche.table.build import empty
 from seiche.table.change import Change, Prepare, Result
 from seiche.table.commit import Committer
@@ -24,7 +26,7 @@ from seiche.table.format.flags import require_writable
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.refs import MAIN
 from seiche.table.history import Version
-from seiche.table.operations import Operation, Overwrite
+from seiche.table.operations import Merge, Operation, Overwrite
 from seiche.table.preparing.settings import a_base
 from seiche.table.refs import References, find_tag
 from seiche.table.snapshot import Snapshot
@@ -238,8 +240,23 @@ class Table(TableVerbs, CareVerbs):
         else:
             raise given.not_an_operation(operation)
         rows = None if affected_rows is None else given.rows(affected_rows)
+        self._flush(transaction.operation)
         self._commit(transaction, rows, given.patience(_COMMITTING, attempts, timeout), fresh=fresh)
         return self
+
+    def _flush(self, operation: Operation) -> None:
+        """See to it that the files last that somebody wrote for it: native writers flush nothing."""
+        store, header = self.store, self._manifest.header
+        fields = operation.schema if isinstance(operation, Overwrite | Merge) else header.fields
+
+        def named() -> Iterator[str]:
+            return filter(valid, with_blobs(store, brought(operation, self._manifest), fields))
+
+        try:
+            store.flush(named())
+        except NotFound:
+            # A commit does not ask whether all of them are there; those that are last.
+            store.flush(path for path in named() if store.exists(path))
 
     def pack(
         self,

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from lance.fragment import write_fragments
 
 from seiche.store.base import Chunks, Data
 from seiche.store.files import joined
 from seiche.store.local import LocalStore
+from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.format import deletions, file
+from seiche.table.operations import Append
 from seiche.table.reachable import index_folder
 from seiche.table.table import Table
 
@@ -75,6 +78,11 @@ def upsert(table: Table) -> object:
     return table.merge(rows(5, 700), "id").when_matched_update_all().when_not_matched_insert_all().execute()
 
 
+def from_others(table: Table) -> Append:
+    """Rows that pylance has written, which flushes nothing."""
+    return Append(tuple(map(fragment_from_lance, write_fragments(rows(9000, 3), table.store.native_uri()))))
+
+
 VERBS: dict[str, Callable[[Table], object]] = {
     "append, few": lambda table: table.append(rows(9000, 3)),
     "append, many": lambda table: table.append(rows(9000, 2000)),
@@ -91,6 +99,8 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "create an index": lambda table: table.create_index("id", "BTREE"),
     "optimize indices": lambda table: table.optimize_indices(),
     "compact, indices remapped": lambda table: table.compact(index="remap"),
+    "commit of others' files": lambda table: table.commit(from_others(table)),
+    "commit of others' files, packed": lambda table: table.commit(table.pack(from_others(table))),
 }
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from uuid import UUID
 
 from pyroaring import BitMap
 
@@ -13,11 +12,12 @@ from seiche.lake.state import State
 from seiche.store.base import Store
 from seiche.table.bases import base_stores
 from seiche.table.blob_files import with_blobs
+from seiche.table.brought import files_of, index_files
 from seiche.table.build import build
-from seiche.table.format import deletions, file
-from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, content_file, find
+from seiche.table.format import file
+from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, find
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
+from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
 from seiche.table.operations import Operation, Rewrite, Update
 from seiche.table.operations.coverage import covered, followed, with_coverage
@@ -29,9 +29,7 @@ __all__ = [
     "check_bases",
     "check_no_cleanup",
     "check_same",
-    "files_of",
     "first_that_holds",
-    "index_files",
     "new_files",
     "read_native",
     "readings",
@@ -199,21 +197,3 @@ def new_files(before: Manifest, after: Manifest, store: Store) -> Iterator[str]:
     for index in after.indices:
         if index.uuid.uuid not in known and not index.HasField("base_id"):
             yield from index_files(index)
-
-
-def files_of(fragment: DataFragment, old: DataFragment) -> Iterator[str]:
-    """Files that the fragment names and an older form of it does not, in the table's own directory."""
-    known = {one.path for one in old.files}
-    for one in fragment.files:
-        if one.path not in known and not one.HasField("base_id"):
-            yield f"data/{one.path}"
-    mask = fragment.deletion_file
-    if fragment.HasField("deletion_file") and mask != old.deletion_file and not mask.HasField("base_id"):
-        yield deletions.path(fragment.id, mask)
-
-
-def index_files(index: IndexMetadata) -> Iterator[str]:
-    """The files of an index segment, or of an index that leads others on, in the table's own directory."""
-    content = content_file(index)
-    for path in (*(one.path for one in index.files), *(() if content is None else (content,))):
-        yield f"_indices/{UUID(bytes=index.uuid.uuid)}/{path}"
