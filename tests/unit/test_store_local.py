@@ -407,6 +407,25 @@ def test_a_directory_that_was_removed_and_made_again_is_flushed_again(tmp_path: 
     assert [step for step in steps if step.endswith("/")] == ["fsync b/", "fsync a/", "fsync root/"]
 
 
+def test_so_is_one_that_somebody_else_was_quicker_to_make(
+    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever that was may not have come to it yet."""
+    store, mkdir = LocalStore(tmp_path / "root"), os.mkdir
+    store.put("a/b/first", b"1")
+    LocalStore(tmp_path / "root").delete("a/b/first")
+    LocalStore(tmp_path / "root").prune("a")
+
+    def overtaken(path: str) -> None:
+        mkdir(path)
+        mkdir(path)
+
+    monkeypatch.setattr(os, "mkdir", overtaken)
+    steps.clear()
+    store.put_if_absent("a/b/second", b"2")
+    assert [step for step in steps if step.endswith("/")] == ["fsync b/", "fsync a/", "fsync root/"]
+
+
 @pytest.mark.parametrize("anonymous", [True, False])
 def test_a_last_file_has_its_name_when_the_bytes_and_names_of_all_others_are_on_disk(
     tmp_path: Path, steps: list[str], anonymous: bool

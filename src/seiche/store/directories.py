@@ -25,13 +25,13 @@ class Directories:
 
     def make(self, directory: str) -> None:
         """There is this directory when this returns, whoever made it; `FileNotFoundError` if one above vanishes."""
+        self._settled.discard(directory)  # it was not there just now: whoever makes it may not come to flushing it
         with suppress(FileExistsError):
             try:
                 os.mkdir(directory)
             except FileNotFoundError:
                 self.make(os.path.dirname(directory))
                 os.mkdir(directory)
-            self._settled.discard(directory)
             if self._flush and not directory.startswith(self._inside):
                 fsync_directory(os.path.dirname(directory))
 
