@@ -246,11 +246,11 @@ class Table(TableVerbs, CareVerbs):
 
     def _flush(self, operation: Operation) -> None:
         """See to it that the files last that somebody wrote for it: native writers flush nothing."""
-        store, header = self.store, self._manifest.header
-        fields = operation.schema if isinstance(operation, Overwrite | Merge) else header.fields
+        store = self.store
 
-        def named() -> Iterator[str]:
-            return filter(valid, with_blobs(store, brought(operation, self._manifest), fields))
+        def named() -> Iterator[str]:  # nothing is looked at where nothing is flushed
+            fields = operation.schema if isinstance(operation, Overwrite | Merge) else self._manifest.header.fields
+            yield from filter(valid, with_blobs(store, brought(operation, self._manifest), fields))
 
         try:
             store.flush(named())
