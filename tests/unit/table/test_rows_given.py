@@ -340,7 +340,9 @@ def test_an_index_of_pandas_that_is_no_column_of_the_table_is_refused(pairs: sei
     assert pairs.to_arrow().to_pylist() == [{"id": 1, "name": "a"}]
 
 
-@pytest.mark.parametrize("one", [pl.Series("id", [1]), pd.Series([1], name="id"), pa.chunked_array([[1]])], ids=repr)
+@pytest.mark.parametrize(
+    "one", [pl.Series("id", [1]), pd.Series([1], name="id"), pa.chunked_array([[1]])], ids=["Polars", "pandas", "Arrow"]
+)
 def test_a_column_alone_is_no_rows(pairs: seiche.Table, one: Any) -> None:
     with pytest.raises(InvalidInput, match="rows cannot be taken from"):
         pairs.append(one)
