@@ -285,6 +285,7 @@ EXACT: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
     ),
     "a part of a millisecond": (pa.time32("ms"), [datetime.time(1, 0, 0, 7)], [datetime.time(1, 0, 0, 7000)]),
     "a number too large": (pa.float32(), [1.0, 1e300], [float("inf"), None, 0.5]),
+    "a number too large beside an infinite one": (pa.float32(), [float("inf"), 1e300], [float("-inf"), float("inf")]),
     "a number too large in a list": (pa.list_(pa.float16(), 1), [[1e6]], [[2.0], None]),
     "a short while": (pa.duration("s"), [datetime.timedelta(microseconds=1)], [datetime.timedelta(days=1)]),
 }

@@ -26,7 +26,7 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
     made = pa.array(values, kind)
     if kind is not None:
         _check_names(values, kind)
-    if kind is None or not (_can_cut_off(kind) or _has_infinity(made, short=True)):
+    if kind is None or not (_can_cut_off(kind) or _infinities(made, short=True)):
         return made
     if kinds.is_integer(kind) and all(type(value) is int or value is None for value in values):
         return made
@@ -96,17 +96,17 @@ def _check(given: pa.Array, wanted: pa.DataType) -> None:
 
 
 def check_infinity(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray) -> None:
-    """`pa.ArrowInvalid` if there is an infinite number in a short float that was none before."""
-    if _has_infinity(made, short=True) and not _has_infinity(given):
+    """`pa.ArrowInvalid` if a number is infinite that was none before, whatever others are beside it."""
+    if _infinities(made, short=True) and _infinities(made) > _infinities(given):
         raise pa.ArrowInvalid(f"a number is too large for {made.type}")
 
 
-def _has_infinity(values: pa.Array | pa.ChunkedArray, *, short: bool = False) -> bool:
-    """Whether an infinite number is among the values; with `short`, one of less than 64 bits."""
+def _infinities(values: pa.Array | pa.ChunkedArray, *, short: bool = False) -> int:
+    """How many infinite numbers are among the values; with `short`, of less than 64 bits."""
     kind = values.type
     if kinds.is_floating(kind):
-        return not (short and kinds.is_float64(kind)) and bool(pc.any(pc.is_inf(values)).as_py())
+        return 0 if short and kinds.is_float64(kind) else pc.sum(pc.is_inf(values)).as_py() or 0
     if kinds.is_struct(kind) or kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
         inside = values.flatten()
-        return any(_has_infinity(one, short=short) for one in (inside if isinstance(inside, list) else [inside]))
-    return False
+        return sum(_infinities(one, short=short) for one in (inside if isinstance(inside, list) else [inside]))
+    return 0
