@@ -12,6 +12,7 @@ from seiche.core.runtime import SYSTEM
 from seiche.errors import IncompatibleConflict, InvalidInput, NotFound
 from seiche.lake.lake import Lake, open_lake
 from seiche.lake.transaction import Transaction
+from seiche.spark.names import said_twice
 from seiche.spark.options import Options
 from seiche.spark.types import arrow_schema, conform_shown
 from seiche.spark.writing import Target, overwriting, target_of, write_batches, written_fragments
@@ -130,15 +131,11 @@ class TableWriter(DataSourceArrowWriter):
 
 
 def _columns(schema: StructType) -> pa.Schema:
-    """The columns of a frame, as those of a table. No query could name two that differ in capitals only."""
-    lowered = [name.lower() for name in schema.names]
-    for name in schema.names:
-        if lowered.count(name.lower()) > 1:
-            raise InvalidInput(
-                f"two columns are called {name!r}",
-                remedy="Give each a name of its own, with `.alias(...)`.",
-                column=name,
-            )
+    """The columns of a frame, as those of a table."""
+    if (twice := said_twice(schema.names)) is not None:
+        raise InvalidInput(
+            f"two columns are called {twice!r}", remedy="Give each a name of its own, with `.alias(...)`.", column=twice
+        )
     return arrow_schema(schema)
 
 

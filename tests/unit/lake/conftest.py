@@ -8,6 +8,7 @@ import pytest
 import seiche
 from seiche import Lake
 from seiche.store import open_store
+from tests.unit.lake.disk import Disk
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 
@@ -29,3 +30,10 @@ def lake(tmp_path: Path) -> Lake:
     made.create_table("shop.a", SCHEMA)
     made.create_table("shop.b", SCHEMA)
     return made
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    """Where there is a lake already, made with the durability that users have."""
+    seiche.create(tmp_path / "lake")
+    return Disk(tmp_path / "lake")

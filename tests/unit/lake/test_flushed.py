@@ -2,8 +2,7 @@
 were acknowledged.
 """
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 
 import lance
 import pyarrow as pa
@@ -16,39 +15,11 @@ from seiche.lake.handles import LakeTable
 from seiche.lake.intent import Intent
 from seiche.lake.transaction import Transaction
 from seiche.lake.versions import LakeVersions
-from seiche.store.base import Data
-from seiche.store.local import LocalStore
 from seiche.table.reachable import Reach
+from tests.unit.lake.disk import Disk
 from tests.unit.lake.test_foreign import unfence
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("s", pa.string())])
-
-
-class Disk(LocalStore):
-    """A disk that flushes, as it is by default, and knows what it has flushed."""
-
-    def __init__(self, place: Path) -> None:
-        super().__init__(place)
-        self.flushed: set[str] = set()
-
-    def flush(self, paths: Iterable[str]) -> int:
-        files = list(paths)
-        done = super().flush(files)
-        self.flushed.update(files)
-        return done
-
-    def put_last(self, path: str, data: Data, files: Iterable[str]) -> None:
-        named = list(files)
-        super().put_last(path, data, named)
-        self.flushed.update(named)
-
-    def put(self, path: str, data: Data, *, durable: bool = True) -> None:
-        super().put(path, data, durable=durable)
-        self.flushed.update([path] if durable else ())
-
-    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
-        super().put_if_absent(path, data, durable=durable)
-        self.flushed.update([path] if durable else ())
 
 
 def rows(first: int, count: int = 10) -> pa.Table:
@@ -56,12 +27,6 @@ def rows(first: int, count: int = 10) -> pa.Table:
     return pa.table(
         {"id": list(numbers), "n": [one % 3 for one in numbers], "s": [f"word{one}" for one in numbers]}, SCHEMA
     )
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Disk:
-    seiche.create(tmp_path / "lake")
-    return Disk(tmp_path / "lake")
 
 
 @pytest.fixture

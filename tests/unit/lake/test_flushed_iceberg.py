@@ -1,7 +1,5 @@
 """What a commit to an Iceberg table names is on disk before its root is, also if somebody else wrote it."""
 
-from pathlib import Path
-
 import pyarrow.parquet as pq
 import pytest
 
@@ -11,13 +9,7 @@ from seiche.lake.care.path_set import PathSet
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import IcebergReach
 from tests.unit.lake.conftest import SCHEMA, ids, rows
-from tests.unit.lake.test_flushed import Disk
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Disk:
-    seiche.create(tmp_path / "lake")
-    return Disk(tmp_path / "lake")
+from tests.unit.lake.disk import Disk
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
+from seiche.spark.names import said_twice
 from seiche.spark.pipeline.definition import Step
 from seiche.spark.pipeline.frames import Frames, short
 from seiche.spark.pipeline.plan import Plan
@@ -166,15 +167,13 @@ def columns_of(step: Step, frame: "DataFrame") -> pa.Schema:
     """The columns of a frame as they are stored. Spark has no type for vectors, so the step says which lists are."""
     # That a query has no nulls today, such as a count, says nothing of those that the step will have later.
     schema = pa.schema([field.with_nullable(True) for field in frame_schema(frame)])
-    lowered = [name.lower() for name in schema.names]
+    if (twice := said_twice(schema.names)) is not None:
+        raise InvalidInput(
+            f"{step.place}: step {step.table}: two columns are called {twice!r}",
+            remedy="Give each a name of its own, with AS.",
+            column=twice,
+        )
     for name in schema.names:
-        # No query could name two that differ in capitals only.
-        if lowered.count(name.lower()) > 1:
-            raise InvalidInput(
-                f"{step.place}: step {step.table}: two columns are called {name!r}",
-                remedy="Give each a name of its own, with AS.",
-                column=name,
-            )
         if pa.types.is_null(schema.field(name).type):
             raise InvalidInput(
                 f"{step.place}: step {step.table}: column {name!r} has no type",

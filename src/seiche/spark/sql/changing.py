@@ -1,5 +1,6 @@
 """The grammar of statements that change rows: INSERT, UPDATE, DELETE, TRUNCATE and MERGE."""
 
+from seiche.spark.names import said_twice
 from seiche.spark.sql import statements as made
 from seiche.spark.sql.queries import Expression, Query, parse_expression, parse_query
 from seiche.spark.sql.refusals import refusal
@@ -199,7 +200,7 @@ def _values(cursor: Cursor) -> Assignments | None:
         return None
     at = cursor.here.start
     names = parse_names(cursor)
-    if len({name.lower() for name in names}) < len(names):
+    if said_twice(names) is not None:
         raise refusal(cursor.text, at, "a column is named twice")
     cursor.expect("VALUES", "(")
     values = []

@@ -7,7 +7,7 @@ from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import ViewRow
 from seiche.lake.undo import kept_on_error
-from seiche.spark.names import quoted
+from seiche.spark.names import quoted, said_twice
 from seiche.spark.sql import statements as made
 from seiche.spark.sql.reading import Reader
 from seiche.spark.sql.relations import find, qualified, table, view
@@ -110,7 +110,7 @@ def _create_view(statement: made.CreateView, reader: Reader) -> None:
             )
         columns = list(statement.columns)
         written = f"SELECT * FROM ({written}) AS {quoted(name[-1])}({', '.join(map(quoted, columns))})"
-    if len({one.lower() for one in columns}) < len(columns):
+    if said_twice(columns) is not None:
         raise InvalidInput("the query has two columns of one name", remedy="Give one of them another name with AS.")
     if isinstance(found, ViewRow) and statement.or_replace:
         tx.drop_view(name)
