@@ -1,7 +1,7 @@
 """Branches and tags through the Lance Namespace interface."""
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lance_namespace as lance
 
@@ -17,9 +17,6 @@ from seiche.lake.objects.names import Name
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.tree.root import millis
 from seiche.table.format.refs import check_branch_name
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["ReferenceVerbs"]
 
