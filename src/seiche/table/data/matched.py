@@ -153,12 +153,13 @@ def updated_others(snapshot: Snapshot, decided: Decided, moved: Moved) -> Iterat
 
 def picked(source: MergeSource, schema: pa.Schema, rows: "NDArray[np.int64]") -> Iterator[pa.RecordBatch]:
     """These rows of the data as rows of the table; columns that the data does not have are null."""
+    known = set(source.shared)
     shared = source.rows.select(list(source.shared))
     everything = np.array_equal(rows, np.arange(len(source)))
     for part in [shared] if everything else (shared.take(pa.array(chunk)) for chunk in _chunks(rows)):
         for batch in part.to_batches(max_chunksize=_CHUNK):
             values = [
-                batch.column(field.name) if field.name in source.shared else pa.nulls(batch.num_rows, field.type)
+                batch.column(field.name) if field.name in known else pa.nulls(batch.num_rows, field.type)
                 for field in schema
             ]
             yield pa.RecordBatch.from_arrays(values, schema=schema)

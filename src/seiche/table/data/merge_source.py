@@ -35,8 +35,9 @@ def prepared(given: pa.Table, table: pa.Schema, on: Sequence[str], clauses: Sequ
     takes_all = any(clause.takes_all for clause in clauses)
     inserts = any(clause.action == "insert" for clause in clauses)
     # Without a clause that takes over whole rows, the data may have columns of its own, for conditions and expressions.
-    own = [name for name in given.schema.names if name not in table.names and not takes_all]
-    shared = given.select([name for name in given.schema.names if name not in own]) if own else given
+    known = set(table.names)  # Arrow makes that list anew each time
+    own = [] if takes_all else [name for name in given.schema.names if name not in known]
+    shared = given.drop_columns(own) if own else given
     made = conform(shared.schema, table, whole_rows=inserts)
     batches = [made.batch(batch) for batch in shared.to_batches()]
     rows = pa.Table.from_batches(batches, made.schema)
