@@ -144,6 +144,23 @@ def test_a_difference_of_several_tables_takes_as_long_as_one(lake: Lake, store: 
     assert store.waves <= 5
 
 
+def test_changes_read_the_versions_of_a_table_side_by_side_and_each_once(lake: Lake, store: CountingStore) -> None:
+    def asked(versions: int) -> tuple[int, int]:
+        for _ in range(versions):
+            append(lake, 1)
+        table = seiche.open(store).table("shop.t0")
+        newest = table.version
+        store.reset()
+        found = table.changes(newest - versions)
+        took = store.waves, store.requests
+        assert len(found.to_arrow()) == versions
+        return took
+
+    (few, some), (many, more) = asked(2), asked(8)
+    assert few == many
+    assert more - some == 6
+
+
 def test_pyiceberg_is_told_the_size_of_what_it_just_wrote(tmp_path: Path) -> None:
     asked: list[Call] = []
 

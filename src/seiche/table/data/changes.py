@@ -14,7 +14,7 @@ from seiche.table.build import empty
 from seiche.table.data.past_columns import PastColumns, ids_before
 from seiche.table.data.removal import by_fragment
 from seiche.table.data.scanning import ADDRESS, scan_rows, scanner
-from seiche.table.format.manifest import Manifest
+from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.operations import Overwrite, Restore
 from seiche.table.row_changes import Rows, VersionChanges, changes_of
@@ -32,6 +32,9 @@ COMMIT_VERSION = "_commit_version"
 Kind: TypeAlias = Literal["insert", "update", "delete"]
 
 _WHAT = "the read of changes"
+
+# Manifests that are read side by side: those of large tables are many megabytes each.
+_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ def find_changes(
             remedy="Give the earlier version first.",
         )
     history = _History(versions, from_version, to_version, runtime)
-    found = [history.changes(version) for version in range(from_version + 1, to_version + 1)]
+    found = list(history.changes())
     dataset: Any = open_version(to_version)
     wanted = _checked(columns, dataset)
     past = history.columns(wanted)
@@ -175,7 +178,7 @@ def find_changes(
 
 
 class _History:
-    """The manifests of a range of versions, two at a time, and what is left of them: schemas and operations."""
+    """The manifests of a range of versions, some at a time, and what is left of them: schemas and operations."""
 
     def __init__(self, versions: Versions, first: int, last: int, runtime: Runtime) -> None:
         self._versions = versions
@@ -183,15 +186,21 @@ class _History:
         self._first, self._last = first, last
         if not versions.store.exists(versions.path(last)):
             raise self._gone(last)
-        self._manifest = empty() if first == 0 else self._read(first)
+        self._manifest = empty() if first == 0 else self._read(first).manifest
         self._fields: dict[int, tuple[Field, ...]] = {first: tuple(self._manifest.header.fields)}
         self._anew: set[int] = set()
         self._restored: dict[int, int] = {}
 
-    def changes(self, version: int) -> VersionChanges:
-        """Those of the next version; to be asked for in order."""
-        before, after = self._manifest, self._read(version)
-        transaction = self._transaction(version)
+    def changes(self) -> Iterator[VersionChanges]:
+        """What each version did to the rows of the one before."""
+        for first in range(self._first + 1, self._last + 1, _AT_ONCE):
+            some = range(first, min(first + _AT_ONCE, self._last + 1))
+            for version, read in zip(some, self._versions.store.in_parallel(self._read, some), strict=True):
+                yield self._changes(version, read)
+
+    def _changes(self, version: int, read: ManifestFile) -> VersionChanges:
+        before, after = self._manifest, read.manifest
+        transaction = self._transaction(version, read)
         if isinstance(transaction.operation, Overwrite | Restore):
             self._anew.add(version)
         if isinstance(transaction.operation, Restore):
@@ -233,13 +242,15 @@ class _History:
             for version, ids in found.items()
         }
 
-    def _read(self, version: int) -> Manifest:
+    def _read(self, version: int) -> ManifestFile:
         try:
-            return self._versions.read(version).manifest
+            return self._versions.read(version)
         except NotFound as error:
             raise self._gone(version) from error
 
-    def _transaction(self, version: int) -> Transaction:
+    def _transaction(self, version: int, read: ManifestFile) -> Transaction:
+        if read.transaction is not None:
+            return Transaction.from_proto(read.transaction)
         try:
             return self._versions.transaction(version)
         except NotFound as error:
