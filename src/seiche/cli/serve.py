@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+# What every record of the log has; anything else was given by whoever logged it.
 _PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "taskName"}
-
 
 # gRPC would take a larger one for another port.
 _PORTS = 65535
@@ -90,7 +90,7 @@ def serve(
     ```
     """
     try:
-        from seiche.service.host import DEFAULT_ACCOUNT, Config, Host, read_config
+        from seiche.service.host import Config, Host, read_config
         from seiche.service.server import Ports, Server
     except ImportError as error:
         raise InvalidInput(
@@ -100,7 +100,39 @@ def serve(
     from seiche.service.core import Settings
 
     found = Config() if config is None else read_config(config)
-    lakes = dict(found.accounts)
+    lakes = _lakes(found.accounts, uri, no_auth=no_auth)
+    if not catalog:
+        raise InvalidInput("the catalog has no name", remedy="Leave --catalog out, or give one.")
+    ports = Ports(host, port, metrics_port, tls_cert, tls_key, client_ca)
+    if no_auth and not ports.loopback:
+        raise InvalidInput("--no-auth is for loopback addresses only", remedy="Listen at 127.0.0.1, or give tokens.")
+    if found.authenticator is None and not no_auth:
+        raise InvalidInput("nobody could call this server", remedy="Give tokens in --config, or --no-auth.")
+    _log_as_json()
+    running = Host(
+        lakes,
+        state or _default_state(next(iter(lakes.values()))),
+        authenticator=None if no_auth else found.authenticator,
+        settings=Settings(catalog=catalog, max_operations=max_operations),
+        open_with=partial(open_lake, durability=durability),
+    )
+    if outside or not no_auth:
+        # Clients name files, which are opened with the server's rights: only who trusts all of them lets them name any.
+        for service in running.services.values():
+            service.lake.states.confine(outside or ())
+    with (
+        _gateways(running, ports, catalog, iceberg_port, lance_port, credentials, outside) as addresses,
+        asyncio.Runner(loop_factory=_event_loop) as runner,
+    ):
+        settle_server()
+        runner.run(_until_stopped(Server(running, ports), addresses))
+
+
+def _lakes(accounts: Mapping[str, str], uri: str | None, *, no_auth: bool) -> dict[str, str]:
+    """The lake of each account: those of the configuration, and the one that the command names, if it does."""
+    from seiche.service.host import DEFAULT_ACCOUNT
+
+    lakes = dict(accounts)
     if uri is not None and lakes.setdefault(DEFAULT_ACCOUNT, uri) != uri:
         raise InvalidInput(
             f"{uri} and {lakes[DEFAULT_ACCOUNT]} are both to be the lake of the account {DEFAULT_ACCOUNT!r}",
@@ -113,29 +145,14 @@ def serve(
             f"with --no-auth everybody is {DEFAULT_ACCOUNT!r}, an account without a lake here",
             remedy="Give the URI of its lake.",
         )
-    if not catalog:
-        raise InvalidInput("the catalog has no name", remedy="Leave --catalog out, or give one.")
-    ports = Ports(host, port, metrics_port, tls_cert, tls_key, client_ca)
-    if no_auth and not ports.loopback:
-        raise InvalidInput("--no-auth is for loopback addresses only", remedy="Listen at 127.0.0.1, or give tokens.")
-    if found.authenticator is None and not no_auth:
-        raise InvalidInput("nobody could call this server", remedy="Give tokens in --config, or --no-auth.")
+    return lakes
+
+
+def _log_as_json() -> None:
+    """Standard output is for what the command says to people; the log goes to standard error, for programs."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    running = Host(
-        lakes,
-        state or _default_state(next(iter(lakes.values()))),
-        authenticator=None if no_auth else found.authenticator,
-        settings=Settings(catalog=catalog, max_operations=max_operations),
-        open_with=partial(open_lake, durability=durability),
-    )
-    with (
-        _gateways(running, ports, catalog, iceberg_port, lance_port, credentials, outside) as addresses,
-        asyncio.Runner(loop_factory=_event_loop) as runner,
-    ):
-        settle_server()
-        runner.run(_until_stopped(Server(running, ports), addresses))
 
 
 @contextmanager
@@ -149,18 +166,13 @@ def _gateways(
     outside: Sequence[str] | None,
 ) -> Iterator[Mapping[str, str]]:
     """The catalogs over HTTP that were asked for, on the same lake, for the same callers."""
-    from seiche.service.auth import Nobody
-
-    trusting = isinstance(running.authenticator, Nobody)
-    if outside or not trusting:
-        for service in running.services.values():
-            service.lake.states.confine(outside or ())
     if iceberg_port is None and lance_port is None:
         yield {}
         return
     from seiche.gateway.credentials import credentials_called
     from seiche.gateway.http.auth import ServiceAuth
     from seiche.gateway.serving import Tls, serving
+    from seiche.service.auth import Nobody
 
     if len(running.services) != 1:
         raise InvalidInput("catalogs over HTTP serve one lake", remedy="Start one server for each account.")
@@ -168,6 +180,7 @@ def _gateways(
     tls = None
     if ports.certificate is not None and ports.key is not None:
         tls = Tls(ports.certificate, ports.key, ports.client_ca)
+    trusting = isinstance(running.authenticator, Nobody)
     auth = None if trusting else ServiceAuth(running.authenticator, account)
     with serving(
         service.lake,
