@@ -96,16 +96,19 @@ class State:
         value = self.tree.get(id_key(object_id))
         return None if value is None else rows.decode(value, ObjectNameRow).key
 
+    def table_by_id(self, table_id: str) -> TableRow | None:
+        """The table with this id, whatever it is called now; `None` if it was dropped, or the id is that of a view."""
+        key = self.key_of(table_id)
+        row = None if key is None else self.behind(key)
+        return row if isinstance(row, TableRow) else None
+
     def table_at(self, version: int, table_id: str) -> TableRow | None:
         """The table as a version of the lake has it. One that expires at this moment does not have it any more."""
         state = self
         if version != self.version:
             root = read_root(self.store, version)
             state = replace(self, root=root, tree=replace(self.tree, root=root.node))
-        key = state.key_of(table_id)
-        value = None if key is None else state.get(key)
-        found = None if value is None else as_relation(value)
-        return found if isinstance(found, TableRow) else None
+        return state.table_by_id(table_id)
 
     def outcome(self, transaction_id: str) -> TransactionRow | None:
         """How a transaction ended, if that has been decided and is still remembered."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from seiche.errors import AlreadyExists, ConflictError, IncompatibleConflict, InvalidInput, NotFound, SeicheError
 from seiche.lake.state import State as LakeState
-from seiche.lake.state import as_relation
 from seiche.service.changes import Wanted
 from seiche.service.state.records import ApplyError
 from seiche.service.states import State
@@ -59,9 +58,8 @@ def _culprits(error: SeicheError, wanted: Sequence[Wanted], lake: LakeState, now
     for one in wanted:
         if one.expected_version is None:
             continue
-        key = lake.key_of(one.table)
-        value = None if key is None else lake.get(key)
-        actual = 0 if value is None else as_relation(value).pointer_version
+        row = lake.table_by_id(one.table)
+        actual = 0 if row is None else row.pointer_version
         if actual != one.expected_version:
             found[one.target] = ApplyError(
                 "EXPECTED_VERSION_MISMATCH", error.message, now, one.expected_version, actual

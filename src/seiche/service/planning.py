@@ -9,13 +9,13 @@ from seiche.lake.intent import Intent
 from seiche.lake.lake import Lake
 from seiche.lake.reads import Aspect
 from seiche.lake.saved_pb2 import SavedTransaction
-from seiche.lake.state import State, as_relation
+from seiche.lake.state import State
 from seiche.lake.transaction import Transaction
 from seiche.service import definitions, operations
 from seiche.service.changes import Wanted
 from seiche.service.operations import Operation
 from seiche.service.refusals import refused, version_mismatch
-from seiche.service.targets import Found
+from seiche.service.targets import Found, find
 
 __all__ = ["Plan", "from_work", "intent_of"]
 
@@ -57,14 +57,12 @@ class Plan:
 
 def table_in(state: State, table_id: str) -> Found:
     """The table of this id; a conflict if it is gone."""
-    key = state.key_of(table_id)
-    value = None if key is None else state.get(key)
-    row = None if value is None else as_relation(value)
-    if key is None or row is None:
+    found = find(state, table_id)
+    if found is None:
         raise RetryableConflict(
             f"table {table_id} was dropped meanwhile (the lake is at version {state.version}).", table=table_id
         )
-    return Found(key, row)  # type: ignore[arg-type]
+    return found
 
 
 def intent_of(plan: Plan, lake: Lake) -> Intent:

@@ -8,13 +8,13 @@ from seiche.errors import InvalidInput, Unavailable
 from seiche.lake.objects.keys import name_of
 from seiche.lake.objects.names import Name, parts
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.state import State, as_relation
+from seiche.lake.state import State
 from seiche.service import operations
 from seiche.service.blobs import BLOB_MISSING, delete_uri, hash_in
 from seiche.service.changes import Change, Wanted, pointer_key, table_of
 from seiche.service.refusals import refused, version_mismatch
 
-__all__ = ["Found", "Resolver", "split_name"]
+__all__ = ["Found", "Resolver", "find", "split_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,13 @@ class Found:
     @property
     def name(self) -> Name:
         return name_of(self.key)
+
+
+def find(state: State, table_id: str) -> Found | None:
+    """The table of this id, if a version of the lake has it."""
+    key = state.key_of(table_id)
+    row = None if key is None else state.behind(key)
+    return Found(key, row) if key is not None and isinstance(row, TableRow) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +101,8 @@ class Resolver:
     def found(self, table_id: str) -> Found | None:
         """The table of this id."""
         if table_id not in self.known:
-            self.known[table_id] = self._looked_up(table_id)
+            self.known[table_id] = find(self.state, table_id)
         return self.known[table_id]
-
-    def _looked_up(self, table_id: str) -> Found | None:
-        key = self.state.key_of(table_id) if table_id else None
-        value = None if key is None else self.state.get(key)
-        row = None if value is None else as_relation(value)
-        return Found(key, row) if key is not None and isinstance(row, TableRow) else None
 
     def _table(self, change: Change) -> str:
         named = ""

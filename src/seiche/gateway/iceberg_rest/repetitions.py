@@ -16,7 +16,7 @@ from pyiceberg.table.update import (
 from seiche.gateway.iceberg_rest.requests import TableChange
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.objects.names import Name
-from seiche.lake.objects.rows import TableRow, ViewRow
+from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 
 __all__ = ["is_there", "showing", "was_there_before"]
@@ -41,7 +41,7 @@ def was_there_before(changes: Sequence[TableChange], now: State) -> bool:
 
 def _has_snapshots(change: TableChange, then: State, now: State) -> bool:
     before = then.relation(change.name)
-    row = None if before is None else _same_table(now, before)
+    row = None if before is None else now.table_by_id(before.id)
     return row is None or not change.snapshots.isdisjoint(one.snapshot_id for one in load(now, row).snapshots)
 
 
@@ -57,7 +57,7 @@ def _has_the_very_snapshots(change: TableChange, now: State) -> bool:
 
 def _carries(change: TableChange, then: State, now: State) -> bool:
     before = then.relation(change.name)
-    row = None if before is None else _same_table(now, before)
+    row = None if before is None else now.table_by_id(before.id)
     if not isinstance(before, TableRow) or row is None:
         return False
     if row.iceberg == before.iceberg:
@@ -81,13 +81,6 @@ def _is_undone(update: Any, metadata: Metadata) -> bool:
         made = update.partition_statistics
         return made.snapshot_id in there and counted.get(made.snapshot_id) != made.statistics_path
     return False
-
-
-def _same_table(state: State, row: TableRow | ViewRow) -> TableRow | None:
-    """A table as a version has it, whatever it is called there."""
-    key = state.key_of(row.id)
-    found = None if key is None else state.behind(key)
-    return found if isinstance(found, TableRow) else None
 
 
 def showing(changes: Sequence[TableChange], then: State | None, now: State) -> State:

@@ -214,10 +214,8 @@ class _Check:
     def _current(self, table_id: str) -> int:
         """The newest version of a table by now, 0 if that cannot be known."""
         try:
-            state = States(self._store, self._runtime).latest()
-            key = state.key_of(table_id)
-            value = None if key is None else state.get(key)
-            return 0 if value is None else rows.decode(value, TableRow).table_version
+            row = States(self._store, self._runtime).latest().table_by_id(table_id)
+            return 0 if row is None else row.table_version
         except SeicheError:
             return 0
 

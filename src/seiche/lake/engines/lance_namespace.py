@@ -17,7 +17,7 @@ from seiche.lake.engines.views import Views
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.state import State, as_relation
+from seiche.lake.state import State
 from seiche.lake.undo import kept_on_error
 from seiche.lake.versions import LakeVersions
 from seiche.lake.work import Work
@@ -241,10 +241,8 @@ def row_of(state: State, name: Name) -> TableRow:
     name = parts(name, what="table")
     if len(name) != 1:
         return state.table(name)
-    key = state.key_of(name[0])
-    value = None if key is None else state.get(key)
-    row = None if value is None else as_relation(value)
-    if not isinstance(row, TableRow):
+    row = state.table_by_id(name[0])
+    if row is None:
         raise NotFound(
             f"there is no table with the id {name[0]}",
             remedy="It was dropped. Names have at least two parts: namespace and table.",
