@@ -40,7 +40,7 @@ __all__ = [
     "Unavailable",
 ]
 
-# The `reason` of a `RetryableConflict` that only the caller can do something about: what he gave cannot be used again.
+# The `reason` of a `RetryableConflict` that only the caller can resolve: the data that was given cannot be read again.
 SPENT: Final = "spent"
 
 

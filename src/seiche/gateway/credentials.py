@@ -31,7 +31,7 @@ class Credentials(Protocol):
         ...
 
     def vend(self, location: str, caller: Caller) -> Mapping[str, str]:
-        """What opens it, for a caller that asked for it; empty if he has to bring his own."""
+        """What opens it, for a caller that asked for it; empty if callers have to bring their own."""
         ...
 
     def storage_options(self, location: str, caller: Caller) -> Mapping[str, str]:

@@ -41,8 +41,8 @@ class _Waiting:
 class Grouping:
     """One thread at a time decides, and takes along all that came meanwhile. When nobody else is there, nobody waits.
 
-    Who has what he wants hands over to the first that still waits. With a lock, each of those who were decided on along
-    with him would be woken in turn, only to find that out.
+    A thread whose own transactions are decided hands over to the first that still waits. With a lock instead, each
+    thread that was decided along with it would be woken in turn, only to find that out.
     """
 
     def __init__(self, lake: "Lake") -> None:

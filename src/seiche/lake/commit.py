@@ -72,9 +72,9 @@ class Committer:
     ) -> list[Answer]:
         """Decide several transactions with one root, as if they had come one after the other in this order.
 
-        Nobody is told that he lost before the root that he lost against is durable; if that root loses itself, the
-        whole group is planned again. `decided` gets the answers as soon as they are for good, before that is published
-        for plain readers, who are one version behind until then.
+        No transaction is said to have lost before the root that it lost against is durable; if that root loses itself,
+        the whole group is planned again. `decided` gets the answers as soon as they are final, before the versions are
+        published for plain readers, who are one version behind until then.
         """
         # What the statements wrote is flushed once for all attempts: while one waits for a turn, or else together with
         # what is staged and the bytes of the root, so that the disk is waited for once.

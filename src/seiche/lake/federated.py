@@ -209,7 +209,7 @@ class ForeignLakeTable(LakeTable):
     def changes(
         self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None
     ) -> "Changes":
-        """The rows that were inserted, updated and deleted between two versions, by whomever; see `Table.changes`."""
+        """The rows that anybody inserted, updated and deleted between two versions; see `Table.changes`."""
         return self._table().changes(from_version, to_version, columns=columns)
 
     def version_made_by(self, transaction_id: str) -> int | None:

@@ -24,7 +24,7 @@ Held: TypeAlias = ManifestFile | Built | bytes
 class ManifestCache:
     """The most recently used manifests that rows of a lake name, found by their hash. Safe to share between threads.
 
-    Whoever commits to a table twice in a row needs not read what he just wrote.
+    Whoever commits to a table twice in a row need not read again what was just written.
     """
 
     def __init__(self, capacity: int = CACHE_BYTES) -> None:

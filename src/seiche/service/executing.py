@@ -20,7 +20,7 @@ from seiche.service.telling import as_told, refusal, refuse
 
 __all__ = ["OpenCalls"]
 
-# Whoever does not read his answers may not read this one either.
+# A client that does not read its answers may not read this one either.
 _TELLING_SECONDS: Final = 1.0
 
 

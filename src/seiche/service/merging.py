@@ -1,6 +1,6 @@
 """Appends of several transactions as one change: one version of each table, however many they are.
 
-Only what came as operations is joined. Whoever came with a version number keeps his own version.
+Only what came as operations is joined. A commit that came with a version number keeps a version of its own.
 """
 
 from collections.abc import Sequence

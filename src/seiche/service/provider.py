@@ -64,7 +64,7 @@ class ProviderKeys:
             return True
 
     def _fetch(self) -> None:
-        """Ask for the keys, unless that was done a moment ago. Of several one asks, and the others wait for him."""
+        """Ask for the keys, unless that was done a moment ago. Of several threads one asks, and the others wait."""
         with self._fetching:
             if self._may_ask():
                 self._replace()

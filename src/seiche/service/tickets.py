@@ -1,4 +1,4 @@
-"""One who waits for a decision, and what he is told."""
+"""A transaction that waits for a decision, and what its client is told."""
 
 import logging
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Decided:
 
 @dataclass(slots=True)
 class Ticket:
-    """One who waits for a decision: a transaction that was prepared before, or one that is executed in one go.
+    """A transaction that waits for a decision: one that was prepared before, or one that is executed in one go.
 
     The latter brings its plan, and the record that it begins with.
     """

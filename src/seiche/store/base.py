@@ -143,7 +143,7 @@ class Store(ABC):
 
         Files of one directory come in ascending order of their names' bytes relative to each other; nothing is promised
         about the order between directories. `start_after` is the full path of a file directly in `prefix`; files of
-        that directory up to and including it are left out. It needs not exist.
+        that directory up to and including it are left out. It need not exist.
         """
 
     def folders(self, prefix: str = "") -> "Sequence[str] | None":

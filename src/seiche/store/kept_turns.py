@@ -1,8 +1,8 @@
 """Several commits in one turn, for those who come back at once.
 
 Where many processes append in a loop, the turn would pass on after each commit, and everyone would begin by reading
-what all the others did since: most of the work of a commit in a crowd. Whoever had to wait for his turn, and is seen to
-come back within moments, keeps it for a little while.
+what all the others did since: most of the work of a commit in a crowd. A process that had to wait for its turn, and is
+seen to come back within moments, keeps it for a little while.
 """
 
 import atexit
@@ -19,15 +19,15 @@ from seiche.store.base import Store
 
 __all__ = ["KeptTurns"]
 
-# Who comes back later than this, in seconds, is not waited for.
+# A process that takes longer than this to come back, in seconds, is not waited for.
 _MOMENT: Final = 0.004
-# After so long nobody comes back any more, and the next one is let in.
+# So long a turn is kept for a process that has not come back; then the next one is let in.
 _END = _MOMENT
-# After so long the thread that sees to it ends.
+# So long the thread that sees to that stays without anything to do.
 _IDLE = 1.0
 # For how long a turn is kept at most: with a dozen others that do the same, everybody gets in several times a second.
 _LONGEST: Final = 0.025
-# Who has lost so often, in less than so many seconds each time, has others on this machine wait until he is done.
+# Whoever has lost so often, in less than so many seconds each time, has others on this machine wait for the next try.
 _POLITE: Final = 3
 _SHORT: Final = 0.4
 
@@ -65,7 +65,7 @@ class KeptTurns:
         return _One(self, meanwhile)
 
     def take(self, meanwhile: Callable[[], object] | None) -> tuple[AbstractContextManager[bool], bool, float, bool]:
-        """The turn, whether one waited for it, since when one has it, and whether it is worth keeping."""
+        """The turn, whether it had to be waited for, since when it is held, and whether it is worth keeping."""
         now = self._clock.monotonic()
         if self._holders and get_ident() in self._holders:
             return nullcontext(False), False, now, False
@@ -93,8 +93,8 @@ class KeptTurns:
     def attempt(self, number: int, took: float) -> AbstractContextManager[object]:
         """Around an attempt at something that others may be quicker than; the one before took so many seconds.
 
-        Whoever has lost too often has a turn for the whole of it, in which what this thread commits is let in. Not
-        those who are slow: the ones who wait go on without when nothing moves for a while.
+        A thread that has lost too often gets a turn for the whole attempt, and its own commits are let in meanwhile. A
+        slow one does not: those who wait for a turn go on without it when nothing moves for a while.
         """
         return self._held() if number > _POLITE and took < _SHORT else nullcontext()
 

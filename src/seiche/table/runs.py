@@ -1,9 +1,9 @@
 """Runs of appends: what one writer has checked, said so that the next one need not read it all again.
 
-In a crowd of appenders every commit has to be checked by everybody else. But whoever made the newest version has looked
-at all versions before it. If he found nothing but appends, he says from which version on in the properties of his
-transaction, and the next one, who reads that version anyway because he builds upon it, has checked them all at once.
-A lone writer says nothing.
+In a crowd of appenders every commit has to be checked by everybody else. But the writer of the newest version has
+looked at all versions before it. If it found nothing but appends, the properties of its transaction say since which
+version. The next writer reads that transaction anyway, because it builds upon it, and has so checked all of them at
+once. A lone writer says nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -31,10 +31,10 @@ class Run:
 
 
 def attested(message: pb.Transaction, version: int) -> int:
-    """The version since which all are appends, as whoever made `version` of it says; 0 if he says nothing.
+    """The version since which all are appends, as the transaction that made `version` says; 0 if it does not say.
 
-    He says which version he made, too. A copy of the transaction that made another one, here or elsewhere, says
-    nothing about what came before that.
+    It says which version it made, too: the same transaction may have been copied and have made another version, here or
+    elsewhere, and says nothing about what came before that one.
     """
     if PROPERTY not in message.properties:
         return 0

@@ -213,7 +213,7 @@ async def _body(headers: Mapping[str, str], receive: Receive, limits: Limits) ->
     if declared.isdigit() and int(declared) > limits.body_bytes:
         raise _TooLarge
     try:
-        # Without an end, whoever stops in the middle would keep what he has sent in memory for good.
+        # Without a limit, what a client has sent would stay in memory for good if it stops in the middle.
         async with asyncio.timeout(limits.seconds):
             return await _received(receive, limits.body_bytes)
     except TimeoutError as error:

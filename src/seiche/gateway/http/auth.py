@@ -25,7 +25,7 @@ _LIFETIME = 3600
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, on behalf of which account, and whether he may change anything."""
+    """Who asks, on behalf of which account, and whether with the right to change anything."""
 
     subject: str = "anonymous"
     account: str = ""

@@ -166,6 +166,6 @@ def etag(metadata_location: str, snapshots: Snapshots = "all") -> str:
 
 
 def _has(call: Call, tag: str) -> bool:
-    """Whether a caller who only reads says that he has it; by HTTP, `*` says so of whatever there is."""
+    """Whether a caller that only reads says that it has this already; in HTTP, `*` says so of whatever there is."""
     given = {one.strip().removeprefix("W/") for one in call.headers.get("if-none-match", "").split(",")}
     return call.route.startswith("GET ") and not given.isdisjoint((tag, "*"))

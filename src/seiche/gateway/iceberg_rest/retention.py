@@ -21,8 +21,8 @@ _REF_AGE: Final = "history.expire.max-ref-age-ms"
 _DEFAULT_AGE: Final = 5 * 24 * 3600 * 1000
 _FOR_EVER: Final = 1 << 63
 
-# Whoever lost an answer may ask again for as long, and is told that it was applied by the snapshot that is still there.
-# Without it he would hear "conflict", and delete files that count.
+# A client that lost an answer may ask again for this long: by the snapshot, which is still there, it learns that its
+# commit was applied. Without the snapshot it would hear "conflict", and delete files that count.
 YOUNGEST_MILLIS: Final = 30 * 60 * 1000
 
 

@@ -54,7 +54,7 @@ class Policy:
 
     @classmethod
     def of(cls, definition: LakeDefinition, older_than: Duration | None, keep: int | None) -> "Policy":
-        """As a user wants it; where he says nothing, as the lake's definition has it."""
+        """As it is asked for; what is not said is as the lake's definition has it."""
         remedy = "Give how many versions to keep, at least 1."
         if keep is not None and number(keep, "keep", remedy) < 1:
             raise InvalidInput(f"keep cannot be {keep!r}", remedy=remedy)

@@ -3,7 +3,7 @@
 A lease is a small file that is named after the version that it holds, and for how long; its storage time says since
 when. It is written first. Then the newest root is looked at: if that does not give the version up, no later expiry will
 miss the lease, since it decides in a root first and looks for leases after. A lease that runs out while somebody still
-reads does no harm but to him: he is told that the version has expired, and is never given wrong data.
+reads harms nobody but that reader, who is told that the version has expired, and is never given wrong data.
 """
 
 import re

@@ -243,7 +243,7 @@ def encode(row: Row) -> bytes:
 
 
 def encode_table(row: "TableRow") -> bytes:
-    """The bytes of a table's row, which whoever commits to the table next needs not decode."""
+    """The bytes of a table's row, which the next commit to the table need not decode."""
     value = encode(row)
     if len(_encoded) >= _MOST_ENCODED:
         _encoded.clear()

@@ -25,7 +25,10 @@ _MOST_TOGETHER: Final = 1 << 20
 
 
 class _Question:
-    """One who waits. `turn` is let go of once: when there is an answer, or when he is the one to look for answers."""
+    """What one thread waits for an answer to.
+
+    `turn` is released once, to wake that thread: when there is an answer, or when it is the one to look for answers.
+    """
 
     __slots__ = ("answer", "due", "failure", "turn")
 
@@ -43,8 +46,9 @@ class _Question:
 
 @contextmanager
 def _whole(call: Call) -> Iterator[None]:
-    """Whoever is interrupted in the block may leave a message half sent, or an answer untold. So the call ends, and who
-    waits asks again in another one; he would wait until his time is up.
+    """Ends the call if the block is interrupted, which may leave a message half sent, or an answer untold.
+
+    Those who wait then ask again in another call. Otherwise they would wait until their time is up.
     """
     try:
         yield
@@ -56,11 +60,11 @@ def _whole(call: Call) -> Iterator[None]:
 class Line:
     """One open call at a time, opened when it is first needed and after one that failed.
 
-    Those who were answered together are likely to ask together: the first who does waits half a millisecond, at most,
-    for the others. Nobody else waits to be sent: while one message is on its way, whatever else is asked gathers, and
-    is the next. There is no thread for all this. Of those who wait, one looks for answers, also those of the others,
-    until he has his own; then another one does. A message in an open call has no deadline: a thread looks now and then
-    who waits too long, and whether the server is still there, and ends the call.
+    Threads that were answered together are likely to ask together: the first that does waits for the others, half a
+    millisecond at most. No other message is held back: while one is on its way, whatever else is asked gathers, and is
+    sent next. Sending and receiving have no thread of their own. Of the threads that wait, one looks for answers, also
+    for the others, until it has its own; then another one does. A message in an open call has no deadline: a watching
+    thread looks now and then who waits too long, and whether the server is still there, and ends the call.
     """
 
     def __init__(self, make: Callable[[], Call], clock: Clock, seconds: float) -> None:
@@ -69,16 +73,16 @@ class Line:
         self._seconds = seconds
         self._numbers = count(1)
         self._asked = 0
-        # Of whoever sends. Taken before the other one.
+        # Held by the thread that sends. Whoever needs both locks takes this one first.
         self._pen = Lock()
-        # For all that follows.
+        # Guards everything below.
         self._lock = Lock()
         self._call: Call | None = None
         self._unsent: list[bytes] = []
         self._sending = False
         # How many of those who were answered together have not asked again yet.
         self._away = 0
-        # Whether somebody waits for them. Until he has, and sends, nothing is sent unless all of them are there.
+        # Whether a thread waits for them. Until it has, and sends, nothing is sent unless all of them are there.
         self._gathering = False
         self._looker: _Question | None = None
         self._waiting: dict[int, _Question] = {}
@@ -109,7 +113,7 @@ class Line:
         finally:
             self._leave(number, question)
         if question.answer is None:
-            # One of his own: several threads must not raise the same one.
+            # A copy for each: several threads must not raise the same exception.
             raise type(question.failure)(*question.failure.args) if question.failure else Ended
         return question.answer
 
@@ -138,10 +142,9 @@ class Line:
                 self._gathering, self._away = False, 0
 
     def _send(self) -> None:
-        """See to it that what has gathered is sent, unless something is on its way. If the call is over, whoever looks
-        is told.
+        """Send what has gathered, unless something is on its way. If the call is over, the thread that looks is told.
 
-        Whoever finds somebody else sending, or about to, leaves it to him, who looks again when he is done.
+        A thread that finds another one sending, or about to, leaves it to that one, which looks again when it is done.
         """
         while self._ready and self._pen.acquire(blocking=False):
             try:
@@ -171,12 +174,12 @@ class Line:
                 break
             count += 1
         together, self._unsent = self._unsent[:count], self._unsent[count:]
-        # Before it is sent: whoever looks may hear that it was before the one who sends does.
+        # Before it is sent: the thread that looks may hear that it was sent before the one that sends does.
         self._sending = True
         return together
 
     def _look(self) -> None:
-        """Wait for what happens next, and tell those whom it is about."""
+        """Wait for what happens next, and tell the threads that it is about."""
         call = self._call
         if call is None:
             return
@@ -191,7 +194,7 @@ class Line:
         self._send()
 
     def _tell(self, message: bytes | None) -> None:
-        """Tell those whom a message is about; without one, that what was to be sent is sent."""
+        """Wake the threads that a message has answers for; without a message, what was to be sent is sent."""
         answers = () if message is None else pb.ExecuteTransactionsResponse.FromString(message).responses
         with self._lock:
             for answer in answers:

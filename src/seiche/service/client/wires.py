@@ -24,7 +24,7 @@ _RECEIVE: Final = 1 << 15
 def connected(address: str, certificates: Certificates | None = None) -> "Wire":
     """A connection to `host:port`, over TLS if there are certificates.
 
-    Raises `OSError` if nobody is there, `SSLError` if he cannot be trusted.
+    Raises `OSError` if nobody is there, `SSLError` if the server that is there cannot be trusted.
     """
     host, port = parted(address)
     connection = socket.create_connection((host, port), _CONNECT_SECONDS)
