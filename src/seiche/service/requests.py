@@ -68,7 +68,7 @@ def checked_id(tx: str) -> str:
 def check_properties(properties: Mapping[str, str]) -> None:
     if len(properties) > _MOST_PROPERTIES or sum(map(len, (*properties, *properties.values()))) > _LONGEST_PROPERTY:
         raise refused("the properties are too many or too long", "properties.too-large")
-    # A client that could choose the id to reserve could take one that a table had before, and with it that table's place.
+    # A client that could choose the id to reserve could take one that a table had before, and get that table's place.
     if any(name.startswith(RESERVED) for name in properties):
         raise refused(
             f"properties that begin with {RESERVED} are the server's",
