@@ -130,7 +130,7 @@ def serve(
 
 def _lakes(accounts: Mapping[str, str], uri: str | None, *, no_auth: bool) -> dict[str, str]:
     """The lake of each account: those of the configuration, and the one that the command names, if it does."""
-    from seiche.service.host import DEFAULT_ACCOUNT
+    from seiche.service.auth import DEFAULT_ACCOUNT
 
     lakes = dict(accounts)
     if uri is not None and lakes.setdefault(DEFAULT_ACCOUNT, uri) != uri:

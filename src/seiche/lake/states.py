@@ -28,12 +28,12 @@ class States:
     Roots, nodes and definitions never change, so whatever was read once need not be read again.
     """
 
-    def __init__(self, store: Store, runtime: Runtime, known: State | None = None) -> None:
+    def __init__(self, store: Store, runtime: Runtime) -> None:
         self.store = store
         self.runtime = runtime
         self.nodes = Nodes(store)
         self._definitions: dict[str, definition.LakeDefinition] = {}
-        self._known = known
+        self._known: State | None = None
         self._manifests = ManifestCache()
         self._storage_times: dict[int, datetime] = {}
         self._outside: Outside = ANYWHERE

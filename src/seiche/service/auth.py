@@ -12,8 +12,10 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, PermissionDenied, SeicheError
 from seiche.service.provider import ProviderKeys
 
-__all__ = ["READ", "WRITE", "Authenticator", "Nobody", "OpenIdConnect", "Principal", "Tokens"]
+__all__ = ["DEFAULT_ACCOUNT", "READ", "WRITE", "Authenticator", "Nobody", "OpenIdConnect", "Principal", "Tokens"]
 
+# The account of everybody, where nobody is asked who they are.
+DEFAULT_ACCOUNT: Final = "default"
 READ: Final = "table.read"
 WRITE: Final = "table.write"
 _ALL: Final = frozenset({READ, WRITE})
@@ -51,11 +53,8 @@ class Authenticator(ABC):
 class Nobody(Authenticator):
     """Everybody may do everything, as one account. For one machine that trusts itself."""
 
-    def __init__(self, account: str = "default") -> None:
-        self._principal = Principal(account)
-
     def principal(self, authorization: str | None) -> Principal:
-        return self._principal
+        return Principal(DEFAULT_ACCOUNT)
 
 
 class Tokens(Authenticator):

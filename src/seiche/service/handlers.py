@@ -33,6 +33,7 @@ T = TypeVar("T")
 # Ours, and that of the catalog protocol whose messages these are.
 NAMES: Final = ("seiche.transaction.v1.Transactions", "ai.floedb.floecat.transaction.Transactions")
 _LOOK_SECONDS: Final = 0.1
+_THREADS: Final = 64
 _LONGEST_ID: Final = 200
 _LONGEST_REASON: Final = 1000
 
@@ -46,7 +47,6 @@ class Handlers:
         metrics: Metrics,
         loop: asyncio.AbstractEventLoop,
         *,
-        threads: int = 64,
         runtime: Runtime = SYSTEM,
         bounds: Bounds = DEFAULT,
     ) -> None:
@@ -58,7 +58,7 @@ class Handlers:
         self._intake = Intake(bounds.taken_bytes)
         self._watches = Watches(bounds.watches)
         self._answers = Answers(loop)
-        self._threads = ThreadPoolExecutor(threads, "seiche-call")
+        self._threads = ThreadPoolExecutor(_THREADS, "seiche-call")
         self._open_calls = OpenCalls(metrics, self._answers, self._run, bounds, self._intake)
         self._closing = asyncio.Event()
 

@@ -23,11 +23,10 @@ from seiche.service.state.lakes import lake_of
 from seiche.service.state.opening import open_database
 from seiche.service.state.transactions import TransactionStore
 
-__all__ = ["DEFAULT_ACCOUNT", "Config", "Host", "read_config"]
+__all__ = ["Config", "Host", "read_config"]
 
 log = logging.getLogger("seiche.service")
 
-DEFAULT_ACCOUNT: Final = "default"
 _SWEEP_SECONDS: Final = 5.0
 _SWEPT_AT_ONCE: Final = 100
 # How long a decided transaction is remembered in SQL beyond its time; the tree remembers it longer.

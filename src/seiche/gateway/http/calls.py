@@ -89,10 +89,10 @@ class Route:
     together: "Joint | None" = None
 
 
-def flag(text: str | None, default: bool = False) -> bool:
-    """A boolean in a query, however it is spelled: clients send `true`, `True` and `TRUE`."""
+def flag(text: str | None) -> bool:
+    """A boolean in a query, however it is spelled: clients send `true`, `True` and `TRUE`. Without one it is false."""
     if text is None or text == "":
-        return default
+        return False
     found = _TRUE.get(text.lower())
     if found is None:
         raise InvalidInput(f"{text!r} is neither true nor false", remedy="Send `true` or `false`.")

@@ -25,14 +25,13 @@ def operation(
     *,
     body: Schema | None = None,
     media_type: str = "application/json",
-    body_required: bool = True,
     parameters: Sequence[Mapping[str, Any]] = (),
     answers: Mapping[int, Schema | None] | None = None,
 ) -> dict[str, Any]:
     """What an operation takes and gives; `answers` are the schemas by status, `None` for an answer without a body."""
     made: dict[str, Any] = {"operationId": name, "summary": summary, "parameters": list(parameters)}
     if body is not None:
-        made["requestBody"] = {"required": body_required, "content": {media_type: {"schema": body}}}
+        made["requestBody"] = {"required": True, "content": {media_type: {"schema": body}}}
     made["responses"] = {str(status): _response(schema) for status, schema in (answers or {200: {}}).items()}
     return made
 

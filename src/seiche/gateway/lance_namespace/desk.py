@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Lock
+from typing import Final
 
 from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, InvalidInput, NotFound, Unavailable
 from seiche.gateway.lance_namespace.branches import branch_of, family
@@ -37,6 +38,9 @@ from seiche.table.versions.naming import Naming, parse
 __all__ = ["Desk", "Desks", "clear_line", "main_desk"]
 
 log = logging.getLogger("seiche.gateway")
+
+# No commit takes longer: what has been on a desk for so long is no longer needed there.
+_LONGEST_COMMIT: Final = timedelta(days=7)
 
 
 class Desk:
@@ -215,12 +219,12 @@ class Desks:
                 self._known[row.id] = Desk(self._lake, row)
             return self._known[row.id]
 
-    def tidy(self, now: datetime, older_than: timedelta = timedelta(days=7)) -> int:
+    def tidy(self, now: datetime) -> int:
         """Clear away what was put on desks longer ago than any commit may take; returns how many files went.
 
         Versions go from the oldest, so that no gap comes between those that stay; then files that none of these names.
         """
-        desks, before = below(self._lake, DESKS), now - older_than
+        desks, before = below(self._lake, DESKS), now - _LONGEST_COMMIT
         listed: dict[str, list[ObjectInfo]] = {}
         for info in desks.list():
             listed.setdefault(info.path.partition("/")[0], []).append(info)

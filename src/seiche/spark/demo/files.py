@@ -28,6 +28,7 @@ _GOODS: Final = (
 )
 CUSTOMERS: Final = 200
 PRODUCTS: Final = len(_GOODS)
+_ORDERS_OF_A_DAY: Final = 2000
 
 
 def customers(folder: Path) -> None:
@@ -50,30 +51,30 @@ def catalogue(folder: Path) -> None:
     (folder / "products.json").write_text("".join(json.dumps(one) + "\n" for one in goods), "utf-8")
 
 
-def day(folder: Path, number: int, orders: int = 2000) -> Path:
+def day(folder: Path, number: int) -> Path:
     """Write what was sold on one day."""
     path = folder / "orders" / f"day-{number}.csv"
-    _write(path, _COLUMNS, _orders(number, orders))
+    _write(path, _COLUMNS, _orders(number))
     return path
 
 
-def bad_day(folder: Path, number: int, orders: int = 2000) -> Path:
+def bad_day(folder: Path, number: int) -> Path:
     """Write a day on which the till was broken: an amount below zero, and a product that nobody sells."""
     path = folder / "orders" / f"day-{number}.csv"
     broken = [
         (number * 100_000 + 90_001, 3, 2, -480.0, f"2030-06-{number:02}"),
         (number * 100_000 + 90_002, 5, 999, 20.0, f"2030-06-{number:02}"),
     ]
-    _write(path, _COLUMNS, [*_orders(number, orders), *broken])
+    _write(path, _COLUMNS, [*_orders(number), *broken])
     return path
 
 
 _COLUMNS: Final = ("id", "customer", "product", "amount", "day")
 
 
-def _orders(number: int, orders: int) -> Iterator[tuple[Any, ...]]:
+def _orders(number: int) -> Iterator[tuple[Any, ...]]:
     chance = Runtime.seeded(number).random
-    for order in range(orders):
+    for order in range(_ORDERS_OF_A_DAY):
         product = chance.randint(1, PRODUCTS)
         amount = round(_GOODS[product - 1][1] * chance.choice((1, 1, 1, 2)), 2)
         yield number * 100_000 + order, chance.randint(1, CUSTOMERS), product, amount, f"2030-06-{number:02}"
