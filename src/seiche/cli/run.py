@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,8 +69,6 @@ def run(
     from seiche.spark.settings import require_pyspark
 
     require_pyspark()
-    from dataclasses import replace
-
     from seiche.spark.pipeline.inputs import check_inputs, there
     from seiche.spark.pipeline.plan import plan
     from seiche.spark.pipeline.run import run as run_pipeline
@@ -152,26 +150,26 @@ def _style(state: str) -> str:
 
 
 def _show_plan(planned: "Plan", *, new: bool, json: bool) -> None:
-    steps = [
-        {
-            "stage": stage,
-            "table": step.table,
-            "mode": step.mode,
-            "reads": sorted(planned.reads[step.table]),
-            "format": step.format,
-        }
-        for stage, several in enumerate(planned.stages, 1)
-        for step in several
-    ]
-    checks = [check.name for check in planned.definition.checks]
+    definition = planned.definition
+    steps = [(stage, step) for stage, several in enumerate(planned.stages, 1) for step in several]
+    reads = {step.table: sorted(planned.reads[step.table]) for _, step in steps}
+    checks = [check.name for check in definition.checks]
     if json:
-        print_json(
-            {"pipeline": planned.definition.name, "lake": planned.definition.lake, "steps": steps, "checks": checks}
-        )
+        shown = [
+            {
+                "stage": stage,
+                "table": step.table,
+                "mode": step.mode,
+                "reads": reads[step.table],
+                "format": step.format,
+            }
+            for stage, step in steps
+        ]
+        print_json({"pipeline": definition.name, "lake": definition.lake, "steps": shown, "checks": checks})
         return
     made = ", which would be made" if new else ""
-    print_line(f"{planned.definition.name} on {planned.definition.lake}{made}", style="bold")
-    rows = [(one["stage"], one["table"], one["mode"], ", ".join(one["reads"])) for one in steps]  # type: ignore[arg-type]
+    print_line(f"{definition.name} on {definition.lake}{made}", style="bold")
+    rows = [(stage, step.table, step.mode, ", ".join(reads[step.table])) for stage, step in steps]
     print_table(("stage", "table", "mode", "reads"), rows)
     print_line("checks: " + (", ".join(checks) or "none"))
 

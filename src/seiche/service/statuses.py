@@ -1,5 +1,6 @@
 """What an error is called on the wire."""
 
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote
 
@@ -93,9 +94,9 @@ def _cut(text: str, longest: int) -> str:
     return text.encode(errors="replace")[:longest].decode(errors="ignore")
 
 
-def error_of(trailers: object) -> pb.Error | None:
+def error_of(trailers: Iterable[tuple[str, bytes]] | None) -> pb.Error | None:
     """The details of a failed call, if it has any."""
-    for name, value in trailers or ():  # type: ignore[attr-defined]
+    for name, value in trailers or ():
         if name == DETAILS:
             return error_in(pb.Status.FromString(value))
     return None

@@ -10,7 +10,7 @@ from seiche.errors import NotFound, PermissionDenied, SeicheError
 from seiche.gateway.http.app import Protocol
 from seiche.gateway.http.auth import is_unknown
 from seiche.gateway.http.calls import Answer, Route
-from seiche.lake.engines.answers import refused
+from seiche.lake.engines.answers import About, refused
 
 __all__ = ["PROBLEM", "LanceProtocol"]
 
@@ -90,8 +90,8 @@ def _as_lance(error: Exception, route: Route | None) -> lance.LanceNamespaceErro
         path = "" if route is None else route.path
         if isinstance(error, NotFound) and "transaction" in error.details:
             return lance.TransactionNotFoundError(str(error))
-        about = "namespace" if "/namespace/" in path else "version" if "/version/" in path else "table"
-        found = refused(error, about)  # type: ignore[arg-type]
+        about: About = "namespace" if "/namespace/" in path else "version" if "/version/" in path else "table"
+        found = refused(error, about)
         return found if isinstance(found, lance.LanceNamespaceError) else None
     return None
 

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt
+from seiche.lake import format_pb2
 from seiche.lake.format_pb2 import Transaction, Transactions
 from seiche.lake.tree.names import optimised
 from seiche.lake.tree.pointer import Pointer, fetch, pointer, target
@@ -19,8 +20,16 @@ __all__ = ["Isolation", "Outcome", "TransactionRecord", "load", "pack", "stow", 
 Isolation: TypeAlias = Literal["snapshot", "serializable"]
 Outcome: TypeAlias = Literal["committed", "aborted"]
 
-_ISOLATIONS: Final = ("snapshot", "serializable")
-_OUTCOMES: Final = ("committed", "aborted")
+_ISOLATIONS: Final[Mapping[Isolation, format_pb2.Isolation]] = {
+    "snapshot": format_pb2.SNAPSHOT,
+    "serializable": format_pb2.SERIALIZABLE,
+}
+_OUTCOMES: Final[Mapping[Outcome, format_pb2.Outcome]] = {
+    "committed": format_pb2.COMMITTED,
+    "aborted": format_pb2.ABORTED,
+}
+_ISOLATION_OF: Final = {number: word for word, number in _ISOLATIONS.items()}
+_OUTCOME_OF: Final = {number: word for word, number in _OUTCOMES.items()}
 _INLINE: Final = 32 << 10
 
 
@@ -47,8 +56,8 @@ def pack(records: Sequence[TransactionRecord]) -> bytes:
             Transaction(
                 id=record.id,
                 base_version=record.base_version,
-                isolation=_ISOLATIONS.index(record.isolation),  # type: ignore[arg-type]
-                outcome=_OUTCOMES.index(record.outcome),  # type: ignore[arg-type]
+                isolation=_ISOLATIONS[record.isolation],
+                outcome=_OUTCOMES[record.outcome],
                 keys=record.keys or (),
                 # An empty mapping takes as long as all the rest.
                 properties=record.properties or None,
@@ -66,8 +75,8 @@ def unpack(data: bytes, path: str, *, with_keys: bool = True) -> tuple[Transacti
             TransactionRecord(
                 one.id,
                 one.base_version,
-                _ISOLATIONS[one.isolation],
-                _OUTCOMES[one.outcome],
+                _ISOLATION_OF[one.isolation],
+                _OUTCOME_OF[one.outcome],
                 tuple(one.keys) if with_keys else None,
                 dict(one.properties),
             )
@@ -86,7 +95,8 @@ def stow(
 ) -> tuple[tuple[TransactionRecord, ...], Pointer | None, dict[str, bytes]]:
     """The records for a root, the pointer to their side file if they need one, and that file to be written first.
 
-    Large change sets leave the root, ids and outcomes never: who finds a root must know at once whether it is his own.
+    Large change sets leave the root, ids and outcomes never: a writer that finds a root must see at once whether its
+    own transaction is in it.
     """
     if sum(len(key) + 2 for record in records for key in record.keys or ()) <= inline:
         return tuple(records), None, {}

@@ -1,6 +1,7 @@
 """What must hold of a pipeline, whichever way it was written: names, conditions, and what goes with what."""
 
 import inspect
+from collections.abc import Callable
 from typing import Final
 
 from seiche.errors import InvalidInput
@@ -68,7 +69,7 @@ def _check_step(step: Step) -> None:
     if step.where:
         _check_condition(step)
     if step.make is not None:
-        _check_function(step)
+        _check_function(step, step.make)
     _check_indices(step)
 
 
@@ -101,16 +102,16 @@ def _check_condition(step: Step) -> None:
         )
 
 
-def _check_function(step: Step) -> None:
+def _check_function(step: Step, make: Callable[..., object]) -> None:
     """A function that takes something else than it is given would fail only when Spark runs."""
     try:
-        signature = inspect.signature(step.make)  # type: ignore[arg-type]
+        signature = inspect.signature(make)
     except (TypeError, ValueError):  # one that is not written in Python does not say
         return
     try:
         signature.bind(*step.reads)
     except TypeError as error:
-        call = f"{getattr(step.make, '__name__', 'the function')}{signature}"
+        call = f"{getattr(make, '__name__', 'the function')}{signature}"
         raise InvalidInput(
             f"{step.place}: step {step.table}: {call} cannot be called with {len(step.reads)} frames: {error}",
             remedy="`reads` lists the sources and tables that the function gets, in this order.",

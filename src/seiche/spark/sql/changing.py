@@ -1,15 +1,19 @@
 """The grammar of statements that change rows: INSERT, UPDATE, DELETE, TRUNCATE and MERGE."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from seiche.spark.names import said_twice
 from seiche.spark.sql import statements as made
 from seiche.spark.sql.queries import Expression, Query, parse_expression, parse_query
 from seiche.spark.sql.refusals import refusal
-from seiche.spark.sql.statements import Assignments, MergeClause, Statement
+from seiche.spark.sql.statements import Assignments, MergeAction, MergeClause, MergeSide, Statement
 from seiche.spark.sql.words import Cursor
 
 __all__ = ["parse_delete", "parse_insert", "parse_merge", "parse_truncate", "parse_update"]
 
 _QUERY = ("SELECT", "VALUES", "WITH", "FROM", "(")
+_ACTIONS: Final[Mapping[str, MergeAction]] = {"UPDATE": "update", "DELETE": "delete", "INSERT": "insert"}
 
 
 def parse_insert(cursor: Cursor) -> Statement:
@@ -180,7 +184,7 @@ def _clause(cursor: Cursor, alias: str) -> MergeClause:
     action = cursor.one_of(*can)
     if action is None:
         raise refusal(cursor.text, at, f"this clause of the merge can only {' or '.join(can)}")
-    side = "matched" if matched else "not matched by source" if by_source else "not matched"
+    side: MergeSide = "matched" if matched else "not matched by source" if by_source else "not matched"
     assignments = None
     if action == "UPDATE":
         cursor.expect("SET")
@@ -191,7 +195,7 @@ def _clause(cursor: Cursor, alias: str) -> MergeClause:
             assignments = _assignments(cursor, alias, "WHEN")
     elif action == "INSERT":
         assignments = _values(cursor)
-    return MergeClause(side, action.lower(), condition, assignments)  # type: ignore[arg-type]
+    return MergeClause(side, _ACTIONS[action], condition, assignments)
 
 
 def _values(cursor: Cursor) -> Assignments | None:

@@ -30,7 +30,9 @@ __all__ = [
     "DropView",
     "Insert",
     "Merge",
+    "MergeAction",
     "MergeClause",
+    "MergeSide",
     "Optimize",
     "RenameColumn",
     "RenameTo",
@@ -106,12 +108,16 @@ class Delete(Statement):
     where: Expression | None = None
 
 
+MergeSide: TypeAlias = Literal["matched", "not matched", "not matched by source"]
+MergeAction: TypeAlias = Literal["update", "delete", "insert"]
+
+
 @dataclass(frozen=True, slots=True)
 class MergeClause:
     """One WHEN ... THEN. No assignments mean all columns: UPDATE SET * and INSERT *."""
 
-    side: Literal["matched", "not matched", "not matched by source"]
-    action: Literal["update", "delete", "insert"]
+    side: MergeSide
+    action: MergeAction
     condition: Expression | None = None
     assignments: Assignments | None = None
 
