@@ -7,7 +7,7 @@ import pytest
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound
-from seiche.lake.format_pb2 import LakehouseDef
+from seiche.lake.format_pb2 import LakehouseDef, Transaction, Transactions
 from seiche.lake.tree import definition, node_file, transactions
 from seiche.lake.tree.definition import LakeDefinition
 from seiche.lake.tree.node import Node
@@ -119,6 +119,17 @@ def test_a_damaged_or_missing_side_file_is_noticed() -> None:
         transactions.load(store, side_file)
     with pytest.raises(Corrupt, match="cannot be read"):
         transactions.unpack(b"\xff\xff", "x")
+
+
+@pytest.mark.parametrize("number", [-1, 2])
+@pytest.mark.parametrize("name", ["isolation", "outcome"])
+def test_an_isolation_or_outcome_that_nobody_knows_is_damage_and_never_taken_for_another(
+    name: str, number: int
+) -> None:
+    message = Transactions(transactions=[Transaction(id="t", base_version=1)])
+    setattr(message.transactions[0], name, number)
+    with pytest.raises(Corrupt, match="the transactions in x cannot be read"):
+        transactions.unpack(message.SerializeToString(), "x")
 
 
 def test_the_definition_fills_in_every_default() -> None:
