@@ -11,7 +11,7 @@ version can be overtaken:
     5. remove the files
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -88,17 +88,7 @@ class Cleaner:
         versions = self._here.versions.all()
         self._refuse_managed(versions[-1])
         folder = VersionFolder.of(self._store)
-        protected = dict.fromkeys(self._protection.versions, "asked for") | names.protected(
-            self._here, now - self._policy.grace
-        )
-        self._check_exist(folder)
-        stored = {number: info.modified for number, info in folder.manifests.items()}
-        dropped, held = choose(stored, self._policy, now, protected)
-        detached = [
-            number
-            for number, info in folder.detached.items()
-            if number not in protected and info.modified <= now - self._policy.detached_age
-        ]
+        dropped, detached, held = self._chosen(folder, names, now)
         going = (*dropped, *detached)
         manifests = tuple(self._manifest_removals(folder, going))
         needs = Needs(self._here)
@@ -108,23 +98,33 @@ class Cleaner:
         theirs = self._theirs(files, needs, manifests, now)
         needs.add_pending(files, now - self._policy.grace, theirs)
         unneeded, young = self._sorted_out(files, needs, theirs, now)
-        unneeded += self._half_made(folder, now)
-        if self._here.branch is None:
-            reason = "whoever held a version with it is dead"
-            unneeded += [
-                Removal(info.path, info.size, "lease", reason)
-                for info in names.left_leases(now - self._policy.grace).values()
-            ]
         left, left_young = self._left_behind(trees, names, now)
+        others = (*unneeded, *self._half_made(folder, now), *self._left_leases(names, now), *left)
         cleanup = Cleanup(
             table=self._store.uri,
             versions=tuple(versions),
             dropped=tuple(dropped),
-            removals=(*manifests, *unneeded, *left),
+            removals=(*manifests, *others),
             held=held,
             young=young + left_young,
         )
-        return _Survey(now, folder, needs, theirs, going, manifests, (*unneeded, *left), cleanup)
+        return _Survey(now, folder, needs, theirs, going, manifests, others, cleanup)
+
+    def _chosen(
+        self, folder: VersionFolder, names: Names, now: datetime
+    ) -> tuple[Sequence[int], Sequence[int], Mapping[int, str]]:
+        """The versions of the line that go, the detached ones that go, and why others stay that are old enough."""
+        referred = names.protected(self._here, now - self._policy.grace)
+        protected = dict.fromkeys(self._protection.versions, "asked for") | referred
+        self._check_exist(folder)
+        stored = {number: info.modified for number, info in folder.manifests.items()}
+        dropped, held = choose(stored, self._policy, now, protected)
+        detached = [
+            number
+            for number, info in folder.detached.items()
+            if number not in protected and info.modified <= now - self._policy.detached_age
+        ]
+        return dropped, detached, held
 
     def _manifest_removals(self, folder: VersionFolder, going: Iterable[int]) -> Iterator[Removal]:
         following = dict(zip(sorted(folder.manifests), sorted(folder.manifests)[1:], strict=False))
@@ -174,6 +174,13 @@ class Cleaner:
             if info.modified <= now - self._policy.grace
         ]
         return found
+
+    def _left_leases(self, names: Names, now: datetime) -> list[Removal]:
+        """Leases of readers that are dead; they lie with the main line, for all lines."""
+        if self._here.branch is not None:
+            return []
+        left = names.left_leases(now - self._policy.grace).values()
+        return [Removal(info.path, info.size, "lease", "whoever held a version with it is dead") for info in left]
 
     def _left_behind(self, trees: Iterable[ObjectInfo], names: Names, now: datetime) -> tuple[list[Removal], int]:
         """Files of branches that do not exist: half made, or half deleted."""
