@@ -181,27 +181,7 @@ def _repeat(
     that it had read.
     """
     row = _same(tx.state, name, table)
-    versions = LakeVersions(tx.state.store, row)
-    try:
-        base = versions.read(min(foreign.read_version, row.table_version)).manifest
-    except NotFound as error:
-        raise IncompatibleConflict(
-            f"{text(name)}: a foreign {foreign.operation.name} was prepared on version {foreign.read_version}, which"
-            " has been cleared away since: whether it goes together with what came after it cannot be told any more",
-            remedy=f"Nothing was written. Do through the lake what it was meant to do, then remove {path} in the"
-            " table's folder; its rows can be read with pylance from a copy of the table.",
-            table=text(name),
-            path=path,
-        ) from error
-    if not isinstance(foreign.operation, Append | Overwrite) and not path.endswith(f"-{_shape(base)}.manifest"):
-        raise IncompatibleConflict(
-            f"{text(name)}: a foreign {foreign.operation.name} was prepared on a version {foreign.read_version} that is"
-            " not the lake's: what it says of fragments is about others there",
-            remedy=f"Nothing was written. Do through the lake what it was meant to do, then remove {path} in the"
-            " table's folder.",
-            table=text(name),
-            path=path,
-        )
+    base = _base(name, row, foreign, path, tx.state)
     if not made.header.base_paths:
         _check_files(name, foreign, tx.state.store, row.location)
     statement = replace(foreign, read_version=base.version)
@@ -214,6 +194,36 @@ def _repeat(
     work = Work.begin(base).with_statement(Change(foreign.operation), running)
     edit: TableEdit = tx.edit(tx.table(name).id)
     tx.put_edit(replace(edit, work=work))
+
+
+def _base(name: Name, row: TableRow, foreign: TableTransaction, path: str, state: State) -> Manifest:
+    """The lake's version of the number that the foreign operation was prepared on.
+
+    `IncompatibleConflict` if it is gone, or if the operation speaks of fragments that are other ones there.
+    """
+    operation = f"{text(name)}: a foreign {foreign.operation.name}"
+    way_out = (
+        f"Nothing was written. Do through the lake what it was meant to do, then remove {path} in the table's folder"
+    )
+    try:
+        base = LakeVersions(state.store, row).read(min(foreign.read_version, row.table_version)).manifest
+    except NotFound as error:
+        raise IncompatibleConflict(
+            f"{operation} was prepared on version {foreign.read_version}, which has been cleared away since: whether it"
+            " goes together with what came after it cannot be told any more",
+            remedy=f"{way_out}; its rows can be read with pylance from a copy of the table.",
+            table=text(name),
+            path=path,
+        ) from error
+    if not isinstance(foreign.operation, Append | Overwrite) and not path.endswith(f"-{_shape(base)}.manifest"):
+        raise IncompatibleConflict(
+            f"{operation} was prepared on a version {foreign.read_version} that is not the lake's: what it says of"
+            " fragments is about others there",
+            remedy=f"{way_out}.",
+            table=text(name),
+            path=path,
+        )
+    return base
 
 
 def _check_files(name: Name, foreign: TableTransaction, lake: Store, location: str) -> None:
