@@ -133,24 +133,29 @@ def expire(
     if not plan.versions and not is_left:
         return replace(plan, done=True)
     decision = _Decision(states, policy, plan, buried, now, young)
-    forgotten = 0
+    forgotten = _decide(lake, decision, plan.fence)
+    state = states.latest()
+    gone = Ranges.of(version for version in GivenUp.of(state).versions if version not in before.versions)
+    late = _bury(states, state)
+    return replace(decision.plan, versions=gone, late=late, forgotten=forgotten, done=True)
+
+
+def _decide(lake: "CareVerbs", decision: "_Decision", fence: int) -> int:
+    """Give the versions up, by as many roots as the old transactions need; returns how many of these are forgotten."""
+    states, forgotten = lake.states, 0
     while True:
         lake.decide(
             Fence(
                 str(states.runtime.uuid()),
                 states.latest().version,
                 properties={"care": "expire"},
-                min_base=plan.fence,
+                min_base=fence,
                 write=decision,
             )
         )
         forgotten += decision.forgotten
         if decision.forgotten < _FORGOTTEN_AT_ONCE:
-            break
-    state = states.latest()
-    gone = Ranges.of(version for version in GivenUp.of(state).versions if version not in before.versions)
-    late = _bury(states, state)
-    return replace(decision.plan, versions=gone, late=late, forgotten=forgotten, done=True)
+            return forgotten
 
 
 class _Decision:
