@@ -11,6 +11,9 @@ import pytest
 import seiche
 from seiche import IncompatibleConflict, InvalidInput
 from seiche.table.format.fields import SYSTEM_COLUMNS
+from seiche.table.format.manifest_pb2 import Field
+from seiche.table.preparing import schema as preparing
+from seiche.table.preparing.fields import all_named
 from seiche.table.table import Table
 from tests.row_table import SCHEMA, some_rows
 from tests.verb_table import (
@@ -320,6 +323,30 @@ def test_rows_keep_a_column_that_they_have_a_value_for(table: Table) -> None:
 
 def test_a_column_is_dropped_once(table: Table) -> None:
     assert table.drop_columns(["name", "name"]).notes["dropped"] == "name"
+
+
+class _Counted(list[Field]):
+    """Fields of a schema that count how often somebody went through all of them."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__(Field(id=at, name=f"c{at}", parent_id=-1, logical_type="int64") for at in range(columns))
+        self.times = 0
+
+    def __iter__(self) -> Iterator[Field]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_however_many_columns_are_renamed_the_schema_is_gone_through_a_few_times() -> None:
+    times = []
+    for columns in (1, 50):
+        fields = _Counted(columns)
+        found = all_named(fields, [f"c{at}" for at in range(columns)])
+        assert [one.name for one in preparing.renamed(fields, {one.id: f"new{one.id}" for one in found})] == [
+            f"new{at}" for at in range(columns)
+        ]
+        times.append(fields.times)
+    assert times[0] == times[1]
 
 
 def test_nothing_to_drop_or_rename_makes_no_version(table: Table) -> None:

@@ -20,7 +20,7 @@ from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.format.schema import to_arrow
 from seiche.table.operations import Project
 from seiche.table.operations.fields import related
-from seiche.table.preparing.fields import named
+from seiche.table.preparing.fields import all_named
 from seiche.table.preparing.schema import check_name, indices_on, renamed
 from seiche.table.snapshot import Snapshot
 
@@ -79,7 +79,8 @@ class Altering:
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         fields = snapshot.manifest.header.fields
-        wanted = {named(fields, one.path).id: one for one in self._alterations}
+        found = all_named(fields, [one.path for one in self._alterations])
+        wanted = {field.id: one for field, one in zip(found, self._alterations, strict=True)}
         if len(wanted) < len(self._alterations):
             paths = [one.path for one in self._alterations]
             raise InvalidInput(

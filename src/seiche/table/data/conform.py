@@ -57,9 +57,9 @@ def conform(given: pa.Schema, table: pa.Schema, *, whole_rows: bool = True) -> C
     """
     if table.metadata is None and given.equals(table):
         return Conform(table)
-    known = set(table.names)
+    known, offered = set(table.names), set()
     for name in given.names:
-        if given.names.count(name) > 1:
+        if name in offered:
             raise InvalidInput(f"column {name!r} is given twice", remedy="Give each column once.", column=name)
         if name not in known:
             raise InvalidInput(
@@ -67,9 +67,10 @@ def conform(given: pa.Schema, table: pa.Schema, *, whole_rows: bool = True) -> C
                 remedy="Leave the column out, or add it to the table first.",
                 column=name,
             )
+        offered.add(name)
     columns = []
     for field in table:
-        if field.name in given.names:
+        if field.name in offered:
             columns.append(_checked(given.field(field.name), field))
         elif whole_rows and not field.nullable:
             raise InvalidInput(

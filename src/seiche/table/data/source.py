@@ -242,9 +242,10 @@ def _once(names: Iterable[Any]) -> list[Any]:
 
 def _type_of(wanted: pa.Schema | None, name: str) -> pa.DataType | None:
     """The type that plain Python values of this column are to become; `None` if Arrow shall find out."""
-    if wanted is None or name not in wanted.names:
+    at = -1 if wanted is None else wanted.get_field_index(name)
+    if wanted is None or at < 0:
         return None
-    kind = wanted.field(name).type
+    kind = wanted.field(at).type
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) and not is_blob(kind) else kind
 
 

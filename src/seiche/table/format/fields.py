@@ -1,6 +1,6 @@
 """Finding fields in the schema of a table, which is a list of fields depth first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from seiche.errors import NotFound
@@ -14,6 +14,7 @@ __all__ = [
     "column_ids",
     "field_ids",
     "find",
+    "find_all",
     "has_blobs",
     "max_field_id",
     "path_of",
@@ -68,12 +69,24 @@ def find(fields: Sequence[Field], path: str | Sequence[str]) -> Field:
 
     A name that has a dot itself goes in back quotes: ``a.`b.c` ``.
     """
+    return find_all(fields, [path])[0]
+
+
+def find_all(fields: Sequence[Field], paths: Iterable[str | Sequence[str]]) -> list[Field]:
+    """The fields at these paths. All fields are looked at once, however many paths there are."""
+    places: dict[tuple[int, str], Field] = {}
+    for field in fields:
+        places.setdefault((field.parent_id, field.name), field)
+    return [_found(places, path) for path in paths]
+
+
+def _found(places: Mapping[tuple[int, str], Field], path: str | Sequence[str]) -> Field:
     parts = _split(path) if isinstance(path, str) else list(path)
     parent, found = -1, None
     for part in parts:
-        found = next((field for field in fields if field.parent_id == parent and field.name == part), None)
+        found = places.get((parent, part))
         if found is None:
-            known = sorted(field.name for field in fields if field.parent_id == parent)
+            known = sorted(name for above, name in places if above == parent)
             raise NotFound(
                 f"there is no column {path!r}: {part!r} is not among {known}",
                 remedy="Names are case-sensitive; dots lead into structs, and a name with a dot goes in back quotes.",

@@ -9,7 +9,7 @@ from seiche.table.format.fields import SYSTEM_COLUMNS, children, path_of
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.operations import Project
-from seiche.table.preparing.fields import named
+from seiche.table.preparing.fields import all_named
 from seiche.table.snapshot import Snapshot
 
 __all__ = ["Dropping", "Renaming", "check_name", "indices_on", "renamed"]
@@ -23,7 +23,7 @@ class Dropping:
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         fields = snapshot.manifest.header.fields
-        gone = {named(fields, column).id for column in self._columns}
+        gone = {field.id for field in all_named(fields, self._columns)}
         if not gone:
             return None
         for field in fields:  # parents come first, so this reaches any depth
@@ -54,7 +54,8 @@ class Renaming:
 
     def __call__(self, snapshot: Snapshot) -> Change | None:
         fields = snapshot.manifest.header.fields
-        new_names = {named(fields, old).id: new for old, new in self._names.items()}
+        found = all_named(fields, self._names)
+        new_names = {field.id: new for field, new in zip(found, self._names.values(), strict=True)}
         made = renamed(fields, new_names)
         if list(made) == list(fields):
             return None
@@ -70,10 +71,11 @@ def indices_on(fields: Iterable[int], manifest: Manifest) -> list[str]:
 def renamed(fields: Sequence[Field], names: Mapping[int, str]) -> tuple[Field, ...]:
     """The fields, some under other names; `InvalidInput` if a name is taken, or belongs to the type and not to us."""
     made = []
+    known = {field.id: field for field in fields}
     for field in fields:
         new = names.get(field.id, field.name)
         if new != field.name:
-            _check_in_struct(fields, field, "renamed")
+            _check_in_struct(known, field, "renamed")
             copy = Field()
             copy.CopyFrom(field)
             copy.name = new
@@ -111,10 +113,11 @@ def _check_rest(fields: Sequence[Field], kept: Sequence[Field]) -> None:
     if not any(field.parent_id == -1 for field in kept):
         raise InvalidInput("a table cannot be without columns", remedy="Keep at least one.")
     left = {field.id for field in kept}
+    known = {field.id: field for field in fields}
     for field in fields:
         if field.id in left or field.parent_id not in left:
             continue
-        _check_in_struct(fields, field, "dropped")
+        _check_in_struct(known, field, "dropped")
         if not children(kept, field.parent_id):
             outer = path_of(fields, field.parent_id)
             raise InvalidInput(
@@ -124,13 +127,14 @@ def _check_rest(fields: Sequence[Field], kept: Sequence[Field]) -> None:
             )
 
 
-def _check_in_struct(fields: Sequence[Field], field: Field, what: str) -> None:
+def _check_in_struct(known: Mapping[int, Field], field: Field, what: str) -> None:
     """Columns and fields of structs are the user's own; items of lists, keys and values of maps are not."""
-    outer = next((one for one in fields if one.id == field.parent_id), None)
-    around = None if outer is None else next((one for one in fields if one.id == outer.parent_id), None)
+    outer = known.get(field.parent_id)
+    around = None if outer is None else known.get(outer.parent_id)
     if outer is not None and (outer.logical_type != "struct" or (around is not None and around.logical_type == "map")):
+        path = path_of(list(known.values()), field.id)
         raise InvalidInput(
-            f"{path_of(fields, field.id)!r} is part of the type {outer.logical_type} and cannot be {what}",
+            f"{path!r} is part of the type {outer.logical_type} and cannot be {what}",
             remedy="Only columns and fields of structs can.",
-            column=path_of(fields, field.id),
+            column=path,
         )
