@@ -128,3 +128,15 @@ def test_a_process_that_ends_lets_the_next_one_in(world: World, monkeypatch: pyt
     assert world.crowd.left == 2
     turns._end_all()
     assert world.crowd.left == 2
+
+
+def test_where_no_thread_can_be_had_a_turn_is_not_kept_and_the_commit_is_done(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("seiche.store.kept_turns.Thread.start", refuse)
+    for _ in range(3):
+        assert world.after(0.001)
+    assert world.crowd.left == world.crowd.taken == 4

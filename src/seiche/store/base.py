@@ -11,6 +11,7 @@ from functools import cache, partial
 from threading import local
 from typing import Any, TypeAlias, TypeVar
 
+from seiche.core.threads import handed_out
 from seiche.errors import NotFound
 
 __all__ = ["Buffer", "Chunks", "Data", "Done", "Item", "ObjectInfo", "Store"]
@@ -250,7 +251,7 @@ class Store(ABC):
         if len(wanted) < 2 or inside == _POOLS:
             return [work(item) for item in wanted]
         pool = _pool(os.getpid(), inside)
-        pending = [pool.submit(work, item) for item in wanted[1:]]
+        pending = handed_out(pool, work, wanted[1:])
         try:
             # The caller does one itself, instead of waking a thread and sleeping until it is done.
             first = work(wanted[0])

@@ -84,9 +84,8 @@ class KeptTurns:
         left = self._clock.monotonic()
         with self._lock:
             self._left = left
-            if worth and self._kept is None:
+            if worth and self._kept is None and self._watch():
                 self._kept, self._since, self._times = turn, since, self._times + 1
-                self._watch()
                 return
         turn.__exit__(None, None, None)
 
@@ -115,13 +114,18 @@ class KeptTurns:
             if turn is not None:
                 turn.__exit__(None, None, None)
 
-    def _watch(self) -> None:
+    def _watch(self) -> bool:
+        """Whether there is a thread that ends a turn which is kept from now on."""
         if not self._watched:
+            try:
+                Thread(target=self._end, name="seiche-turns", daemon=True).start()
+            except RuntimeError:  # there are too many, or the process ends
+                return False
             _keeping.add(self)
             self._watched = True
-            Thread(target=self._end, name="seiche-turns", daemon=True).start()
         elif self._asleep:
             self._changed.notify()
+        return True
 
     def _end(self) -> None:
         """End turns whose owner did not come back. Runs in a thread of its own, until there is none for a while."""

@@ -1,13 +1,13 @@
 """New files for some columns of a fragment: all of its rows, of which some got other values."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from seiche.core.threads import done_by_threads
 from seiche.errors import Corrupt
 from seiche.table.data.advice import NO_ROW_COUNT, OTHER_ROWS_READ
 from seiche.table.data.assign import assigned
@@ -60,8 +60,7 @@ def rewrite_columns(snapshot: Snapshot, assignments: Mapping[str, str], where: s
     def rewrite(fragment_id: int) -> tuple[DataFragment, int]:
         return _rewrite(snapshot, fragment_id, touched[fragment_id], assignments, where)
 
-    with ThreadPoolExecutor(min(_PARALLEL, len(touched)), "seiche-columns") as pool:
-        made = list(pool.map(rewrite, touched))
+    made = done_by_threads(_PARALLEL, "seiche-columns", rewrite, touched)
     return Rewritten(tuple(fragment for fragment, _ in made), touched, sum(size for _, size in made))
 
 

@@ -1,7 +1,6 @@
 """Files with further columns for fragments that stay as they are, written once however often they are asked for."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
@@ -9,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from seiche.core.threads import done_by_threads
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table.data.advice import NO_ROW_COUNT, OTHER_ROWS_READ
 from seiche.table.data.column_files import patched
@@ -79,8 +79,7 @@ class NewFiles:
                 self._made[fragment.id, key(fragment)] = _Made(fields[0].id, files, snapshot, fragment)
 
         if parallel and len(fragments) > 1:
-            with ThreadPoolExecutor(min(_PARALLEL, len(fragments)), "seiche-columns") as pool:
-                list(pool.map(write, fragments))
+            done_by_threads(_PARALLEL, "seiche-columns", write, fragments)
         else:
             for fragment in fragments:
                 write(fragment)

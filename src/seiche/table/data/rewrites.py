@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from seiche.core.runtime import Runtime
+from seiche.core.threads import handed_out
 from seiche.store.base import Store
 from seiche.table.data.compact_plan import Options, groups
 from seiche.table.data.portion import Portion
@@ -117,7 +119,7 @@ def execute_all(
                 progress(len(results), len(tasks))
         return results
     with ThreadPoolExecutor(min(parallel or _PARALLEL, len(tasks)), "seiche-rewrite") as pool:
-        running = [pool.submit(execute, task, store, runtime) for task in tasks]
+        running = handed_out(pool, partial(execute, store=store, runtime=runtime), tasks)
         for done, future in enumerate(as_completed(running), 1):
             future.result()
             if progress is not None:
