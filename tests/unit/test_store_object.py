@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -72,8 +73,8 @@ class Handler(BaseHTTPRequestHandler):
                 else:
                     self.server.objects[self.path] = body
             self.reply(answer)
-        elif answer.startswith("400 "):
-            self.reply(400, code=answer.removeprefix("400 "))
+        elif answer[:4] in ("400 ", "404 "):
+            self.reply(int(answer[:3]), code=answer[4:])
         else:
             self.fall_silent(answer, body)
 
@@ -95,6 +96,8 @@ class Handler(BaseHTTPRequestHandler):
     def reply(self, status: int, size: int = 0, code: str = "") -> None:
         text = f"<?xml version='1.0'?><Error><Code>{code or f'Code{status}'}</Code>\n  status: 412,\n</Error>".encode()
         body = text if status >= 400 and self.command != "HEAD" else b""
+        if self.command == "POST" and status == 200:  # an upload in parts begins, or ends
+            body = b"<Upload><UploadId>upload</UploadId><ETag>etag</ETag></Upload>"
         self.send_response(status)
         self.send_header("ETag", '"etag"')
         self.send_header("Last-Modified", "Sun, 15 Nov 2026 10:00:00 GMT")
@@ -234,6 +237,26 @@ def test_reads_and_overwrites_are_repeated_until_they_succeed(server: Server, st
     server.answers = [500, "close", 200]
     assert store.get("f") == b""
     assert server.requests[4:] == ["GET"] * 3
+
+
+@pytest.mark.parametrize(
+    ("again", "outcome"), [([200, 200, 200], None), ([200, 200, "404 NoSuchUpload"], CommitUnknown)]
+)
+def test_an_upload_that_is_gone_when_its_last_request_is_repeated_is_done_anew_and_never_guessed_about(
+    server: Server, store: Store, again: list[int | str], outcome: type[SeicheError] | None
+) -> None:
+    server.answers = [200, 200, "close", "404 NoSuchUpload", 204, *again, 204]
+    begun: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        begun.append(1)
+        yield b"mine"
+
+    with pytest.raises(outcome) if outcome else nullcontext():
+        store.put_stream("f", pieces)
+    assert len(begun) == 2, "the bucket is not missing, and what is there may not be whole"
+    first = ["POST", "PUT", "POST", "POST", "DELETE"]
+    assert server.requests[:8] == [*first, "POST", "PUT", "POST"]
 
 
 READS: dict[str, Callable[[Store], object]] = {

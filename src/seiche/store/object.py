@@ -16,7 +16,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, InvalidInput, SeicheError, Unavailable
 from seiche.store.base import Chunks, Data, ObjectInfo, Store
 from seiche.store.files import joined
-from seiche.store.object_errors import FAILURES, Purpose, behind_the_end, no_bucket, status_of, translate
+from seiche.store.object_errors import FAILURES, Purpose, behind_the_end, no_bucket, no_upload, status_of, translate
 from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, join, parent, valid
 from seiche.store.read_ahead import read_ahead
 
@@ -152,8 +152,16 @@ class ObjectStore(Store):
 
     def put_stream(self, path: str, chunks: Chunks) -> None:
         key = self._key(path)
-        with read_ahead(chunks) as pieces, self._asking(path, "write"):
-            self._client.put(key, pieces, mode="overwrite", use_multipart=True)
+        for again in (True, False):
+            with read_ahead(chunks) as pieces, self._asking(path, "write"):
+                try:
+                    self._client.put(key, pieces, mode="overwrite", use_multipart=True)
+                    return
+                except FAILURES as error:
+                    # The answer to its last request was lost, and the repetition found the upload finished, or gone: to
+                    # write it anew is right in both cases.
+                    if not (again and no_upload(error)):
+                        raise
 
     def copy_if_absent(self, source: str, target: str) -> None:
         # Through this process, because the conditional put is the only request that every server decides correctly. The

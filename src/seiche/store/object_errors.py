@@ -12,7 +12,7 @@ from obstore import exceptions
 
 from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenied, SeicheError, Unavailable
 
-__all__ = ["FAILURES", "Purpose", "behind_the_end", "never_sent", "no_bucket", "status_of", "translate"]
+__all__ = ["FAILURES", "Purpose", "behind_the_end", "never_sent", "no_bucket", "no_upload", "status_of", "translate"]
 
 # What a request was for: of a lost read nothing is left, a lost write may have taken effect.
 Purpose: TypeAlias = Literal["read", "list", "write"]
@@ -33,6 +33,8 @@ _BEHIND_THE_END = re.compile(r"Wanted range starting at \d+, but object was only
 # A key that obstore has no path for: with an empty part, with `.` or with a control character.
 _ODD_KEY = re.compile(r"Encountered object with invalid path")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
+# An upload in parts that is over: it was finished, or called off.
+_NO_UPLOAD = re.compile(r"<Code>NoSuchUpload</Code>")
 # What S3 answers with status 400 although nothing is wrong with the request: who asks is no longer believed, or was too
 # slow to send it.
 _EXPIRED = re.compile(r"<Code>(?:ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>")
@@ -62,9 +64,18 @@ def no_bucket(error: Exception) -> bool:
     return _NO_BUCKET.search(str(error)) is not None
 
 
+def no_upload(error: Exception) -> bool:
+    """Whether the server knows nothing of an upload in parts (any more): the answer to its last request was lost, and
+    the repetition found it finished.
+    """
+    return _NO_UPLOAD.search(str(error)) is not None
+
+
 def translate(error: Exception, path: str, bucket: str, purpose: Purpose) -> SeicheError:
     """The error of our own tree that says what to do about `error`, which was met at `path`."""
     status, reason = status_of(error), str(error).partition("\n")[0]
+    if no_upload(error):
+        return CommitUnknown(f"{path}: {bucket} did not say whether it was written: {reason}", path=path, status=status)
     if status == 400 and _TOO_SLOW.search(str(error)):
         status = 408
     expired = status == 400 and _EXPIRED.search(str(error)) is not None
