@@ -367,6 +367,21 @@ def test_a_missing_bucket_is_named(name: str, request: pytest.FixtureRequest) ->
         assert raised.value.bucket == "s3://no-such-bucket"
 
 
+@pytest.mark.parametrize("name", ["seaweedfs", "moto"])
+def test_objects_that_stand_for_folders_are_no_files(name: str, request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue(name)
+    store = open_store(server.uri(), **server.options)
+    bucket, _, prefix = store.uri.removeprefix("s3://").partition("/")
+    store.put("d/a", b"x")
+    store.put("d/empty", b"")
+    for folder in ("", "d/", "d/e/", "d/e/f/", "g/"):
+        server.client().put_object(Bucket=bucket, Key=f"{prefix}/{folder}", Body=b"")
+    for listed in (store.list(), store.list("d"), store.list("d", recursive=False)):
+        assert [info.path for info in listed] == ["d/a", "d/empty"]
+    assert [info.path for info in store.list("d", start_after="d/a", recursive=False)] == ["d/empty"]
+    assert list(store.list("g")) == list(store.list("d/e")) == []
+
+
 @pytest.mark.parametrize("key", ["x//y", "x/./y", "x/a\ty"])
 def test_a_foreign_key_that_is_no_path_is_named_and_not_waited_for(moto: S3Server, key: str) -> None:
     store = open_store(moto.uri(), **moto.options)

@@ -251,7 +251,8 @@ class ObjectStore(Store):
                 # The server may only skip what comes first if nothing below is wanted: SeaweedFS lists in the order of
                 # a directory tree and would skip whole directories.
                 offset = None if recursive else self._base + start_after
-                chunks: Iterable[Sequence[ObjectMeta]] = self._client.list(where, offset=offset, chunk_size=1000)
+                found = self._client.list(where, offset=offset, chunk_size=1000)
+                chunks: Iterable[Sequence[ObjectMeta]] = map(self._without_markers, found)
             else:
                 chunks = [self._client.list_with_delimiter(where)["objects"]]
             for chunk in chunks:
@@ -260,6 +261,23 @@ class ObjectStore(Store):
                     direct = parent(info.path) == prefix
                     if valid(info.path) and (info.path > start_after if direct else recursive):
                         yield info
+
+    def _without_markers(self, found: "Sequence[ObjectMeta]") -> "Sequence[ObjectMeta]":
+        """The objects without those that stand for a folder, as consoles and file browsers put them.
+
+        Such a one is empty, and its key ends with a slash, which obstore leaves out. So an empty one is listed if there
+        is an object of that name, which is asked for: empty files are rare.
+        """
+        empty = {meta["path"] for meta in found if meta["size"] == 0}
+        there = dict(zip(empty, self.in_parallel(self._is_object, empty), strict=True))
+        return [meta for meta in found if there.get(meta["path"], True)]
+
+    def _is_object(self, key: str) -> bool:
+        try:
+            self._client.head(key)
+        except FileNotFoundError:
+            return False
+        return True
 
 
 def _check_endpoint(uri: str, options: Mapping[str, str]) -> None:
