@@ -73,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
                 else:
                     self.server.objects[self.path] = body
             self.reply(answer)
-        elif answer[:4] in ("400 ", "404 "):
+        elif answer[:3].isdigit():
             self.reply(int(answer[:3]), code=answer[4:])
         else:
             self.fall_silent(answer, body)
@@ -100,6 +100,8 @@ class Handler(BaseHTTPRequestHandler):
             body = b"<Upload><UploadId>upload</UploadId><ETag>etag</ETag></Upload>"
         self.send_response(status)
         self.send_header("ETag", '"etag"')
+        if code == "elsewhere":
+            self.send_header("Location", "http://127.0.0.1:1/")
         self.send_header("Last-Modified", "Sun, 15 Nov 2026 10:00:00 GMT")
         self.send_header("Content-Length", str(size or len(body)))
         if status == 206:
@@ -158,6 +160,10 @@ def store(server: Server) -> Store:
         (403, PermissionDenied),
         (404, NotFound),
         (429, Unavailable),
+        (301, InvalidInput),
+        ("301 elsewhere", InvalidInput),
+        ("307 elsewhere", InvalidInput),
+        (304, CommitUnknown),
         *((silence, CommitUnknown) for silence in SILENCES),
         *((f"took effect, {silence}", CommitUnknown) for silence in SILENCES),
     ],

@@ -24,9 +24,11 @@ _DEBUG = "\nDebug source:\n"
 # Whole lines of the debug text. Strings from the server stand there quoted and escaped, on a line of their own.
 _STATUS = re.compile(r"^ +status: (\d{3}),$", re.MULTILINE)
 _NOT_CONNECTED = re.compile(r"^ +HttpError \{\n +kind: Connect,$", re.MULTILINE)
-# Answers to what was never done: plain HTTP is not allowed, so nothing was sent; the bucket is elsewhere.
+# Answers to what was never done: plain HTTP is not allowed, so nothing was sent; the bucket is elsewhere, and the answer
+# does not say where. (If it does, reads follow it, and writes end with its status.)
 _NOT_SENT = re.compile(r"^ +source: reqwest::Error \{\n +kind: Builder,$", re.MULTILINE)
 _ELSEWHERE = re.compile(r"^ +inner: BareRedirect,$", re.MULTILINE)
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Client errors (4xx) after which the same request may succeed: time-outs, conflicts, too many requests.
 _UNDECIDED = frozenset({408, 409, 412, 429})
 _BEHIND_THE_END = re.compile(r"Wanted range starting at \d+, but object was only")
@@ -107,7 +109,7 @@ def _mistake(error: Exception, path: str, bucket: str, purpose: Purpose, status:
             remedy="Check the endpoint; if it begins with http://, set the option allow_http (AWS_ALLOW_HTTP) to true.",
             path=path,
         )
-    if _ELSEWHERE.search(debug):
+    if _ELSEWHERE.search(debug) or status in _REDIRECTS:
         return InvalidInput(
             f"{path}: {bucket} is not where it was asked for: {reason}",
             remedy="Set the region of the bucket (AWS_REGION), or check the endpoint.",
