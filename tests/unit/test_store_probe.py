@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, PermissionDenied, Unavailable
+from seiche.core.runtime import Runtime
+from seiche.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    SeicheError,
+    Unavailable,
+)
 from seiche.store import ObjectInfo, ProbeReport, Store, open_store, probe
 from seiche.store.base import Data
 from seiche.testing import CountingStore, DictStore
@@ -210,6 +219,58 @@ def test_answers_that_were_lost_are_no_broken_promise() -> None:
     report = probe(LosesWritesAndSaysSo(), quick=True)
     assert report.trusted, str(report)
     assert "8 answers left it open" in str(report)
+
+
+class Busy(DictStore):
+    """Does not answer the first `times` requests of each kind, or says that it is not known what became of them."""
+
+    def __init__(self, times: int, error: type[SeicheError]) -> None:
+        super().__init__()
+        self.times = times
+        self.error = error
+        self.asked: dict[str, int] = {}
+
+    def _busy(self, verb: str) -> None:
+        self.asked[verb] = self.asked.get(verb, 0) + 1
+        if self.asked[verb] <= self.times:
+            raise self.error(f"{verb}: slow down")
+
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        if "race" in path or "first" in path:
+            return super().put_if_absent(path, data)
+        self._busy("creating")
+        return super().put_if_absent(path, data)
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        self._busy("listing")
+        return super().list(prefix, start_after=start_after, recursive=recursive)
+
+
+@pytest.mark.parametrize("error", [Unavailable, CommitUnknown])
+def test_a_store_that_has_too_much_to_do_for_a_while_is_asked_again(error: type[SeicheError]) -> None:
+    store = Busy(2, error)
+    report = probe(store, quick=True, runtime=Runtime.seeded(1))
+    assert report.trusted, str(report)
+    assert [info.path for info in DictStore.list(store)] == []
+
+
+@pytest.mark.parametrize("error", [Unavailable, CommitUnknown])
+def test_a_store_that_stays_busy_is_not_called_unfit(error: type[SeicheError]) -> None:
+    report = probe(Busy(1000, error), runtime=Runtime.seeded(1))
+    assert {row.result for row in report.rows if row.result not in ("ok", "info")} == {"unanswered"}
+    assert not report.trusted
+    with pytest.raises(Unavailable, match="slow down"):
+        report.require()
+
+
+class Away(DictStore):
+    def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        raise CommitUnknown("slow down")
+
+
+def test_a_store_that_is_away_is_unavailable_and_leaves_nobody_in_doubt_about_a_lake() -> None:
+    with pytest.raises(Unavailable, match="slow down"):
+        probe(Away(), quick=True, runtime=Runtime.seeded(1))
 
 
 def test_the_short_form_is_short() -> None:

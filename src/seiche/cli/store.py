@@ -17,7 +17,7 @@ __all__ = ["app", "probe", "show_report"]
 
 app = typer.Typer(help="Look at a storage before trusting it.", rich_markup_mode="markdown")
 
-_STYLES = {"ok": "green", "wrong": "bold red", "failed": "red", "info": "dim"}
+_STYLES = {"ok": "green", "wrong": "bold red", "failed": "red", "unanswered": "yellow", "info": "dim"}
 
 
 @app.callback()
@@ -57,5 +57,7 @@ def show_report(report: ProbeReport) -> None:
     print_table(("tried", "result", "seen"), rows, styles=_STYLES)
     if report.trusted:
         print_line(f"\n{report.uri} can be trusted.", style="green")
+    elif not any(row.result in ("wrong", "failed") for row in report.rows):
+        print_line(f"\n{report.uri} did not answer everything, and cannot be trusted yet: try again.", style="yellow")
     else:
         print_line(f"\n{report.uri} must not be trusted: a lake there could lose commits.", style="bold red")

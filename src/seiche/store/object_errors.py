@@ -24,8 +24,8 @@ _DEBUG = "\nDebug source:\n"
 # Whole lines of the debug text. Strings from the server stand there quoted and escaped, on a line of their own.
 _STATUS = re.compile(r"^ +status: (\d{3}),$", re.MULTILINE)
 _NOT_CONNECTED = re.compile(r"^ +HttpError \{\n +kind: Connect,$", re.MULTILINE)
-# Answers to what was never done: plain HTTP is not allowed, so nothing was sent; the bucket is elsewhere, and they do not
-# say where. (If they do, reads follow, and writes end with the status.)
+# Answers to what was never done: plain HTTP is not allowed, so nothing was sent; the bucket is elsewhere, and nobody
+# says where. If it does, reads follow it, and writes end with its status.
 _NOT_SENT = re.compile(r"^ +source: reqwest::Error \{\n +kind: Builder,$", re.MULTILINE)
 _ELSEWHERE = re.compile(r"^ +inner: BareRedirect,$", re.MULTILINE)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
