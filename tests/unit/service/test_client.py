@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
 from seiche.service.states import State
-from tests.service_lake import SCHEMA, make_lake, numbers_in
+from tests.service_lake import SCHEMA, make_lake, numbers_in, shifted
 
 
 @pytest.fixture
@@ -95,6 +96,19 @@ def test_every_verb_goes_through_the_server(client: RemoteLake, server: Running,
     until(lambda: decided(server) >= 8)  # the last is counted after it is told
     client.drop_table("shop.other")
     assert ("shop", "other") not in lake.tables("shop")
+
+
+@pytest.mark.parametrize("days", [-400, -3, 3])
+def test_a_client_whose_clock_is_wrong(server: Running, lake: Lake, days: int) -> None:
+    runtime, clock = shifted()
+    clock.later = timedelta(days=days)
+    with connect(server.address, durability="os", runtime=runtime) as client:
+        client.table("shop.orders").append(data(1, 2, 3))
+        client.table("shop.orders").delete("number = 1")
+        with client.transaction(isolation="serializable") as tx:
+            tx.update("shop.orders", {"number": "number * 10"}, where="number = 2")
+            tx.append("shop.stock", tx.table("shop.orders").to_arrow())
+    assert numbers_in(lake, "shop.orders") == numbers_in(lake, "shop.stock") == [3, 20]
 
 
 @pytest.mark.parametrize("answered", ["told", "lost", "replayed"])

@@ -26,7 +26,6 @@ from seiche.lake.intent import Intent
 from seiche.lake.lake import Lake, open_lake
 from seiche.lake.state import State
 from seiche.lake.states import States
-from seiche.lake.tree.root import millis
 from seiche.service import failures
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client.certificates import Certificates
@@ -39,8 +38,9 @@ from seiche.table.transaction import Transaction as TableTransaction
 __all__ = ["RemoteCommitter", "RemoteLake", "remote_lake"]
 
 _AGAIN: Final = Patience(attempts=8, timeout=60.0, first_delay=0.05, longest_delay=2.0)
-# Longer than a server ever waits.
-_LIFETIME_MILLIS: Final = 24 * 3600 * 1000
+# How long a transaction may wait is decided by the server, by its own clock: what this machine takes for now may be days
+# ago there, and nothing would ever be in time.
+_NEVER: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,7 @@ class RemoteCommitter(Committer):
         request = pb.ExecuteTransactionRequest(tx_id=intent.id, base_version=intent.base)
         appended = _appends(intent)
         if appended is None:
-            until = millis(self.runtime.clock.now()) + _LIFETIME_MILLIS
-            request.work = saved.encode(intent, until).SerializeToString()
+            request.work = saved.encode(intent, _NEVER).SerializeToString()
             return request
         request.properties.update({**intent.properties, FLUSHED: "true"})
         for table, payload in appended.items():
