@@ -389,6 +389,20 @@ def test_the_work_of_one_who_died_is_taken_over(keys: KeyStore, account: str) ->
     assert keys.claim(claim(account, "c"), NOW + LEASE_MILLIS + 2) is Verdict.PENDING, "the first does not own it now"
 
 
+def test_a_lease_by_a_clock_that_was_ahead_keeps_nobody_out_for_longer(keys: KeyStore, account: str) -> None:
+    ahead = NOW + 3_600_000
+    keys.claim(claim(account), ahead)
+    assert keys.claim(claim(account, "b"), NOW) is Verdict.RUN
+    assert keys.claim(claim(account, "c"), NOW) is Verdict.PENDING, "this one is of today"
+    keys.done(claim(account, "a"), ahead)
+    assert keys.claim(claim(account, "c"), NOW) is Verdict.PENDING, "the first does not own it now"
+
+
+def test_clocks_that_differ_a_little_leave_a_lease_what_it_is(keys: KeyStore, account: str) -> None:
+    keys.claim(claim(account), NOW + LEASE_MILLIS)
+    assert keys.claim(claim(account, "b"), NOW) is Verdict.PENDING
+
+
 def test_of_two_who_take_over_at_once_one_works(postgres: str, account: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have seen that the lease of the first has run out. On SQLite only one at a time looks."""
     first, second = open_database(postgres), KeyStore(open_database(postgres))
