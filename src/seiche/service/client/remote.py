@@ -38,8 +38,8 @@ from seiche.table.transaction import Transaction as TableTransaction
 __all__ = ["RemoteCommitter", "RemoteLake", "remote_lake"]
 
 _AGAIN: Final = Patience(attempts=8, timeout=60.0, first_delay=0.05, longest_delay=2.0)
-# How long a transaction may wait is decided by the server, by its own clock: what this machine takes for now may be days
-# ago there, and nothing would ever be in time.
+# How long a transaction may wait is decided by the server, by its own clock: what this machine takes for now may be
+# days ago there, and nothing would ever be in time.
 _NEVER: Final = (1 << 63) - 1
 
 

@@ -11,8 +11,8 @@ __all__ = ["LEASE_MILLIS", "TTL_MILLIS", "Claim", "KeyStore", "Verdict"]
 # How long the one who works on a request keeps others from it; then it counts as dead, and they take over.
 LEASE_MILLIS: Final = 30_000
 TTL_MILLIS: Final = 900_000
-# A lease that ends later than that was given by a clock that was wrong, and would keep others out for as long as it was:
-# for hours, where the clock of a server that died has been set right since. Clocks of servers may differ a little.
+# A lease that ends later than that was given by a clock that was wrong, and would keep others out for as long as it
+# was: for hours, where the clock of a server that died has been set right since. Clocks may differ a little.
 _LONGEST_LEASE: Final = 2 * LEASE_MILLIS
 
 
