@@ -19,6 +19,7 @@ from seiche.table.operations import (
     DataReplacement,
     DataReplacementGroup,
     Delete,
+    Merge,
     MergedGeneration,
     Operation,
     Overwrite,
@@ -273,6 +274,38 @@ class TestDelete:
             commit(make(stale), table(fragment(0), fragment(1, deleted=3)))
         assert caught.value.fragments == [1]
 
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda one: Delete((one,)),
+            lambda one: Update(updated_fragments=(one,)),
+            lambda one: Merge((one,), SCHEMA),
+        ],
+        ids=["Delete", "Update", "Merge"],
+    )
+    @pytest.mark.parametrize(
+        ("wrong", "why"),
+        [
+            (("file_type", 2), r"kind 2, .*\n.*ARROW \(0\), BITMAP \(1\)"),
+            (("base_id", 7), "base 7, which the table does not have"),
+            (("num_deleted_rows", 11), "11 rows of fragment 0"),
+        ],
+        ids=["kind", "base", "too many"],
+    )
+    def test_a_mask_that_no_reader_could_read_is_refused(
+        self, make: Callable[[DataFragment], Operation], wrong: tuple[str, int], why: str
+    ) -> None:
+        given = fragment(0, deleted=3)
+        setattr(given.deletion_file, *wrong)
+        with pytest.raises(InvalidInput, match=why):
+            commit(make(given), table(fragment(0)))
+
+    def test_a_mask_in_a_base_of_the_table_is_found(self) -> None:
+        base = commit(Overwrite((fragment(),), SCHEMA, initial_bases=(BasePath(id=4, path="/b"),)), empty())
+        given = fragment(0, deleted=3)
+        given.deletion_file.base_id = 4
+        assert commit(Delete((given,)), base).fragments[0].deletion_file.base_id == 4
+
     def test_a_mask_of_unknown_size_is_believed(self) -> None:
         base = table(fragment(1, deleted=3))
         assert commit(Delete((fragment(1, deleted=0),)), base).fragments[0].deletion_file.num_deleted_rows == 0
@@ -367,8 +400,9 @@ class TestOverwrite:
             (field(-1, "a"),),
             (field(0, "a"), field(1, "a")),
             (field(0, "x", parent=1), field(1, "s", "struct")),
+            (field(0, ""), field(1, "b")),
         ],
-        ids=["same id", "negative id", "same name", "child first"],
+        ids=["same id", "negative id", "same name", "child first", "no name"],
     )
     def test_a_schema_that_makes_no_sense_is_refused(self, schema: tuple[Field, ...]) -> None:
         with pytest.raises(InvalidInput):

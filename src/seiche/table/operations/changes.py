@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.format.manifest_pb2 import Manifest as Header
+from seiche.table.operations.files import check_deletions
 
 __all__ = ["check_same_rows", "check_unchanged", "existing", "masked", "only_once"]
 
@@ -41,12 +43,13 @@ def only_once(fragment_ids: Iterable[int]) -> None:
         seen.add(fragment_id)
 
 
-def masked(now: DataFragment, updated: DataFragment) -> DataFragment:
-    """The fragment as it is now, with the deletions of `updated`.
+def masked(now: DataFragment, updated: DataFragment, header: Header) -> DataFragment:
+    """The fragment as it is now, with the deletions of `updated`, which readers of this table can find.
 
     Everything else of `updated` is how the fragment was when the operation read it, which may be out of date.
     """
     check_same_rows(now, updated)
+    check_deletions(updated, header)
     made = DataFragment()
     made.CopyFrom(now)
     if updated.HasField("deletion_file"):

@@ -32,7 +32,7 @@ class Delete(Values):
         only_once([*(fragment.id for fragment in self.updated_fragments), *self.deleted_fragment_ids])
         changes: dict[int, DataFragment | None] = {}
         for fragment in self.updated_fragments:
-            changes[fragment.id] = masked(existing(manifest, fragment.id), fragment)
+            changes[fragment.id] = masked(existing(manifest, fragment.id), fragment, manifest.header)
         for fragment_id in self.deleted_fragment_ids:
             changes[existing(manifest, fragment_id).id] = None
         # Indices keep naming deleted rows and fragments: readers take out of an answer what is not there any more.

@@ -28,6 +28,10 @@ def check_schema(schema: Schema) -> None:
                 remedy="List fields depth first, parents before their children.",
                 field=field.id,
             )
+        if not field.name and field.parent_id == -1:
+            raise InvalidInput(
+                f"column {field.id} has no name, and could not be read by any", remedy="Give it one.", field=field.id
+            )
         if (field.parent_id, field.name) in names:
             raise InvalidInput(
                 f"two columns, or two fields of one column, are named {field.name!r}",

@@ -5,11 +5,12 @@ from functools import lru_cache
 
 from seiche.errors import InvalidInput
 from seiche.table.format.flags import MIXED_DATA_VERSIONS
-from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Manifest
+from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFile, Manifest
 
 __all__ = [
     "TOMBSTONE",
     "changed_fields",
+    "check_deletions",
     "check_files",
     "data_version",
     "live_fields",
@@ -56,6 +57,7 @@ def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
             f"a new fragment claims {fragment.physical_rows} rows, more than one can have",
             remedy=f"Split it: row addresses leave room for {_MOST_ROWS} in each.",
         )
+    check_deletions(fragment, header)
     if fragment.overlays:
         raise InvalidInput("data overlays are not supported", remedy="Write the columns anew instead.")
     versions = data_version(header.data_format.version)
@@ -73,6 +75,37 @@ def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
             )
     present.discard(TOMBSTONE)
     return present
+
+
+def check_deletions(fragment: DataFragment, header: Manifest) -> None:
+    """Refuse a deletion file that could not be found or read: readers would not open the table at all."""
+    if not fragment.HasField("deletion_file"):
+        return
+    file = fragment.deletion_file
+    if file.file_type not in DeletionFile.Type.values():
+        raise InvalidInput(
+            f"the deletion file of fragment {fragment.id} is of the kind {file.file_type}, which there is not",
+            remedy=f"There are {', '.join(f'{name} ({value})' for name, value in DeletionFile.Type.items())}.",
+            fragments=[fragment.id],
+        )
+    if fragment.physical_rows and file.num_deleted_rows > fragment.physical_rows:
+        raise InvalidInput(
+            f"{file.num_deleted_rows} rows of fragment {fragment.id} are to be deleted, and it has"
+            f" {fragment.physical_rows}",
+            remedy="`num_deleted_rows` is the number of rows in the deletion file, earlier deletions included.",
+            fragments=[fragment.id],
+        )
+    if file.HasField("base_id"):
+        _check_base(f"the deletion file of fragment {fragment.id}", file.base_id, header)
+
+
+def _check_base(what: str, base_id: int, header: Manifest, **details: str) -> None:
+    if all(base.id != base_id for base in header.base_paths):
+        raise InvalidInput(
+            f"{what} lies in base {base_id}, which the table does not have",
+            remedy=f"It has {sorted(base.id for base in header.base_paths) or 'none'}; `add_bases` adds one.",
+            **details,
+        )
 
 
 def _check_file(file: DataFile, fields: Sequence[int], header: Manifest) -> None:
@@ -97,12 +130,8 @@ def _check_file(file: DataFile, fields: Sequence[int], header: Manifest) -> None
             path=file.path,
             fields=fields,
         )
-    if file.HasField("base_id") and all(base.id != file.base_id for base in header.base_paths):
-        raise InvalidInput(
-            f"{file.path} lies in base {file.base_id}, which the table does not have",
-            remedy=f"It has {sorted(base.id for base in header.base_paths) or 'none'}; `add_bases` adds one.",
-            path=file.path,
-        )
+    if file.HasField("base_id"):
+        _check_base(file.path, file.base_id, header, path=file.path)
 
 
 def live_fields(fragment: DataFragment) -> set[int]:

@@ -77,7 +77,7 @@ class Update(Values):
 
     def _updated(self, now: DataFragment, fragment: DataFragment, manifest: Manifest, build: Build) -> DataFragment:
         """The fragment as it is now, with the deletions of the update and the columns that it wrote anew."""
-        made = masked(now, fragment)
+        made = masked(now, fragment, manifest.header)
         known = {file.path for file in now.files}
         written = {one for file in fragment.files if file.path not in known for one in file.fields if one >= 0}
         if written:
