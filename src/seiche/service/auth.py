@@ -49,6 +49,10 @@ class Authenticator(ABC):
     def principal(self, authorization: str | None) -> Principal:
         """`PermissionDenied` with the reason `unauthenticated` if nobody can be told."""
 
+    def waits(self, authorization: str | None) -> bool:
+        """Whether that may take long, because somebody else has to be asked: then not where others would wait too."""
+        return False
+
 
 class Nobody(Authenticator):
     """Everybody may do everything, as one account. For one machine that trusts itself."""
@@ -151,6 +155,12 @@ class OpenIdConnect(Authenticator):
         self._key = fetch or ProviderKeys(jwks_uri, runtime.clock)
         self._account_claim = account_claim
         self._permissions_claim = permissions_claim
+
+    def waits(self, authorization: str | None) -> bool:
+        try:
+            return isinstance(self._key, ProviderKeys) and self._key.waits(_bearer(authorization))
+        except (PermissionDenied, self._jwt.PyJWTError):
+            return False  # there is nothing to ask for
 
     def principal(self, authorization: str | None) -> Principal:
         token = _bearer(authorization)

@@ -46,11 +46,11 @@ class OpenCalls:
         """End those in which nobody waits; the others are answered first."""
         self._streams.close()
 
-    async def serve(self, context: Context, id_: str, admit: Callable[[], Service]) -> None:
+    async def serve(self, context: Context, id_: str, admit: Callable[[], Awaitable[Service]]) -> None:
         """Serve one until it ends. `admit` gives the service of the caller: who was let in may not be any more."""
 
-        def take(data: bytes, stream: Stream) -> None:
-            service = admit()
+        async def take(data: bytes, stream: Stream) -> None:
+            service = await admit()
             requests = decoded(data, pb.ExecuteTransactionsRequest, self._bounds.message_parts).requests
             if not requests:
                 raise refused("the message has no requests", "request.empty")

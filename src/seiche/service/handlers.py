@@ -59,6 +59,8 @@ class Handlers:
         self._watches = Watches(bounds.watches)
         self._answers = Answers(loop)
         self._threads = ThreadPoolExecutor(_THREADS, "seiche-call")
+        # Anybody can send something that makes us ask who that is, and must not keep more than this one busy.
+        self._asking = ThreadPoolExecutor(1, "seiche-admission")
         self._open_calls = OpenCalls(metrics, self._answers, self._run, bounds, self._intake)
         self._closing = asyncio.Event()
 
@@ -69,6 +71,7 @@ class Handlers:
 
     def close(self) -> None:
         self._threads.shutdown(wait=False)
+        self._asking.shutdown(wait=False)
 
     def generic(self) -> tuple[grpc.GenericRpcHandler, ...]:
         """The same methods under both names."""
@@ -125,7 +128,7 @@ class Handlers:
 
     async def _execute_many(self, _: object, context: Context) -> None:
         header = metadata(context, "authorization")
-        await self._open_calls.serve(context, self._request_id(context), lambda: self._host.service(header, WRITE))
+        await self._open_calls.serve(context, self._request_id(context), partial(self._admitted, header, WRITE))
 
     async def describe(self, service: Service, _: pb.DescribeLakeRequest) -> Message:
         state = await self._run(service.lake.state)
@@ -159,12 +162,12 @@ class Handlers:
             try:
                 call.id = self._request_id(context)
                 header = metadata(context, "authorization")
-                service = self._host.service(header, READ)
+                service = await self._admitted(header, READ)
                 request = decoded(data, pb.WatchTransactionRequest, self._bounds.message_parts)
                 with self._watches:
                     async for record in self.watch(service, request.tx_id):
                         # Who was let in may not be any more: hours may have passed.
-                        self._host.service(header, READ)
+                        await self._admitted(header, READ)
                         yield pb.WatchTransactionResponse(transaction=wire.transaction(record))
             except Exception as error:  # noqa: BLE001 - logged, and told as a failure of the server
                 await refuse(as_told(error, call), context, call)
@@ -179,7 +182,7 @@ class Handlers:
                 call.id = self._request_id(context)
                 try:
                     # Who may not call learns nothing about the request, not even whether it can be read.
-                    service = self._host.service(metadata(context, "authorization"), permission)
+                    service = await self._admitted(metadata(context, "authorization"), permission)
                     with self._intake.of(len(data)):
                         return await act(service, decoded(data, request, self._bounds.message_parts))
                 except SeicheError as error:
@@ -190,6 +193,12 @@ class Handlers:
                     raise
 
         return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encoded)
+
+    async def _admitted(self, header: str | None, permission: str) -> Service:
+        """The service of the one who calls. Nobody else waits while it is asked who that is."""
+        if self._host.authenticator.waits(header):
+            return await self._loop.run_in_executor(self._asking, self._host.service, header, permission)
+        return self._host.service(header, permission)
 
     def _request_id(self, context: Context) -> str:
         """What the one who calls has called the request; else it gets a name here."""

@@ -23,7 +23,7 @@ class ProviderKeys:
     """The keys at an address, by their names.
 
     Calls are admitted in the event loop, where nobody may wait: what is known is asked for anew by a thread. Only a key
-    that is not known is waited for, and not often.
+    that is not known is waited for, and not often; `waits` tells that before.
     """
 
     def __init__(self, jwks_uri: str, clock: Clock) -> None:
@@ -43,17 +43,28 @@ class ProviderKeys:
 
     def __call__(self, token: str) -> Any:
         """The key that the token says it was signed with. `Unavailable` if the provider does not tell its keys."""
-        name = str(self._jwt.get_unverified_header(token).get("kid"))
-        age = self._clock.monotonic() - self._fetched
-        found = self._keys.get(name) if age < _GOOD_SECONDS else None
+        name, found = self._known(token)
         if found is None:
             self._fetch()
             found = self._keys.get(name)
-        elif age > _FRESH_SECONDS and self._may_ask():
+        elif self._clock.monotonic() - self._fetched > _FRESH_SECONDS and self._may_ask():
             Thread(target=self._fetch_quietly, name="seiche-provider-keys", daemon=True).start()
         if found is None:
             raise self._jwt.PyJWKClientError(f"the identity provider has no key {name!r}")
         return found.key
+
+    def waits(self, token: str) -> bool:
+        """Whether the provider has to be asked, or is being asked, before anything can be said about this token."""
+        _, found = self._known(token)
+        if found is not None:
+            return False
+        return self._fetching.locked() or self._clock.monotonic() - self._asked >= _ASK_SECONDS
+
+    def _known(self, token: str) -> tuple[str, Any]:
+        """The name of the key that the token says it was signed with, and the key if it is known and still good."""
+        name = str(self._jwt.get_unverified_header(token).get("kid"))
+        good = self._clock.monotonic() - self._fetched < _GOOD_SECONDS
+        return name, self._keys.get(name) if good else None
 
     def _may_ask(self) -> bool:
         with self._lock:

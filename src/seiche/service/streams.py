@@ -4,7 +4,7 @@ A call costs gRPC several times as much as a message in a call that is open alre
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -131,8 +131,8 @@ class Streams:
         self._reading: set[asyncio.Task[Any]] = set()
         self._closing = False
 
-    async def serve(self, context: Context, take: Callable[[bytes, Stream], None]) -> None:
-        """Give each message to `take`, which must not wait, until the client or the server has had enough.
+    async def serve(self, context: Context, take: Callable[[bytes, Stream], Awaitable[None]]) -> None:
+        """Give each message to `take`, one after the other, until the client or the server has had enough.
 
         `Unavailable` if the client does not read its answers.
         """
@@ -148,7 +148,7 @@ class Streams:
                 if data is None:
                     break
                 try:
-                    take(data, stream)
+                    await take(data, stream)
                 except Exception:
                     # The call ends with what was wrong. Those who were taken in before must not think that it is about
                     # them.

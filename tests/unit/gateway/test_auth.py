@@ -1,8 +1,11 @@
 """Who may come in: on every route of both gateways."""
 
+import asyncio
 import base64
 import dataclasses
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -15,7 +18,8 @@ from seiche.gateway.http.auth import Caller, ServiceAuth, Tokens
 from seiche.service.auth import READ
 from seiche.service.auth import Tokens as ServiceTokens
 from seiche.store import open_store
-from tests.gateway_server import Direct, direct
+from tests.gateway_server import Direct, Said, asked, direct
+from tests.identity_provider import SlowProvider
 
 ACCOUNT = "acme"
 KEY = b"sign with this"
@@ -236,3 +240,27 @@ def test_one_who_may_only_read_changes_nothing(lake: Lake) -> None:
             let_in.add(f"{method} {path}")
     assert let_in == READING
     assert lake.version == before
+
+
+@pytest.mark.parametrize("lance", [False, True])
+def test_nobody_else_waits_while_the_provider_is_asked_for_a_key(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, lance: bool
+) -> None:
+    provider = SlowProvider(monkeypatch, ACCOUNT)
+    servers = direct(lake, ServiceAuth(provider.authenticator, ACCOUNT))
+    app, path = (servers.apps.lance, "/v1/table") if lance else (servers.apps.iceberg, "/v1/lake/namespaces")
+
+    async def both() -> tuple[int, int]:
+        def ask(key: str) -> Coroutine[Any, Any, Said]:
+            return asked(app, "GET", path, b"", {"authorization": f"Bearer {provider.token(key)}"})
+
+        waiting = asyncio.create_task(ask("made up"))
+        try:
+            assert await asyncio.to_thread(provider.asked.wait, 30)
+            known = await asyncio.wait_for(ask("known"), 30)
+            assert not waiting.done()
+        finally:
+            provider.go_on.set()
+        return known.status, (await waiting).status
+
+    assert asyncio.run(both()) == (200, 401)

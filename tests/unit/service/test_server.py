@@ -7,6 +7,7 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -18,7 +19,6 @@ from google.protobuf.message import Message
 
 import seiche
 from seiche import InvalidInput, Lake, NotFound, PermissionDenied, SeicheError, Unavailable
-from seiche.core.clock import SystemClock
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.service import common_pb2, statuses
@@ -31,6 +31,7 @@ from seiche.service.running import Running, running
 from seiche.service.server import Ports
 from seiche.service.state.opening import open_database
 from tests.certificates import certificate
+from tests.identity_provider import LateClock, SlowProvider
 from tests.service_lake import appending, make_lake, numbers_in, reopened
 
 TOKENS = Tokens(
@@ -66,7 +67,8 @@ class Calls:
             request_serializer=pb.WatchTransactionRequest.SerializeToString,
             response_deserializer=pb.WatchTransactionResponse.FromString,
         )
-        return [one.transaction.state for one in call(pb.WatchTransactionRequest(tx_id=tx), timeout=30)]
+        request = pb.WatchTransactionRequest(tx_id=tx)
+        return [one.transaction.state for one in call(request, metadata=self.metadata, timeout=30)]
 
 
 def hosted(lakes: dict[str, Lake], folder: Path, authenticator: Authenticator | None = None) -> Host:
@@ -576,13 +578,6 @@ def test_one_database_keeps_the_transactions_of_one_lake_for_each_account(lake: 
         host.close()
 
 
-class LateClock(SystemClock):
-    later = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.later
-
-
 def test_keys_of_the_provider_are_asked_for_anew_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that was taken back opens nothing after some minutes; a provider that is away is not waited for."""
     import jwt
@@ -627,6 +622,38 @@ def test_keys_of_the_provider_are_asked_for_anew_and_nobody_waits(monkeypatch: p
         with pytest.raises(Unavailable):
             called("new")
     assert len(threads) == 4, "who is away is not asked by everybody who comes"
+
+
+@pytest.mark.parametrize("call", ["get", "watch", "execute"])
+def test_nobody_else_waits_while_the_provider_is_asked_for_a_key(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Whoever calls may have made the key up, and the provider may take its time."""
+    provider = SlowProvider(monkeypatch)
+    with running(hosted({"default": lake}, tmp_path, provider.authenticator)) as server:
+        stranger, known = (Calls(server.port, provider.token(key)) for key in ("made up", "known"))
+        tx = known("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+
+        def ask() -> None:
+            request = pb.GetTransactionRequest(tx_id=tx)
+            if call == "execute":
+                stream = stranger.channel.stream_stream(f"/{NAMES[0]}/ExecuteTransactions")
+                list(stream(iter([b""]), metadata=stranger.metadata, timeout=30))
+            elif call == "watch":
+                stranger.watch(tx)
+            else:
+                stranger("GetTransaction", request)
+
+        with ThreadPoolExecutor(1) as beside:
+            waiting = beside.submit(ask)
+            try:
+                assert provider.asked.wait(30)
+                assert known("GetTransaction", pb.GetTransactionRequest(tx_id=tx)).transaction.state == pb.TS_OPEN
+                assert not waiting.done()
+            finally:
+                provider.go_on.set()
+            error: Any = waiting.exception(30)
+            assert error.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_tokens_of_an_identity_provider() -> None:

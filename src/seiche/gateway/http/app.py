@@ -8,6 +8,7 @@ import logging
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -100,6 +101,10 @@ class Application:
         self._server = server
         self._paths = Paths(routes)
         self._workers = Workers(server.limits.at_once)
+        # Whether to find out who calls may take long; most know at once, and have nothing to say about that.
+        self._waits: Callable[[str | None], bool] | None = getattr(server.auth, "waits", None)
+        # Anybody can send something that makes us ask who that is, and must not keep more than this one busy.
+        self._asking = ThreadPoolExecutor(1, "seiche-gateway-admission")
         self._together = {one.together: self._joint(one, one.together) for one in routes if one.together is not None}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,6 +127,7 @@ class Application:
             told = (await receive())["type"]
             if told == "lifespan.shutdown":
                 self._workers.stop()
+                self._asking.shutdown(wait=False)
             await send({"type": f"{told}.complete"})
             if told == "lifespan.shutdown":
                 return
@@ -134,7 +140,7 @@ class Application:
         route, places = found
         try:
             _check_utf8(scope)
-            caller = Caller() if route.public else self._server.auth.admit(bearer(headers))
+            caller = Caller() if route.public else await self._admitted(bearer(headers))
             if route.commits:
                 caller.check_writes()
             call = Call(
@@ -158,6 +164,13 @@ class Application:
         if self._workers.inside >= limits.at_once + limits.waiting and not route.commits:
             return protocol.busy()
         return await self._work(route, call)
+
+    async def _admitted(self, token: str | None) -> Caller:
+        """Who calls. Nobody else waits while it is asked who that is."""
+        admit = self._server.auth.admit
+        if self._waits is not None and self._waits(token):
+            return await asyncio.get_running_loop().run_in_executor(self._asking, admit, token)
+        return admit(token)
 
     async def _work(self, route: Route, call: Call) -> Answer:
         promise = self._workers.promise()

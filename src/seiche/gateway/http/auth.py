@@ -144,9 +144,13 @@ class ServiceAuth:
         self._authenticator = authenticator
         self._account = account
 
+    def waits(self, token: str | None) -> bool:
+        """Whether to admit him may take long, because somebody else has to be asked."""
+        return self._authenticator.waits(_header(token))
+
     def admit(self, token: str | None) -> Caller:
         try:
-            principal = self._authenticator.principal(None if token is None else f"Bearer {token}")
+            principal = self._authenticator.principal(_header(token))
         except PermissionDenied as error:
             if error.details.get("reason") == "unauthenticated":
                 _unknown(error.message)
@@ -174,6 +178,10 @@ def bearer(headers: Mapping[str, str]) -> str | None:
     if kind.lower() == "bearer" and token.strip() and token.strip().lower() != _NONE:
         return token.strip()
     return headers.get("x-api-key") or None
+
+
+def _header(token: str | None) -> str | None:
+    return None if token is None else f"Bearer {token}"
 
 
 def is_unknown(error: PermissionDenied) -> bool:
