@@ -1,5 +1,6 @@
 """The way to a lake through a server. What it takes to talk to one is imported when somebody goes."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ __all__ = ["connect"]
 def connect(
     address: str,
     *,
-    token: str = "",
+    token: str | Callable[[], str] = "",
     ca: str | Path | None = None,
     certificate: str | Path | None = None,
     certificate_key: str | Path | None = None,
@@ -27,6 +28,9 @@ def connect(
 
     Over TLS it is `grpcs://`, with `ca` as the certificate of the server's authority if need be, and `certificate` and
     `certificate_key` as this client's own if the server asks for them, all as PEM files.
+
+    `token` is a text, or for one that changes a function without arguments that returns the one that is good now: it is
+    asked when a call is made, and again when the server does not take the one that it was shown.
 
     Data files are read and written here; only what is to be committed goes to the server. `uri` is where this client
     finds the lake, if that is not where the server does; `options` are those of `seiche.open`.

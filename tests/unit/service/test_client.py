@@ -30,6 +30,7 @@ from seiche import (
 from seiche.core.retry import Patience
 from seiche.lake.transaction import Transaction
 from seiche.service import transactions_pb2 as pb
+from seiche.service.auth import Authenticator, Principal, Tokens
 from seiche.service.client import RemoteLake, channel, connect
 from seiche.service.client.channel import Address, Channel
 from seiche.service.client.lines import Failed
@@ -548,6 +549,97 @@ def test_a_token_that_is_none(token: Any) -> None:
     with pytest.raises(InvalidInput, match="token") as caught:
         Address.parse("grpc://host:1", token=token)
     assert "secret" not in str(caught.value)
+
+
+class Rotating(Authenticator):
+    """Takes one token, and soon another."""
+
+    good = "first"
+
+    def principal(self, authorization: str | None) -> Principal:
+        return Tokens([{"token": self.good, "account": "default"}]).principal(authorization)
+
+
+def test_a_token_that_changes(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An open call was let in with the old one; the next request over it is the first to hear that it is not good."""
+    taken, asked = Rotating(), []
+
+    def token() -> str:
+        asked.append(taken.good)
+        return taken.good
+
+    host = Host({"default": lake}, open_database(f"sqlite://{tmp_path}/state.db"), authenticator=taken)
+    with running(host) as server, connect(server.address, token=token, durability="os") as client:
+        client.table("shop.orders").append(data(1, 2))
+        taken.good = "second"
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda number: client.table("shop.orders").append(data(number)), range(3, 7)))
+        client.table("shop.orders").delete("number = 1")
+        times = len(asked)
+        client.table("shop.orders").append(data(7))
+        assert len(asked) == times, "the call that is open is good"
+        monkeypatch.setattr(channel, "_LARGE", 0)
+        taken.good = "third"
+        client.table("shop.orders").append(data(8))
+    assert numbers_in(lake) == [2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_token_that_is_not_good_any_more(lake: Lake, tmp_path: Path) -> None:
+    taken, calls = Rotating(), []
+
+    def token() -> str:
+        calls.append(1)
+        return "first"
+
+    host = Host({"default": lake}, open_database(f"sqlite://{tmp_path}/state.db"), authenticator=taken)
+    with running(host) as server, connect(server.address, token=token, durability="os") as client:
+        client.table("shop.orders").append(data(1))
+        calls.clear()
+        taken.good = "second"
+        with pytest.raises(PermissionDenied, match="not known"):
+            client.table("shop.orders").append(data(2))
+        assert len(calls) == 1, "asked for another one once"
+    assert numbers_in(lake) == [1]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        ("sec\nret", InvalidInput, "line break"),
+        (None, InvalidInput, "not NoneType"),
+        ("", PermissionDenied, "no bearer"),
+    ],
+    ids=["line break", "none", "empty"],
+)
+def test_a_token_that_is_asked_for_and_is_none(
+    lake: Lake, tmp_path: Path, given: Any, kind: type[Exception], said: str
+) -> None:
+    host = Host({"default": lake}, open_database(f"sqlite://{tmp_path}/state.db"), authenticator=Rotating())
+    with running(host) as server, pytest.raises(kind, match=said):
+        connect(server.address, token=lambda: given)
+
+
+def test_who_has_no_token_for_the_second_try_does_not_know_what_became_of_the_first(
+    client: RemoteLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> str:
+        raise OSError("the provider is away")
+
+    with pytest.raises(PermissionDenied, match="there is no token: OSError: the provider is away"):
+        connect("grpc://127.0.0.1:1", token=none)
+    sent = client.channel._once
+
+    def lost(*asked: Any) -> Any:
+        sent(*asked)
+        object.__setattr__(client.channel._address, "token", none)
+        raise Failed(grpc.StatusCode.UNAVAILABLE, "the connection was lost", ())
+
+    monkeypatch.setattr(channel, "_LARGE", 0)
+    monkeypatch.setattr(client.channel, "_once", lost)
+    tx = client.transaction()
+    tx.append("shop.orders", data(1))
+    tx.commit()
+    assert client.status(tx.id).outcome == "committed", "the tree was asked, and says so"
 
 
 @pytest.mark.parametrize("name", ["ca", "certificate"])

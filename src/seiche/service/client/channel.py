@@ -23,6 +23,7 @@ from seiche.service.client.calls import Call, Ended, Failed, Unreached
 from seiche.service.client.certificates import Certificates
 from seiche.service.client.direct import DirectCall
 from seiche.service.client.lines import Line
+from seiche.service.client.tokens import Token, checked, shown
 from seiche.service.client.wires import connected
 from seiche.service.failures import KINDS
 from seiche.service.statuses import error_in, error_of
@@ -62,6 +63,8 @@ _TURNED_AWAY: Final[Mapping[Any, type[SeicheError]]] = {
 }
 # Where a connection would have to go through one, calls are gRPC's, which knows how to.
 _PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
+# What is worth asking for again.
+_PASSING: Final = frozenset({"idempotency.pending", "queue.full", "stopping"})
 _CODES: Final[Mapping[int, Any]] = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -78,12 +81,12 @@ class Address:
     """Where a server is: `grpc://host:port`, or `grpcs://` over TLS."""
 
     host: str
-    token: str = ""
+    token: Token = ""
     # Over TLS.
     certificates: Certificates | None = None
 
     @classmethod
-    def parse(cls, text: str, *, token: str = "", certificates: Certificates | None = None) -> "Address":
+    def parse(cls, text: str, *, token: Token = "", certificates: Certificates | None = None) -> "Address":
         remedy = "Write grpc://host:port."
         text = given.text(text, "the address of a server", remedy)
         try:
@@ -99,26 +102,23 @@ class Address:
                 "the address of a server has a host and a port, and nothing else",
                 remedy=f"{remedy} A token is given as `token=`.",
             )
-        secret: object = token
-        if not isinstance(secret, str):
-            raise InvalidInput(
-                f"a token is a text, not {type(secret).__name__}", remedy="Leave it out if there is none."
-            )
-        if not (token.isascii() and token.isprintable()):
-            raise InvalidInput(
-                "the token has a line break, another control character or one beyond ASCII, which cannot be sent",
-                remedy="If it was read from a file, take the end of the line off: `.strip()`.",
-            )
+        token = checked(token)
         host = f"[{name}]" if ":" in name else name
-        shown = (certificates or Certificates()) if parts.scheme == "grpcs" else None
-        return cls(f"{host}:{parts.port}", token, shown)
+        given_files = (certificates or Certificates()) if parts.scheme == "grpcs" else None
+        return cls(f"{host}:{parts.port}", token, given_files)
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...] | None:
+        """What is sent with a call that is made now."""
+        token = shown(self.token)
+        return (("authorization", f"Bearer {token}"),) if token else None
 
     def open(self) -> Any:
         if self.certificates is None:
             return grpc.insecure_channel(self.host, options=_OPTIONS)
-        shown = self.certificates
+        found = self.certificates
         # Looked at again: they may be other files by now, or this another machine, which has none.
-        credentials = Certificates.of(shown.ca, shown.certificate, shown.key).credentials()
+        credentials = Certificates.of(found.ca, found.certificate, found.key).credentials()
         return grpc.secure_channel(self.host, credentials, options=_OPTIONS)
 
 
@@ -134,7 +134,6 @@ class Channel:
         self._calls: dict[str, Any] = {}
         self._line: Line | None = None
         self._direct = _no_proxy()
-        self._metadata = (("authorization", f"Bearer {address.token}"),) if address.token else None
         self._inherited: list[object] = []
         renew_in_children(self)
 
@@ -177,7 +176,8 @@ class Channel:
         return self._insist(act, doubts=True)
 
     def _once(self, method: str, request: Message, answer: type[Answer]) -> Answer:
-        made: Answer = self._method(method, answer)(request, timeout=_CALL_SECONDS, metadata=self._metadata)
+        metadata = self._address.metadata
+        made: Answer = self._method(method, answer)(request, timeout=_CALL_SECONDS, metadata=metadata)
         return made
 
     def _insist(self, act: Callable[[], Answer], *, doubts: bool = False) -> Answer:
@@ -189,13 +189,17 @@ class Channel:
         said: SeicheError | None = None
         failure: Exception = Ended()
         unanswered = False
+        # An open call shows the token that it was opened with, which may have been good then.
+        renewable = callable(self._address.token)
         for _ in self._patience.tries(self._runtime):
             try:
                 return act()
             except (_Refused, grpc.RpcError, Failed, Ended, SeicheError) as error:
                 failure = error
                 said, code = _heard(error)
-            if said is not None and said.details.get("reason") not in ("idempotency.pending", "queue.full", "stopping"):
+            if renewable and code is grpc.StatusCode.UNAUTHENTICATED:
+                renewable = False
+            elif said is not None and said.details.get("reason") not in _PASSING:
                 break
             unanswered = unanswered or (said is None and not isinstance(failure, Unreached))
         if said is None and self._address.certificates is not None:
@@ -249,13 +253,14 @@ class Channel:
 
     def _new_call(self) -> Call:
         at = self._address
+        metadata = at.metadata
         try:
             wire = connected(at.host, at.certificates)
         except OSError as error:
             # Whom to trust is gRPC's to say, which brings authorities of its own.
             self._direct = not isinstance(error, ssl.SSLError)
             raise Unreached(grpc.StatusCode.UNAVAILABLE, error.strerror or str(error), ()) from error
-        return DirectCall(wire, at.host, f"/{SERVICE}/ExecuteTransactions", self._metadata)
+        return DirectCall(wire, at.host, f"/{SERVICE}/ExecuteTransactions", metadata)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_address": self._address, "_patience": self._patience}

@@ -30,6 +30,7 @@ from seiche.service import failures
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client.certificates import Certificates
 from seiche.service.client.channel import Address, Channel
+from seiche.service.client.tokens import Token
 from seiche.service.client.trust import obstacle
 from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, FLUSHED
 from seiche.table.operations import Append
@@ -215,7 +216,7 @@ class RemoteLake(Lake):
 def remote_lake(
     address: str,
     *,
-    token: str,
+    token: Token,
     certificates: Certificates,
     uri: str | None,
     runtime: Runtime,
