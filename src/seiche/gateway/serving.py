@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, SeicheError, Unavailable
 from seiche.gateway import apps
+from seiche.service.tls import TlsFiles
 
 if TYPE_CHECKING:
     from seiche.gateway.credentials import Credentials
@@ -68,6 +69,12 @@ class Running:
             ws="none",
             **({} if tls is None else tls.settings),
         )
+        if tls is not None:
+            files = TlsFiles(tls.certificate, tls.key, tls.client_authority)
+            config.load()
+            # The one that it listens with.
+            if config.ssl is not None:
+                files.follow(config.ssl)
         self.host = host
         self._scheme = "http" if tls is None else "https"
         self._server = uvicorn.Server(config)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import ssl
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import InvalidInput, NotFound, Unavailable
+from seiche.errors import InvalidInput, Unavailable
 from seiche.service.bounds import DEFAULT, Bounds
 from seiche.service.handlers import NAMES, Handlers
 from seiche.service.host import Host
 from seiche.service.metrics import Metrics
+from seiche.service.tls import TlsFiles
 
 if TYPE_CHECKING:
     from grpc_health.v1.health import aio as health_aio
@@ -66,27 +66,7 @@ class Ports:
             return None
         if self.certificate is None or self.key is None:
             raise InvalidInput("TLS needs a certificate and its key", remedy="Give both.")
-        try:
-            pair = (self.key.read_bytes(), self.certificate.read_bytes())
-            ca = None if self.client_ca is None else self.client_ca.read_bytes()
-            # gRPC would only say that it cannot listen.
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(self.certificate, self.key, password="")
-        except ssl.SSLError as error:
-            raise InvalidInput(
-                f"{self.certificate} and {self.key} are not a certificate and its key",
-                remedy="Give two PEM files that belong together, the key without a password.",
-            ) from error
-        except OSError as error:
-            raise NotFound(f"{error.filename} cannot be read: {error.strerror}") from error
-        try:
-            if ca is not None:
-                context.load_verify_locations(self.client_ca)
-        except ssl.SSLError as error:
-            raise InvalidInput(
-                f"{self.client_ca} has no certificate", remedy="Give a PEM file with that of the clients' authority."
-            ) from error
-        return grpc.ssl_server_credentials([pair], root_certificates=ca, require_client_auth=ca is not None)
+        return TlsFiles(self.certificate, self.key, self.client_ca).credentials()
 
 
 class Server:

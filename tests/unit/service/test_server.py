@@ -4,10 +4,12 @@ import datetime
 import json
 import pickle
 import socket
+import ssl
 import threading
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -21,6 +23,7 @@ import seiche
 from seiche import InvalidInput, Lake, NotFound, PermissionDenied, SeicheError, Unavailable
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
+from seiche.gateway.serving import Tls, serving
 from seiche.service import common_pb2, statuses
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import READ, WRITE, Authenticator, Nobody, OpenIdConnect, Principal, Tokens
@@ -459,6 +462,71 @@ def test_certificates_are_those_that_are_in_the_files_now(
         client.table("shop.orders").append(row)
         client.close()
     assert numbers_in(lake) == [1, 1]
+
+
+@pytest.mark.parametrize("over", ["gRPC", "HTTP"])
+def test_a_server_shows_the_certificate_that_is_in_the_files_now(lake: Lake, tmp_path: Path, over: str) -> None:
+    folders = [tmp_path / "live", tmp_path / "new"]
+    for folder in folders:
+        folder.mkdir()
+    (live, live_key), (new, new_key) = map(certificate, folders)
+    old = live.read_text()
+
+    def shown(port: int) -> str:
+        return ssl.get_server_certificate(("localhost", port), timeout=30)
+
+    with ExitStack() as stack:
+        if over == "gRPC":
+            ports = Ports("localhost", certificate=live, key=live_key)
+            port = stack.enter_context(running(hosted({"default": lake}, tmp_path), ports)).port
+        else:
+            tls = Tls(live, live_key)
+            address = stack.enter_context(serving(lake, iceberg_port=0, host="localhost", tls=tls))["iceberg"]
+            port = int(address.rpartition(":")[2])
+        assert shown(port) == shown(port) == old
+        live.write_bytes(new.read_bytes())
+        assert shown(port) == old, "its key is still that of the old one"
+        live_key.write_bytes(new_key.read_bytes())
+        assert shown(port) == shown(port) == new.read_text()
+        live_key.unlink()
+        assert shown(port) == new.read_text()
+
+
+@pytest.mark.parametrize("over", ["gRPC", "HTTP"])
+def test_clients_show_certificates_of_the_authority_that_is_in_the_file_now(
+    lake: Lake, tmp_path: Path, over: str
+) -> None:
+    folders = [tmp_path / "server", tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    (cert, key), one, two = map(certificate, folders)
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(one[0].read_bytes())
+
+    def let_in(port: int, shown: Path, its_key: Path) -> bool:
+        context = ssl.create_default_context(cafile=cert)
+        context.load_cert_chain(shown, its_key)
+        context.set_alpn_protocols(["h2"])  # gRPC talks to nobody else
+        with socket.create_connection(("localhost", port), 30) as plain:
+            try:
+                with context.wrap_socket(plain, server_hostname="localhost") as wire:
+                    # A server of TLS 1.3 turns away whoever it does not trust after the client believes to be in.
+                    wire.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+                    return bool(wire.recv(1))
+            except OSError:
+                return False
+
+    with ExitStack() as stack:
+        if over == "gRPC":
+            ports = Ports("localhost", certificate=cert, key=key, client_ca=trusted)
+            port = stack.enter_context(running(hosted({"default": lake}, tmp_path), ports)).port
+        else:
+            tls = Tls(cert, key, trusted)
+            address = stack.enter_context(serving(lake, iceberg_port=0, host="localhost", tls=tls))["iceberg"]
+            port = int(address.rpartition(":")[2])
+        assert (let_in(port, *one), let_in(port, *two)) == (True, False)
+        trusted.write_bytes(two[0].read_bytes())
+        assert (let_in(port, *one), let_in(port, *two)) == (False, True)
 
 
 def test_who_shows_no_certificate_is_not_let_in(lake: Lake, tmp_path: Path) -> None:
