@@ -212,7 +212,7 @@ class Updating:
         with explained(lambda: types_of(self._chosen(empty(self._session, schema)), values)):
             chosen = self._chosen(rows.frame)
             stored = [
-                stored_as(value, given, shown_type(schema, name), name).alias(value_of(name))
+                stored_as(value, given, shown_type(schema, name), name, self._session).alias(value_of(name))
                 for name, value, given in zip(self._set, values, types_of(chosen, values), strict=True)
             ]
             edits = chosen.select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *stored)

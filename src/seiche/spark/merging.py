@@ -235,7 +235,8 @@ class FrameMerging:
         for number, clause in enumerate(self._clauses):
             if name not in given[number]:
                 continue
-            value = stored_as(self._said(number, clause, name), given[number][name], kind, name)
+            said = self._said(number, clause, name)
+            value = stored_as(said, given[number][name], kind, name, self._frame.sparkSession)
             is_it = fn.col(ACTION) == number
             found = fn.when(is_it, value) if found is None else found.when(is_it, value)
         assert found is not None  # noqa: S101 - some clause gives it a value

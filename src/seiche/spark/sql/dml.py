@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name
+from seiche.spark.casting import is_strict
 from seiche.spark.explaining import explained
 from seiche.spark.names import quoted
 from seiche.spark.scanning import GROUP
@@ -177,7 +178,7 @@ def _merge(statement: Merge, reader: Reader) -> Changed:
 
 def _check_ansi(reader: Reader) -> None:
     """Without ANSI mode, a number that does not fit a column is cut off, silently."""
-    if str(reader.lake.session.conf.get("spark.sql.ansi.enabled")).lower() != "true":
+    if not is_strict(reader.lake.session):
         raise InvalidInput(
             "values cannot be stored while spark.sql.ansi.enabled is off: what does not fit would be changed silently",
             remedy="Say spark.conf.set('spark.sql.ansi.enabled', 'true').",

@@ -51,7 +51,7 @@ def fitted(
         if field.name in given:
             type_, value = types[given[field.name]], functions.col(quoted(given[field.name]))
             check_storable(type_, field.dataType, field.name)
-        chosen.append(stored_as(value, type_, field.dataType, field.name).alias(field.name))
+        chosen.append(stored_as(value, type_, field.dataType, field.name, frame.sparkSession).alias(field.name))
     return frame.select(*chosen)
 
 
