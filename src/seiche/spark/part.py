@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
 
 from seiche.errors import InvalidInput
 from seiche.spark.edits import ACTION, Edits, value_of
@@ -12,7 +14,7 @@ from seiche.spark.jobs import Batches
 from seiche.spark.types import conform_shown
 from seiche.table.data.conform import check_nulls
 from seiche.table.data.key_hashes import MOST_EXACT, key_bytes, siphash
-from seiche.table.data.matching import key_values
+from seiche.table.data.matching import key_values, shown_key
 from seiche.table.data.scanning import ADDRESS
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class Part:
         self._batches = batches
         self._store = editing.target.address.open()
         self._last: int | None = None
-        self._last_key: tuple[object, ...] | None = None
+        self._last_key: list[pa.Array] | None = None
         self.counts = [0] * len(editing.actions)
         self.keys: list[int] | None = []
 
@@ -92,15 +94,18 @@ class Part:
                 self.keys = None
 
     def _refuse_equal_keys(self, columns: Sequence[pa.Array]) -> None:
-        lists = [column.to_pylist() for column in columns]
-        for key in zip(*lists, strict=True):
-            if key == self._last_key and None not in key:
-                shown = ", ".join(f"{n}={v!r}" for (_, n), v in zip(self._editing.key, key, strict=True))
-                raise InvalidInput(
-                    f"two rows of the data have the key {shown}, and both would be inserted",
-                    remedy="Give each key once, for example the last row of each.",
-                )
-            self._last_key = key
+        """A key that is partly null is equal to none, and what is not a number to itself, as to Spark."""
+        if self._last_key is not None:
+            columns = [pa.concat_arrays(pair) for pair in zip(self._last_key, columns, strict=True)]
+        self._last_key = [column.slice(len(column) - 1) for column in columns]
+        equal = [pc.fill_null(_equal(column.slice(1), column.slice(0, len(column) - 1)), False) for column in columns]
+        twins = np.flatnonzero(np.logical_and.reduce([one.to_numpy(zero_copy_only=False) for one in equal]))
+        if len(twins):
+            shown = shown_key(columns, [name for _, name in self._editing.key], int(twins[0]))
+            raise InvalidInput(
+                f"two rows of the data have the key {shown}, and both would be inserted",
+                remedy="Give each key once, for example the last row of each.",
+            )
 
     def _refuse_twins(self, addresses: "NDArray[np.uint64]") -> None:
         twins = np.flatnonzero(addresses[1:] == addresses[:-1])
@@ -110,6 +115,11 @@ class Part:
                 remedy="Give each key once, for example the last row of each.",
             )
         self._last = int(addresses[-1])
+
+
+def _equal(column: pa.Array, other: pa.Array) -> pa.Array:
+    same = pc.equal(column, other)
+    return pc.or_(same, pc.and_(pc.is_nan(column), pc.is_nan(other))) if kinds.is_floating(column.type) else same
 
 
 def joined(batches: Batches) -> Iterator[pa.RecordBatch]:

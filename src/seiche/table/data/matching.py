@@ -1,6 +1,6 @@
 """Finding rows by key: which row of the data, if any, has the key of a row of the table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from seiche.errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KeyIndex", "key_values"]
+__all__ = ["KeyIndex", "key_values", "shown_key"]
 
 # At most one of so many bits in the table of hashes is set, so that few rows without a match are looked up in vain.
 _LOAD = 16
@@ -164,7 +164,7 @@ def _refuse_twins(
     if not len(twins):
         return
     where = rows[codes == twins[0]]
-    key = ", ".join(_shown(columns, names, int(where[0])))
+    key = shown_key(columns, names, int(where[0]))
     others = f", and {len(twins)} keys in all come more than once" if len(twins) > 1 else ""
     raise InvalidInput(
         f"{len(where)} rows of the data have the key {key}{others}",
@@ -173,5 +173,13 @@ def _refuse_twins(
     )
 
 
-def _shown(columns: Sequence[pa.Array], names: Sequence[str], row: int) -> Iterator[str]:
-    return (f"{name}={column[row].as_py()!r}" for name, column in zip(names, columns, strict=True))
+def shown_key(columns: Sequence[pa.Array], names: Sequence[str], row: int) -> str:
+    """The key of a row, for people."""
+    return ", ".join(f"{name}={_shown(column[row])}" for name, column in zip(names, columns, strict=True))
+
+
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return repr(value.as_py())
+    except (ValueError, OverflowError):
+        return str(value.cast(pa.string()))  # a time that Python has not
