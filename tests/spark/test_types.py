@@ -10,7 +10,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql import types as t
 
 from seiche.errors import InvalidInput
-from seiche.spark.types import arrow_schema, spark_schema
+from seiche.spark.types import arrow_schema, as_shown, shown, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,6 +108,35 @@ def test_types_that_spark_does_not_have_are_shown_and_written_back(spark: "Spark
     stored = lake.table("shop.t").to_arrow()
     assert stored.schema.types == schema.types
     assert stored.slice(0, 1).to_pylist() == stored.slice(1, 1).to_pylist()
+
+
+def test_times_that_spark_has_not_are_refused_and_never_shown_as_others() -> None:
+    """Seconds reach further than Spark's microseconds."""
+    for kind in (pa.timestamp("s"), pa.timestamp("s", "UTC"), pa.duration("s"), pa.list_(pa.timestamp("ms"))):
+        far = pa.array([2**62], pa.int64())
+        column = (
+            pa.ListArray.from_arrays([0, 1], far.cast(kind.value_type)) if pa.types.is_list(kind) else far.cast(kind)
+        )
+        rows = pa.record_batch([column], names=["at"])
+        with pytest.raises(InvalidInput, match=r"'at'.*cannot hold") as caught:
+            as_shown(rows, shown(rows.schema))
+        assert caught.value.details["column"] == "at"
+    fine = pa.record_batch([pa.array([1001, None], pa.timestamp("ns"))], names=["at"])
+    assert as_shown(fine, shown(fine.schema)).column(0).cast(pa.int64()).to_pylist() == [1, None]
+
+
+def test_rows_of_arrow_are_merged_with_the_times_that_they_have(spark: "SparkSession", lake: Any) -> None:
+    schema = pa.schema([("id", pa.int64()), ("wall", pa.timestamp("ns")), ("at", pa.timestamp("us", "UTC"))])
+    lake.create_table("shop.t", schema)
+    rows = pa.table(
+        [pa.array([1]), pa.array([WALL], schema.types[1]), pa.array([NOON], schema.types[2])], schema=schema
+    )
+    with lake.transaction(spark=spark) as tx:
+        tx.merge("shop.t", rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+        finer = rows.set_column(1, "wall", pa.array([1001], schema.types[1]))
+        with pytest.raises(InvalidInput, match=r"'wall'.*lose data"):
+            tx.merge("shop.t", finer, on="id")
+    assert lake.table("shop.t").to_arrow() == rows
 
 
 def test_columns_that_do_not_change_never_pass_through_spark(spark: "SparkSession", lake: Any) -> None:

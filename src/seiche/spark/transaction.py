@@ -154,13 +154,15 @@ class SparkTransaction(Transaction):
             return frame
         import pyarrow as pa
 
-        from seiche.spark.types import as_shown, shown
+        from seiche.spark.types import as_shown, shown_schema, spark_schema
         from seiche.table.data.source import Source
 
         opened = Source(data).open()
-        wanted = shown(opened.schema)
-        rows = pa.Table.from_batches([as_shown(one, wanted) for one in opened.batches], wanted)
-        return self.session.createDataFrame(rows)
+        columns = spark_schema(opened.schema)
+        wanted = shown_schema(columns)
+        rows = pa.Table.from_batches([as_shown(one, wanted, exact=True) for one in opened.batches], wanted)
+        # By itself Spark would take times without a zone for those of the session's.
+        return self.session.createDataFrame(rows, columns)
 
     def is_iceberg(self, handle: TransactionTable) -> bool:
         """Whether a table is an Iceberg table: it is read and written by other means, and PyIceberg's conditions."""

@@ -7,6 +7,7 @@ the narrowest type of Spark that holds its values, and is written from everythin
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kinds
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type, is_geography, is_geometry, is_variant, to_arrow_schema
@@ -71,9 +72,12 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
         raise
 
 
-def as_shown(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """Rows of the table as Spark takes them. Times lose what is finer than a microsecond: Spark has nothing finer."""
-    columns = [_shown(batch.column(field.name), field) for field in wanted]
+def as_shown(batch: pa.RecordBatch, wanted: pa.Schema, *, exact: bool = False) -> pa.RecordBatch:
+    """Rows of the table as Spark takes them. Times lose what is finer than a microsecond: Spark has nothing finer.
+
+    `InvalidInput` for times that are beyond those of Spark, and if it has to be `exact` for such as would lose any.
+    """
+    columns = [_shown(batch.column(field.name), field, exact=exact) for field in wanted]
     return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
@@ -201,14 +205,24 @@ def _shown_type(kind: pa.DataType, path: str) -> pa.DataType:
     return shown(pa.schema([pa.field(path, kind)])).field(0).type
 
 
-def _shown(column: pa.Array, field: pa.Field) -> pa.Array:
+def _shown(column: pa.Array, field: pa.Field, *, exact: bool) -> pa.Array:
     if column.type == field.type:
         return column
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if kinds.is_dictionary(column.type):
         column = column.dictionary_decode()
-    return column.cast(field.type, safe=False)
+    try:
+        # Not simply unsafe: seconds that are too many microseconds would come as other times.
+        return column.cast(options=pc.CastOptions(field.type, allow_time_truncate=not exact))
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(
+            f"column {field.name!r} of type {column.type} has a value that Spark cannot hold: {error}",
+            remedy="Give times as Spark has them, in microseconds."
+            if exact
+            else "Read the other columns, or the table with `to_arrow()`.",
+            column=field.name,
+        ) from error
 
 
 def _storable(field: pa.Field) -> pa.Field:
