@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,8 @@ OF_LAKE: dict[str, tuple[Call, str]] = {
     "run(None)": (lambda lake: lake.run(None), "run in a transaction"),
     "run(attempts=text)": (lambda lake: lake.run(print, attempts="x"), "attempts"),
     "run(timeout=text)": (lambda lake: lake.run(print, timeout="x"), "timeout"),
+    "run(timeout=-1)": (lambda lake: lake.run(print, timeout=-1), "timeout cannot be -1"),
+    "append(timeout=nan)": (lambda lake: lake.table("s.t").append(ROW, timeout=nan), "timeout cannot be nan"),
     "append(timeout=text)": (lambda lake: lake.table("s.t").append(ROW, timeout="x"), "timeout"),
     "append(attempts=text)": (lambda lake: lake.table("s.t").append(ROW, attempts="many"), "attempts"),
     "log(text)": (lambda lake: lake.log("x"), "limit"),
@@ -170,6 +173,8 @@ OF_PLAIN: dict[str, tuple[Call, str]] = {
     "reorder(5)": (lambda table: table.reorder(5), "sorted by 5"),
     "append(attempts=text)": (lambda table: table.append(ROW, attempts="many"), "attempts"),
     "append(timeout=text)": (lambda table: table.append(ROW, timeout="1 s"), "timeout"),
+    "append(timeout=-1)": (lambda table: table.append(ROW, timeout=-1), "timeout cannot be -1"),
+    "commit(timeout=-0.5)": (lambda table: table.commit(RESERVE, timeout=-0.5), "timeout cannot be -0.5"),
     "compact(parallel=0)": (lambda table: table.compact(parallel=0), "0 tasks"),
     "compact(parallel=text)": (lambda table: table.compact(parallel="2"), "parallel"),
     "index_build(workers=text)": (lambda table: table.index_build("id").plan("2"), "number of workers"),

@@ -14,6 +14,7 @@ from seiche.table.transaction import Transaction
 __all__ = ["decoded", "not_an_operation", "patience", "rows"]
 
 _ATTEMPTS = "Give `attempts=` of at least 1."
+_SECONDS = "Give seconds, as in `timeout=30`; with 0 it is tried once."
 
 
 def patience(usual: Patience, attempts: int | None, timeout: float | None) -> Patience:
@@ -23,7 +24,9 @@ def patience(usual: Patience, attempts: int | None, timeout: float | None) -> Pa
     if attempts is not None and number(attempts, "attempts", _ATTEMPTS) < 1:
         raise InvalidInput("no attempt was allowed", remedy=_ATTEMPTS, attempts=attempts)
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
-        raise wrong("timeout", timeout, "Give seconds, as in `timeout=30`.")
+        raise wrong("timeout", timeout, _SECONDS)
+    if timeout is not None and not timeout >= 0:  # nor what is no number, by which no time is ever up
+        raise InvalidInput(f"timeout cannot be {timeout!r}", remedy=_SECONDS, timeout=timeout)
     return replace(
         usual,
         attempts=usual.attempts if attempts is None else attempts,
