@@ -20,6 +20,7 @@ from seiche.lake.care.notes import Note, leave_note
 from seiche.lake.care.reachable import Reachable
 from seiche.lake.care.saved_work import saved_work
 from seiche.lake.care.table_files import NeededNames
+from seiche.lake.care.trash import Trash
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.intent import Intent
 from seiche.lake.lake import create, open_lake
@@ -53,6 +54,46 @@ def test_change_sets_beside_a_root_stay_with_it(lake: Lake) -> None:
     at_once(lake)
     (record,) = transactions.load(lake.store, root.transactions_file)
     assert len(record.keys or ()) == 400
+
+
+def test_all_versions_that_the_oldest_kept_transaction_made_stay(lake: Lake) -> None:
+    """The table can be taken back to the one before its compaction, whose data files only that one has."""
+    lake.table("shop.a").append(rows(1))
+    with lake.transaction() as tx:
+        tx.append("shop.a", rows(2))
+        tx.table("shop.a").compact()
+    row = lake.table("shop.a").row
+    assert row.earlier
+    lake.expire(older_than=0, keep=1)
+    at_once(lake, window=0)
+    lake.table("shop.b").append(rows(1))
+    lake.table("shop.a").restore(row.table_version - len(row.earlier))
+    assert ids(lake, "shop.a") == [1, 2]
+    assert lake.fsck(deep=True).problems == ()
+
+
+def test_manifests_come_back_from_the_trash_after_what_they_name(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever dies in between leaves none that names what is still in the trash; nor a gap among those that stand."""
+    for number in range(3):
+        lake.table("shop.a").append(rows(number))
+        lake.table("shop.a").compact()
+    lake.expire(older_than=0, keep=1)
+    run = at_once(lake).run
+    assert run is not None
+    back: list[Place] = []
+    move = Trash._move
+
+    def noted(trash: Trash, source: str, target: str) -> None:
+        back.append(place(target))
+        move(trash, source, target)
+
+    monkeypatch.setattr(Trash, "_move", noted)
+    lake.trash().restore(run)
+    sorts = [one.sort is Sort.MANIFEST for one in back]
+    assert sorts == sorted(sorts)
+    assert min(sorts.count(True), sorts.count(False)) > 2
+    versions = [one.version for one in back if one.sort is Sort.MANIFEST]
+    assert versions == sorted(versions, reverse=True)
 
 
 def test_temporary_files_of_the_living_and_leases_that_just_ran_out_stay_also_without_grace(lake: Lake) -> None:
