@@ -248,11 +248,11 @@ def test_a_column_of_a_csv_of_which_nothing_is_known_is_text(made: Lake, run: Co
 
 
 def test_a_csv_whose_first_rows_mislead_is_refused_with_the_way_out(made: Lake, run: Command) -> None:
-    Path("late.csv").write_text("id,price\n" + "1,1\n" * 500_000 + "2,1.5\n")
+    Path("late.csv").write_text("id,price,note\n" + f"1,1,{'x' * 10_000}\n" * 1000 + "2,1.5,\n")
     said = run("create-table", "lake", "shop.late", "--from", "late.csv", code=2)
     assert "invalid value '1.5'" in said
     assert "'seiche create-table --schema', then add the file with 'seiche append'" in said
-    run("create-table", "lake", "shop.late", "--schema", "id:int64,price:float64")
+    run("create-table", "lake", "shop.late", "--schema", "id:int64,price:float64,note:string")
     run("append", "lake", "shop.late", "late.csv")
     assert made.table("shop.late").to_arrow(filter="id = 2")["price"].to_pylist() == [1.5]
 
@@ -528,7 +528,7 @@ def test_mistakes(made: Lake, run: Command, arguments: str, code: int, said: str
 
 
 def test_a_file_that_turns_out_to_be_broken_makes_no_table(made: Lake, run: Command) -> None:
-    Path("broken.csv").write_text("n\n" + "1\n" * 600_000 + "x\n")
+    Path("broken.csv").write_text("n,note\n" + f"1,{'x' * 10_000}\n" * 1000 + "x,\n")
     assert "broken.csv cannot be read" in run("create-table", "lake", "shop.broken", "--from", "broken.csv", code=2)
     assert made.tables("shop") == [("shop", "orders")]
 

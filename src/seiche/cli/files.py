@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seiche.cli.csv_files import RECODE, open_csv_files
 from seiche.cli.folders import files_of, open_files
 from seiche.cli.json_lines import json_batches, json_columns
-from seiche.cli.whole_numbers import require_whole_csv
 from seiche.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    import pyarrow.dataset
 
 __all__ = ["FileRows", "open_file"]
 
@@ -27,7 +26,6 @@ _GUESSED = (
     "If the file is right, its first rows do not tell the types of its columns: say them with 'seiche create-table"
     " --schema', then add the file with 'seiche append'."
 )
-_RECODE = "Recode it first, as by: iconv -f latin1 -t utf-8 OLD > NEW."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,42 +66,10 @@ def open_file(path: Path, into: pa.Schema | None = None) -> FileRows:
         if format == "json":
             columns = json_columns(path, files, into)
             return FileRows(path, format, partial(json_batches, files, columns), _meant(columns, into))
-        found = _open_csv(path, files, into) if format == "csv" else open_files(path, format)
+        found = open_csv_files(path, files, into) if format == "csv" else open_files(path, format)
         guessed = format == "csv" and into is None
         columns = _meant(found.schema, into if format == "csv" else None)
         return FileRows(path, format, found.to_batches, columns, guessed)
-
-
-def _open_csv(path: Path, files: list[str], into: pa.Schema | None) -> pyarrow.dataset.Dataset:
-    import pyarrow as pa
-    import pyarrow.dataset
-    from pyarrow.csv import ConvertOptions
-
-    def read_as(types: dict[str, pa.DataType]) -> pyarrow.dataset.Dataset:
-        format = pyarrow.dataset.CsvFileFormat(convert_options=ConvertOptions(column_types=types))
-        return open_files(path, format)
-
-    if into is not None:
-        # Of a short float Arrow would make infinity where the number is too large for it.
-        floats = {field.name: pa.float64() for field in into if pa.types.is_floating(field.type)}
-        return read_as(floats | {field.name: field.type for field in into if _is_written_out(field.type)})
-    found = read_as({})
-    if unread := [field.name for field in found.schema if pa.types.is_binary(field.type)]:
-        raise InvalidInput(f"column {unread[0]!r} of {path} is not UTF-8", remedy=_RECODE)
-    if numbers := [field.name for field in found.schema if pa.types.is_floating(field.type)]:
-        require_whole_csv(path, files, numbers)
-    # Of what looks empty, by the words that CSVs have for that, nothing tells the type: it is taken as it stands.
-    unclear = {field.name: pa.string() for field in found.schema if pa.types.is_null(field.type)}
-    return read_as(unclear) if unclear else found
-
-
-def _is_written_out(kind: pa.DataType) -> bool:
-    """Whether a text says exactly which value of this type it is, or else is refused."""
-    import pyarrow.types as kinds
-
-    plain = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_boolean(kind) or kinds.is_integer(kind)
-    number = kinds.is_decimal128(kind)
-    return bool(plain or number or kinds.is_date(kind) or kinds.is_time(kind) or kinds.is_timestamp(kind))
 
 
 def _meant(read: pa.Schema, into: pa.Schema | None) -> pa.Schema:
@@ -156,4 +122,4 @@ def _readable(path: Path, format: str, *, guessed: bool = False) -> Iterator[Non
         remedy = _ONE_EACH if format == "json" else _GUESSED if guessed else "Check the file."
         raise InvalidInput(f"{path} cannot be read: {error}", remedy=remedy) from error
     except UnicodeDecodeError as error:  # the name of a column
-        raise InvalidInput(f"{path} is not UTF-8", remedy=_RECODE) from error
+        raise InvalidInput(f"{path} is not UTF-8", remedy=RECODE) from error

@@ -22,20 +22,13 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
-def require_whole_csv(path: Path, files: Iterable[str], floats: list[str]) -> None:
-    """`InvalidInput` if one of the columns that Arrow calls floats has nothing but whole numbers, and loses digits.
+def require_whole_csv(path: Path, blocks: Iterable[pa.RecordBatch]) -> None:
+    """`InvalidInput` if one of the columns, which Arrow calls floats, has nothing but whole numbers, and loses digits.
 
-    What it calls them by is the first block of a file: more need not be looked at.
+    What it calls them by is the first block of a file, given as texts: more need not be looked at.
     """
-    import pyarrow as pa
-    from pyarrow.csv import ConvertOptions, open_csv
-
-    options = ConvertOptions(include_columns=floats, column_types=dict.fromkeys(floats, pa.string()))
-    options.include_missing_columns = True
-    for file in files:
-        with open_csv(file, convert_options=options) as reader:
-            block = next(iter(reader), None)
-        for column in block.columns if block is not None else ():
+    for block in blocks:
+        for column in block.columns:
             _require_whole(path, column)
 
 
