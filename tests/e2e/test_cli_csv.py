@@ -36,3 +36,32 @@ def test_a_line_of_a_csv_may_be_some_megabytes_long(made: Lake, run: Command) ->
     Path("long.csv").write_text(f"id,said\n1,short\n2,{'x' * 5_000_000}\n3,short\n")
     run("create-table", "lake", "shop.long", "--from", "long.csv")
     assert [len(row["said"]) for row in made.table("shop.long").to_arrow().to_pylist()] == [5, 5_000_000, 5]
+
+
+@pytest.mark.parametrize("between", [";", "\t", "|"])
+def test_values_without_commas_between_are_not_taken_for_one_column(made: Lake, run: Command, between: str) -> None:
+    typed = between.replace("\t", r"\t")
+    Path("other.csv").write_text(f'\ufeff"id"{between}"at, and where"\n1{between}"a\n{between}"\n', "utf-8")
+    said = run("create-table", "lake", "shop.other", "--from", "other.csv", code=2)
+    assert f"Say --delimiter '{typed}'" in said
+    for given in {between, typed}:
+        run("create-table", "lake", "shop.other", "--from", "other.csv", "--delimiter", given)
+        assert run.json("head", "lake", "shop.other") == [{"id": 1, "at, and where": f"a\n{between}"}]
+        assert run.json("append", "lake", "shop.other", "other.csv", "--delimiter", given)["rows"] == 1
+        run("drop-table", "lake", "shop.other")
+
+
+def test_one_column_may_have_any_character_in_its_name(made: Lake, run: Command) -> None:
+    Path("one.csv").write_text("a;b\n1;2\n")
+    run("create-table", "lake", "shop.said", "--from", "one.csv", "--delimiter", ",")
+    Path("one.csv").write_text('"a;b"\n1;2\n')
+    run("append", "lake", "shop.said", "one.csv")
+    assert run.json("head", "lake", "shop.said") == [{"a;b": "1;2"}, {"a;b": "1;2"}]
+
+
+def test_files_called_tsv_have_tabs_between_values(made: Lake, run: Command) -> None:
+    Path("tabs.tsv").write_text("id\tname\n1\ta, b\n")
+    run("create-table", "lake", "shop.tabs", "--from", "tabs.tsv")
+    assert run.json("head", "lake", "shop.tabs") == [{"id": 1, "name": "a, b"}]
+    Path("commas.tsv").write_text("id,name\n1,a\n")
+    assert "Say --delimiter ','" in run("append", "lake", "shop.tabs", "commas.tsv", code=2)

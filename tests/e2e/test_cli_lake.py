@@ -63,6 +63,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     made.table("shop.orders").delete("id = 2")
     Path("prices.csv").write_text("sku,price\na,1.5\nb,2\n")
     Path("more.csv").write_text("total,id\n4.5,4\n5.5,5\n")
+    Path("german.csv").write_text("id;total\n6;6.5\n")
     return made
 
 
@@ -497,6 +498,12 @@ def test_versions_and_times(made: Lake, run: Command) -> None:
         ("create-table lake shop.t --from missing.csv", 2, "no file missing.csv"),
         ("create-table lake shop.t --schema id:int64 --format excel", 2, "no format 'excel'"),
         ("create-table lake shop.t --from prices.doc", 2, "known kind"),
+        ("create-table lake shop.t --from german.csv", 2, "seem to have ';' between them"),
+        ("create-table lake shop.t --from german.csv --delimiter ab", 2, "'ab' cannot stand between values"),
+        ('create-table lake shop.t --from german.csv --delimiter "', 2, "cannot stand between values"),
+        ("create-table lake shop.t --from german.json --delimiter ;", 2, "is no CSV"),
+        ("create-table lake shop.t --like shop.orders --delimiter ;", 2, "about a file"),
+        ("append lake shop.orders german.csv", 2, "Say --delimiter ';'; or --delimiter ','"),
         ("head lake shop.orders -c id -c total -c id", 2, "column 'id' is asked for twice"),
         ("tag lake nightly", 2, "already"),
         ("tag lake 12", 2, "is a number"),

@@ -8,7 +8,18 @@ import seiche
 from seiche.core.durations import moment
 from seiche.errors import InvalidInput
 
-__all__ = ["AsOf", "AtVersion", "Called", "Properties", "Run", "TableName", "Uri", "open_at", "properties_of"]
+__all__ = [
+    "AsOf",
+    "AtVersion",
+    "Called",
+    "Delimiter",
+    "Properties",
+    "Run",
+    "TableName",
+    "Uri",
+    "open_at",
+    "properties_of",
+]
 
 Uri: TypeAlias = Annotated[
     str, typer.Argument(help="The lake: a folder, or file://, s3://, gs://, az://, hdfs://.", metavar="URI")
@@ -25,6 +36,9 @@ Properties: TypeAlias = Annotated[
     list[str] | None, typer.Option("--property", "-p", help="A property, as in owner=me. Can be repeated.")
 ]
 Called: TypeAlias = Annotated[str, typer.Argument(help="The name.", metavar="NAME")]
+Delimiter: TypeAlias = Annotated[
+    str | None, typer.Option(help="What stands between the values of a CSV if it is no comma, as in ';'.")
+]
 Run: TypeAlias = Annotated[
     bool, typer.Option("--run/--dry-run", help="Do it. Without --run it is only shown what would happen.")
 ]

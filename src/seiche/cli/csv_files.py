@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,20 +16,47 @@ if TYPE_CHECKING:
     import pyarrow.dataset
     from pyarrow.csv import ParseOptions, ReadOptions
 
-__all__ = ["RECODE", "open_csv_files"]
+__all__ = ["RECODE", "delimiter_of", "open_csv_files"]
 
 RECODE = "Recode it first, as by: iconv -f latin1 -t utf-8 OLD > NEW."
 # So much of a file is read in one go. A line may be as long, and the first such portion tells the types.
 _PORTION = 8 << 20
+# What stands between values, and how it is typed.
+_TYPED = {",": "','", ";": "';'", "\t": r"'\t'", "|": "'|'"}
+_QUOTED = re.compile('"[^"]*"')
 
 
-def open_csv_files(path: Path, files: Sequence[str], into: pa.Schema | None) -> pyarrow.dataset.Dataset:
+def delimiter_of(path: Path, files: Sequence[str], given: str | None) -> str:
+    """What stands between the values of CSV files: what was given, or a comma, or in files of that name a tab.
+
+    `InvalidInput` if that cannot be. Otherwise each line would be taken for one long value, in silence.
+    """
+    if given is not None:
+        made = given.replace(r"\t", "\t")
+        if len(made) != 1 or not made.isascii() or made in '"\r\n\0':
+            raise InvalidInput(
+                f"{given!r} cannot stand between values", remedy=r"Give one character, as in ';' or '\t'."
+            )
+        return made
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    for file in files:
+        with Path(file).open(encoding="utf-8", errors="replace") as lines:
+            heading = _QUOTED.sub("", lines.readline(_PORTION))
+        if usual not in heading and (other := next((one for one in _TYPED if one in heading), None)):
+            raise InvalidInput(
+                f"the values in {path} seem to have {_TYPED[other]} between them, not {_TYPED[usual]}",
+                remedy=f"Say --delimiter {_TYPED[other]}; or --delimiter {_TYPED[usual]}, if it has one column.",
+            )
+    return usual
+
+
+def open_csv_files(path: Path, files: Sequence[str], into: pa.Schema | None, delimiter: str) -> pyarrow.dataset.Dataset:
     """The rows of CSV files. What `into` has is read as that, and everything else as what it looks like."""
     import pyarrow as pa
     import pyarrow.dataset
     from pyarrow.csv import ConvertOptions
 
-    reading, parsing = _options()
+    reading, parsing = _options(delimiter)
 
     def read_as(types: dict[str, pa.DataType]) -> pyarrow.dataset.Dataset:
         format = pyarrow.dataset.CsvFileFormat(
@@ -44,25 +72,25 @@ def open_csv_files(path: Path, files: Sequence[str], into: pa.Schema | None) -> 
     if unread := [field.name for field in found.schema if pa.types.is_binary(field.type)]:
         raise InvalidInput(f"column {unread[0]!r} of {path} is not UTF-8", remedy=RECODE)
     if numbers := [field.name for field in found.schema if pa.types.is_floating(field.type)]:
-        require_whole_csv(path, _first_portions(files, numbers))
+        require_whole_csv(path, _first_portions(files, numbers, delimiter))
     # Of what looks empty, by the words that CSVs have for that, nothing tells the type: it is taken as it stands.
     unclear = {field.name: pa.string() for field in found.schema if pa.types.is_null(field.type)}
     return read_as(unclear) if unclear else found
 
 
-def _options() -> tuple[ReadOptions, ParseOptions]:
+def _options(delimiter: str) -> tuple[ReadOptions, ParseOptions]:
     """A value in quotes may have several lines. Unless told so, Arrow cuts a large file in the middle of one."""
     from pyarrow.csv import ParseOptions, ReadOptions
 
-    return ReadOptions(block_size=_PORTION), ParseOptions(newlines_in_values=True)
+    return ReadOptions(block_size=_PORTION), ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
 
-def _first_portions(files: Sequence[str], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _first_portions(files: Sequence[str], columns: Sequence[str], delimiter: str) -> Iterator[pa.RecordBatch]:
     """What stands in columns of each file, as far as it was looked at to tell their types."""
     import pyarrow as pa
     from pyarrow.csv import ConvertOptions, open_csv
 
-    reading, parsing = _options()
+    reading, parsing = _options(delimiter)
     texts = ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, pa.string()))
     texts.include_missing_columns = True
     for file in files:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from seiche.cli.csv_files import RECODE, open_csv_files
+from seiche.cli.csv_files import RECODE, delimiter_of, open_csv_files
 from seiche.cli.folders import files_of, open_files
 from seiche.cli.json_lines import json_batches, json_columns
 from seiche.errors import InvalidInput, NotFound
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FileRows", "open_file"]
 
-_FORMATS = {".parquet": "parquet", ".csv": "csv", ".arrow": "ipc", ".feather": "ipc", ".jsonl": "json", ".json": "json"}
+_FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".arrow": "ipc",
+    ".feather": "ipc",
+    ".jsonl": "json",
+    ".json": "json",
+}
 _ONE_EACH = 'Check the file: it must have one object in each line, as in {"id": 1}.'
 _GUESSED = (
     "If the file is right, its first rows do not tell the types of its columns: say them with 'seiche create-table"
@@ -48,8 +56,10 @@ class FileRows:
                 progress("rows", taken)
 
 
-def open_file(path: Path, into: pa.Schema | None = None) -> FileRows:
+def open_file(path: Path, into: pa.Schema | None = None, *, delimiter: str | None = None) -> FileRows:
     """The rows of a file, of a kind that its name tells. Nothing is read yet but its columns.
+
+    `delimiter` stands between the values of a CSV, if that is no comma.
 
     What stands in a CSV has no type of its own, and in JSON there are few. `into` are the columns of the table that it
     is meant for, and tell what it is: otherwise `007` would be a number, of a column with nothing but `NA` in it
@@ -59,6 +69,8 @@ def open_file(path: Path, into: pa.Schema | None = None) -> FileRows:
     if format is None:
         known = ", ".join(_FORMATS)
         raise InvalidInput(f"{path} is no file of a known kind", remedy=f"Its name must end in one of {known}.")
+    if delimiter is not None and format != "csv":
+        raise InvalidInput(f"{path} is no CSV, which has delimiters", remedy="Leave --delimiter out.")
     if not path.exists():
         raise NotFound(f"there is no file {path}", remedy="Check its name, and the folder you are in.")
     with _readable(path, format):
@@ -66,10 +78,11 @@ def open_file(path: Path, into: pa.Schema | None = None) -> FileRows:
         if format == "json":
             columns = json_columns(path, files, into)
             return FileRows(path, format, partial(json_batches, files, columns), _meant(columns, into))
-        found = open_csv_files(path, files, into) if format == "csv" else open_files(path, format)
-        guessed = format == "csv" and into is None
-        columns = _meant(found.schema, into if format == "csv" else None)
-        return FileRows(path, format, found.to_batches, columns, guessed)
+        if format == "csv":
+            found = open_csv_files(path, files, into, delimiter_of(path, files, delimiter))
+            return FileRows(path, format, found.to_batches, _meant(found.schema, into), guessed=into is None)
+        found = open_files(path, format)
+        return FileRows(path, format, found.to_batches, found.schema)
 
 
 def _meant(read: pa.Schema, into: pa.Schema | None) -> pa.Schema:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import Properties, TableName, Uri, properties_of
+from seiche.cli.arguments import Delimiter, Properties, TableName, Uri, properties_of
 from seiche.cli.files import open_file
 from seiche.cli.output import AsJson, print_json, print_line
 from seiche.cli.progress import working
@@ -52,6 +52,7 @@ def create_table(
     source: Annotated[
         Path | None, typer.Option("--from", help="A Parquet, Arrow, CSV or JSON file: its columns and its rows.")
     ] = None,
+    delimiter: Delimiter = None,
     format: Annotated[str, typer.Option(help="lance or iceberg.")] = "lance",
     stable_row_ids: Annotated[
         bool, typer.Option("--stable-row-ids", help="Rows keep their ids when they move (Lance).")
@@ -72,8 +73,10 @@ def create_table(
         raise InvalidInput(f"a table of format {format} has no stable row ids", remedy="Leave --stable-row-ids out.")
     if sum(given is not None for given in (schema, like, source)) != 1:
         raise InvalidInput("say which columns the table has", remedy="Give one of --schema, --like and --from.")
+    if delimiter is not None and source is None:
+        raise InvalidInput("--delimiter is about a file", remedy="Name the file by --from, or leave --delimiter out.")
     lake = seiche.open(uri)
-    rows = None if source is None else open_file(source)
+    rows = None if source is None else open_file(source, delimiter=delimiter)
     columns = _columns(lake, schema, like) if rows is None else rows.schema
     with working("adding") as progress, lake.transaction() as tx:
         given = properties_of(properties)

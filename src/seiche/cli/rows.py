@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import AsOf, AtVersion, TableName, Uri, open_at
+from seiche.cli.arguments import AsOf, AtVersion, Delimiter, TableName, Uri, open_at
 from seiche.cli.files import open_file
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
@@ -80,6 +80,7 @@ def append(
     uri: Uri,
     table: TableName,
     source: Annotated[Path, typer.Argument(help="A Parquet, Arrow, CSV or JSON file.", metavar="FILE")],
+    delimiter: Delimiter = None,
     as_json: AsJson = False,
 ) -> None:
     """Add the rows of a file to a table, all of them or none. Columns go by name.
@@ -88,11 +89,12 @@ def append(
 
     ```sh
     seiche append lake shop.orders more.csv
+    seiche append lake shop.orders german.csv --delimiter ';'
     ```
     """
     lake = seiche.open(uri)
     with working("adding") as progress, lake.transaction() as tx:
-        rows = open_file(source, tx.table(table).schema)
+        rows = open_file(source, tx.table(table).schema, delimiter=delimiter)
         done = tx.append(table, rows.batches(progress))
     if as_json:
         print_json({"name": table, "rows": done.rows, "version": tx.version})
