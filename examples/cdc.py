@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
     print("version", apply(lake, 2, cancelled))
     for version in range(lake.version - 1, lake.version + 1):
         then = seiche.open(lake.store, version=version)
-        print(version, {table: then.table(table).to_arrow().num_rows for table in SCHEMAS})
+        print(version, {table: then.table(table).count_rows() for table in SCHEMAS})
 
 
 if __name__ == "__main__":

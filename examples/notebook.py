@@ -31,7 +31,7 @@ try:
         tx.delete("zoo.animals", "id = 2")
         raise RuntimeError("changed my mind")
 except RuntimeError as error:
-    print(error, "-", lake.table("zoo.animals").to_arrow().num_rows, "animals")
+    print(error, "-", lake.table("zoo.animals").count_rows(), "animals")
 
 # %% What happened, and what it looked like before
 lake.table("zoo.meals").update({"grams": "grams + 50"}, where="food = 'trout'")

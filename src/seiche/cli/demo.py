@@ -185,7 +185,7 @@ class Story:
         print_table((ROWS, *TABLES), [self._counts(lake)])
 
     def _counts(self, lake: "Lake") -> Sequence[object]:
-        return [lake.version, *(lake.table(name).to_arrow().num_rows for name in TABLES)]
+        return [lake.version, *(lake.table(name).count_rows() for name in TABLES)]
 
 
 def _once(table: str, meddle: Callable[[], None]) -> Callable[[str, str], None]:

@@ -129,6 +129,11 @@ class ForeignTable(TransactionTable):
         with self._kept():
             return super().to_arrow(columns=columns, filter=filter)
 
+    def count_rows(self, filter: str | None = None) -> int:
+        """How many rows there are at the version that the transaction sees, with its own changes."""
+        with self._kept():
+            return super().count_rows(filter)
+
     def _statement(self, verb: str, prepare: Prepare) -> Result:
         with self._kept():
             return super()._statement(verb, prepare)

@@ -77,6 +77,13 @@ class TransactionTable(TableVerbs):
         self._transaction.note_read(self.id)
         return scan(self._snapshot().rows, columns, filter)
 
+    def count_rows(self, filter: str | None = None) -> int:
+        """How many rows the transaction sees, or such as match `filter`."""
+        from seiche.table.data.native import count
+
+        self._transaction.note_read(self.id)
+        return count(self._snapshot().rows, filter)
+
     def to_lance(self) -> "lance.LanceDataset":
         """The table as a pylance dataset that sees what the transaction did, and whose commits become part of it.
 
@@ -240,6 +247,11 @@ class LakeTable(TableVerbs):
         """Rows as an Arrow table: all of them, or the `columns` and the rows that match `filter` (SQL)."""
         with self._lake.reading():
             return self._read().to_arrow(columns=columns, filter=filter)
+
+    def count_rows(self, filter: str | None = None) -> int:
+        """How many rows there are, or match `filter` (SQL); of them no more is read than it takes to know."""
+        with self._lake.reading():
+            return self._read().count_rows(filter)
 
     def versions(self) -> list[Version]:
         """The table's own versions that are kept, oldest first, with the time and the operation that made each.

@@ -307,6 +307,13 @@ class Table(TableVerbs, CareVerbs):
         at = self if version is None else self.checkout(version)
         return scan(open_version(at.store, at.version), columns, filter)
 
+    def count_rows(self, filter: str | None = None, *, version: int | str | None = None) -> int:
+        """How many rows there are, or match `filter` (SQL); of them no more is read than it takes to know."""
+        from seiche.table.data.native import count, open_version
+
+        at = self if version is None else self.checkout(version)
+        return count(open_version(at.store, at.version), filter)
+
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Prepare the change on the latest version and commit it; again on a newer one after a retryable conflict."""
         conflict: RetryableConflict | None = None

@@ -1,7 +1,7 @@
 """pylance datasets for versions of our tables."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import lance
 import pyarrow as pa
@@ -17,7 +17,9 @@ from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Manifest as Header
 
-__all__ = ["in_memory", "looks_at_published", "open_staged", "open_version", "scan"]
+__all__ = ["count", "in_memory", "looks_at_published", "open_staged", "open_version", "scan"]
+
+Taken = TypeVar("Taken")
 
 # Of files in these formats native code reads dictionaries only as such. Asked for their plain values it gives others,
 # or ends the process.
@@ -88,19 +90,36 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
     """Rows of a dataset as an Arrow table."""
     if isinstance(columns, str):
         raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
+    return _scanned(dataset, None if columns is None else list(columns), filter, lambda made: made.to_table())
+
+
+def count(dataset: lance.LanceDataset, filter: str | None) -> int:
+    """How many rows of a dataset match; without a condition none is read."""
+    if filter is None:
+        return int(dataset.count_rows())
+    return _scanned(dataset, [], filter, lambda made: made.count_rows(), with_row_id=True)
+
+
+def _scanned(
+    dataset: lance.LanceDataset,
+    columns: list[str] | None,
+    filter: str | None,
+    take: Callable[[lance.LanceScanner], Taken],
+    **options: Any,
+) -> Taken:
+    """What is taken of a scan; `InvalidInput` if it is the columns or the condition that native code refuses."""
     if not isinstance(filter, str | None | pc.Expression):
         raise wrong("the filter", filter, "Give a condition in SQL.")
 
     def made(shape: Shape) -> lance.LanceScanner:
-        chosen = None if columns is None else list(columns)
-        return dataset.scanner(columns=chosen, filter=shape(filter) if isinstance(filter, str) else filter)
+        return dataset.scanner(columns=columns, filter=shape(filter) if isinstance(filter, str) else filter, **options)
 
     def planned(shape: Shape) -> pa.Schema:
         return made(shape).projected_schema
 
     try:
         with without_panics():
-            return made(closed).to_table()
+            return take(made(closed))
     except (*REFUSALS, OSError) as error:
         blamed = isinstance(error, Panic) and is_refused(planned)
         if not blamed and (from_storage(error) or isinstance(error, OSError)):
