@@ -1,115 +1,28 @@
 """Money moves between Lance and Iceberg tables, by processes some of which are killed: the total is always right."""
 
-import os
-import random
-import signal
-import time
 from collections.abc import Callable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-import seiche
 from seiche import Lake
-from seiche.lake.transaction import Transaction
-from tests.processes import CONTEXT
+from tests.bank import Bank
 from tests.servers import S3Server
 
-SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.int64())])
-LANCE = ("bank.a", "bank.b")
-ICEBERG = ("bank.c", "bank.d")
-TABLES = (*LANCE, *ICEBERG)
-ACCOUNTS = 10
-TOTAL = len(TABLES) * ACCOUNTS * 100
+BANK = Bank(
+    {"bank.a": "lance", "bank.b": "lance", "bank.c": "iceberg", "bank.d": "iceberg"},
+    accounts=10,
+    attempts=500,
+    seconds=240,
+)
 
 
-def opening(uri: str, options: dict[str, Any]) -> Lake:
-    """A bank where everybody has a hundred."""
-    lake = seiche.create(uri, **options)
-    lake.create_namespace("bank")
-    rows = pa.table({"id": list(range(ACCOUNTS)), "amount": [100] * ACCOUNTS}, schema=SCHEMA)
-    with lake.transaction() as tx:
-        for name in TABLES:
-            tx.create_table(name, SCHEMA, format="iceberg" if name in ICEBERG else "lance").append(rows)
-    return lake
-
-
-def change(tx: Transaction, table: str, account: int, amount: int) -> None:
-    """Add an amount to an account. An Iceberg account is read, and written anew."""
-    if table in LANCE:
-        tx.update(table, {"amount": f"amount + {amount}"}, where=f"id = {account}")
-        return
-    held = tx.table(table).to_arrow(filter=f"id = {account}")["amount"].to_pylist()
-    assert len(held) == 1, f"account {account} of {table} is there {len(held)} times"
-    new = pa.table({"id": [account], "amount": [held[0] + amount]}, schema=SCHEMA)
-    tx.overwrite(table, new, where=f"id = {account}")
-
-
-def teller(uri: str, options: dict[str, Any], seed: int, ready: Any, stop: Any, moved: Any) -> None:
-    """Move amounts between two tables in one transaction, until told to stop."""
-    lake = seiche.open(uri, **options)
-    chance = random.Random(seed)
-    for name in TABLES:
-        lake.table(name).to_arrow()
-    ready.release()
-    while not stop.is_set():
-        source, target = chance.sample(TABLES, 2)
-        giver, taker, amount = chance.randrange(ACCOUNTS), chance.randrange(ACCOUNTS), chance.randint(1, 20)
-
-        def move(
-            tx: Transaction, *, plan: tuple[str, str, int, int, int] = (source, target, giver, taker, amount)
-        ) -> None:
-            change(tx, plan[0], plan[2], -plan[4])
-            change(tx, plan[1], plan[3], plan[4])
-
-        lake.run(move, attempts=500, timeout=240)
-        with moved.get_lock():
-            moved.value += 1
-
-
-def total(lake: Lake) -> int:
-    return sum(sum(lake.table(name).to_arrow(columns=["amount"])["amount"].to_pylist()) for name in TABLES)
-
-
-def run_bank(uri: str, options: dict[str, Any], seconds: float, tellers: int) -> tuple[Lake, int, int]:
-    """The bank at work; returns the lake, how many transfers were acknowledged and how many tellers were killed."""
-    lake = opening(uri, options)
-    first = lake.version
-    moved, ready, stop = CONTEXT.Value("i", 0), CONTEXT.Semaphore(0), CONTEXT.Event()
-
-    def started(seed: int) -> BaseProcess:
-        process = CONTEXT.Process(target=teller, args=(uri, options, seed, ready, stop, moved))
-        process.start()
-        return process
-
-    processes = [started(seed) for seed in range(tellers)]
-    for _ in processes:
-        ready.acquire()
-    stop_at, chance, killed = time.time() + seconds, random.Random(1), 0
-    while time.time() < stop_at:
-        version = chance.randint(first, lake.version)
-        assert total(seiche.open(lake.store, version=version)) == TOTAL, f"version {version}"
-        if not killed or (time.time() < stop_at - seconds / 4 and ready.acquire(block=False)):
-            os.kill(processes[0].pid or 0, signal.SIGKILL)
-            processes[0].join()
-            killed += 1
-            processes[0] = started(1000 + killed)
-    stop.set()
-    for process in processes:
-        process.join(250)
-        assert process.exitcode == 0, "a teller failed"
-    for version in range(first, lake.version + 1):
-        assert total(seiche.open(lake.store, version=version)) == TOTAL, f"version {version}"
-    print(f"{moved.value} transfers, {lake.version - first} versions, {killed} tellers killed")
-    assert lake.version - first >= moved.value
+def check_left(lake: Lake, killed: int) -> None:
+    """Tellers were killed, and a clean-up takes what they left behind and nothing else."""
     assert killed >= 1
     lake.gc(dry_run=False, grace=0, window=0)
-    assert total(lake) == TOTAL
+    assert BANK.held(lake) == BANK.total
     assert lake.fsck().ok
-    return lake, moved.value, killed
 
 
 @pytest.mark.soak
@@ -117,10 +30,11 @@ def run_bank(uri: str, options: dict[str, Any], seconds: float, tellers: int) ->
 def test_the_total_is_right_at_every_version_on_local_disk(
     tmp_path: Path, effort: Callable[[int, int], int], record_property: Callable[[str, object], None]
 ) -> None:
-    _, moved, killed = run_bank(str(tmp_path / "lake"), {"durability": "os"}, effort(3, 60), effort(2, 6))
+    lake, moved, killed = BANK.run(str(tmp_path / "lake"), {"durability": "os"}, effort(3, 60), effort(2, 6))
     record_property("transfers", moved)
     record_property("killed", killed)
     assert moved >= effort(3, 40)
+    check_left(lake, killed)
 
 
 @pytest.mark.soak
@@ -128,7 +42,8 @@ def test_the_total_is_right_at_every_version_on_local_disk(
 def test_the_total_is_right_at_every_version_on_s3(
     seaweedfs: S3Server, effort: Callable[[int, int], int], record_property: Callable[[str, object], None]
 ) -> None:
-    _, moved, killed = run_bank(seaweedfs.uri(), seaweedfs.options, effort(3, 60), effort(2, 4))
+    lake, moved, killed = BANK.run(seaweedfs.uri(), seaweedfs.options, effort(3, 60), effort(2, 4))
     record_property("transfers", moved)
     record_property("killed", killed)
     assert moved >= effort(2, 20)
+    check_left(lake, killed)
