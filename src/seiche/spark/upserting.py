@@ -172,7 +172,7 @@ def _keys(search: _Search, on: Sequence[str]) -> list[pa.Array]:
     dataset = search.data.snapshot(search.address.open(), SYSTEM).dataset
     scan = scanner(dataset, columns=list(on), what="the merge", batch_size=1 << 17)
     table = pa.Table.from_batches(list(batches(scan, what="the merge")), scan.projected_schema).combine_chunks()
-    return [key_values(_one(table.column(name)), name) for name in on]
+    return [key_values(table.column(name).combine_chunks(), name) for name in on]
 
 
 def _check_keys(search: _Search) -> None:
@@ -206,8 +206,3 @@ def _hashes(search: _Search, on: Sequence[str], matched: bytes) -> list[int]:
     new[np.frombuffer(roaring.decode(matched, what="matched rows").to_array(), np.uint32)] = False
     chosen = pa.array(np.flatnonzero(new))
     return list(siphash(key_bytes([column.take(chosen) for column in keys])).tolist())
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    made = column.combine_chunks()
-    return made if isinstance(made, pa.Array) else pa.concat_arrays(made.chunks)

@@ -12,7 +12,7 @@ from seiche.table.data.add_columns import merged, new_fields
 from seiche.table.data.column_sources import scanned
 from seiche.table.data.conform import check_nulls, founded, without_extension
 from seiche.table.data.fitting import left_out
-from seiche.table.data.new_files import NewFiles, Part, require_columns_apart
+from seiche.table.data.new_files import NewFiles, Part, require_columns_apart, values_key
 from seiche.table.data.scanning import quoted, scanner
 from seiche.table.format.deletions import rows_left
 from seiche.table.format.fields import path_of
@@ -122,7 +122,7 @@ class Altering:
                 yield offsets, [_converted(one, field) for one, field in zip(arrays, new_schema, strict=True)]
 
         fragments = manifest.fragments.decoded()
-        files = self._files.write(snapshot, fragments, fields, new_schema, values, _files, parallel=True)
+        files = self._files.write(snapshot, fragments, fields, new_schema, values, values_key, parallel=True)
         operation = merged(manifest, files, _in_place(schema, fields, casts), nullable=preserves_nullability)
         written = [file for each in files.values() for file in each]
         notes: dict[str, object] = {"cast": ", ".join(old.values())}
@@ -242,7 +242,3 @@ def _in_place(schema: Sequence[Field], new: Sequence[Field], casts: Mapping[int,
         else:
             made.append(field)
     return made
-
-
-def _files(fragment: DataFragment) -> bytes:
-    return b"".join(file.SerializeToString(deterministic=True) for file in fragment.files)

@@ -12,7 +12,7 @@ from seiche.errors import IncompatibleConflict, InvalidInput
 from seiche.table.data.fitting import left_out
 from seiche.table.data.given_rows import GivenRows
 from seiche.table.data.matching import KeyIndex, key_values
-from seiche.table.data.new_files import Part
+from seiche.table.data.new_files import Part, values_key
 from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, batches, quoted, scanner, types_of
 from seiche.table.data.source import Rows, Source
 from seiche.table.format.manifest_pb2 import DataFragment
@@ -92,7 +92,7 @@ class Expressions:
         return scanned(snapshot, fragment, self._expressions, "the expressions")
 
     def key(self, fragment: DataFragment) -> bytes:
-        return _files(fragment)
+        return values_key(fragment)
 
 
 class Computed:
@@ -134,7 +134,7 @@ class Computed:
         return begun[1] if begun is not None and begun[0] == fragment.id else self._parts(snapshot, fragment)
 
     def key(self, fragment: DataFragment) -> bytes:
-        return _files(fragment)
+        return values_key(fragment)
 
     def _parts(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
         schema = self._input(snapshot.schema)
@@ -283,7 +283,7 @@ class Joined:
     def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
         if self._table is None or self._index is None:
             raise InvalidInput("the rows to join were not looked at")
-        columns = [_whole(self._table[name]) for name in self._table.schema.names if name not in self._on]
+        columns = [self._table[name].combine_chunks() for name in self._table.schema.names if name not in self._on]
         for offsets, keys in scanned(snapshot, fragment, {name: quoted(name) for name in self._on}, "the join"):
             at, rows = self._index.find([key_values(key, name) for key, name in zip(keys, self._on, strict=True)])
             found = np.full(len(offsets), -1, np.int64)
@@ -292,7 +292,7 @@ class Joined:
             yield offsets, [column.take(places) for column in columns]
 
     def key(self, fragment: DataFragment) -> bytes:
-        return _files(fragment)
+        return values_key(fragment)
 
 
 def scanned(snapshot: Snapshot, fragment: DataFragment, columns: Mapping[str, str], what: str) -> Iterator[Part]:
@@ -313,7 +313,7 @@ def scanned(snapshot: Snapshot, fragment: DataFragment, columns: Mapping[str, st
 def _as_key(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Array:
     """Keys of the given rows, as the table has them."""
     try:
-        return key_values(_whole(column).cast(kind), name)
+        return key_values(column.combine_chunks().cast(kind), name)
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInput(
             f"column {name!r} of the table has the type {kind}, and the rows have {column.type}, which cannot be made"
@@ -321,13 +321,3 @@ def _as_key(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Array:
             remedy="Join on a column of the same type.",
             column=name,
         ) from error
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    one = column.combine_chunks()
-    return one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one
-
-
-def _files(fragment: DataFragment) -> bytes:
-    """The data files of a fragment: new ones mean other values."""
-    return b"".join(file.SerializeToString(deterministic=True) for file in fragment.files)

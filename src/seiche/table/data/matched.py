@@ -130,11 +130,11 @@ def updated_matched(sides: Sides, decided: Decided, moved: Moved) -> Iterator[pa
         moved.note(pair.places)
         if expressions is None:
             rows = source.rows.select(list(taken)).take(pa.array(pair.rows))
-            values = {name: _one(rows.column(name)) for name in taken}
+            values = {name: rows.column(name).combine_chunks() for name in taken}
         else:
             made = sides.join(pair, list(expressions.values())).compute(expressions)
-            values = {name: assigned(_one(made.column(name)), schema.field(name)) for name in taken}
-        values |= {name: stored_form(_one(pair.old.column(name)), schema.field(name)) for name in kept}
+            values = {name: assigned(made.column(name).combine_chunks(), schema.field(name)) for name in taken}
+        values |= {name: stored_form(pair.old.column(name).combine_chunks(), schema.field(name)) for name in kept}
         yield pa.RecordBatch.from_arrays([values[name] for name in schema.names], schema=schema)
 
 
@@ -163,11 +163,6 @@ def picked(source: MergeSource, schema: pa.Schema, rows: "NDArray[np.int64]") ->
                 for field in schema
             ]
             yield pa.RecordBatch.from_arrays(values, schema=schema)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    made = column.combine_chunks()
-    return made if isinstance(made, pa.Array) else pa.concat_arrays(made.chunks)
 
 
 def _chunks(rows: "NDArray[np.int64]") -> Iterator["NDArray[np.int64]"]:

@@ -19,7 +19,7 @@ from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["NewFiles", "Part", "Values", "require_columns_apart"]
+__all__ = ["NewFiles", "Part", "Values", "require_columns_apart", "values_key"]
 
 # Offsets in a fragment, ascending, and the values of the columns there.
 Part: TypeAlias = tuple["np.ndarray[tuple[int], np.dtype[np.uint32]]", Sequence[pa.Array]]
@@ -114,6 +114,11 @@ class _Made:
         if not then.HasField("deletion_file") or then.deletion_file == now.deletion_file:
             return True
         return live_rows(snapshot, now) <= live_rows(self.snapshot, then)
+
+
+def values_key(fragment: DataFragment) -> bytes:
+    """The key for values that are computed from those of a fragment: with other data files they are others."""
+    return b"".join(file.SerializeToString(deterministic=True) for file in fragment.files)
 
 
 def require_columns_apart(header: Header) -> None:
