@@ -28,7 +28,7 @@ def files_of(path: Path, format: str) -> list[str]:
 
 
 def _require_whole_rows(path: Path, below: Path) -> None:
-    """Of rows in a folder such as `day=1` the day stands nowhere else: without it they would not be whole."""
+    """Refuse folders such as `day=1`: their rows do not have the day themselves, and would lose it here."""
     for part in below.parts:
         if "=" in part:
             raise InvalidInput(

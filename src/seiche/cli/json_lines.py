@@ -36,7 +36,8 @@ def json_columns(path: Path, files: Sequence[str], into: pa.Schema | None) -> pa
 def json_batches(files: Sequence[str], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of such files, under the columns that were found in them.
 
-    A dataset of Arrow would not do: it makes nulls of what its first block has not, and of a last line without an end.
+    A dataset of Arrow would not do: it reads columns that its first block does not have, and a last line without an
+    end, as nulls.
     """
     from pyarrow.json import ParseOptions, ReadOptions, open_json
 

@@ -47,10 +47,10 @@ def _silence() -> None:
 
 
 def _take_interrupts() -> None:
-    """From now on Ctrl-C is a `KeyboardInterrupt`, and nothing else is said of it.
+    """From now on Ctrl-C raises `KeyboardInterrupt`, and nothing is printed about it.
 
-    A session of Spark has put its own way in the place: it asks Java to stop the jobs, over the connection that is just
-    being waited at, which fails; and py4j says so, with traces, to the root of all loggers.
+    A session of Spark has installed a handler of its own, which asks Java to stop the jobs. It does so over the very
+    connection that is being waited for, and fails; and py4j logs that failure, with tracebacks, to the root logger.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,9 +8,9 @@ __all__ = ["columns_of"]
 
 
 def columns_of(table: TableRow, state: State) -> object:
-    """Equal for two versions exactly if what the lake says about the table's columns is the same, with their metadata.
+    """A value that is equal for two versions exactly if the table has the same columns and metadata of columns in both.
 
-    What a table that is not the lake's own has for columns, the lake does not say.
+    `None` for a table that is not the lake's own: which columns it has is no part of a version of the lake.
     """
     if table.is_own("lance"):
         header = newest_manifest(state.store, table, state.manifests).header

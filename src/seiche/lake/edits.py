@@ -56,7 +56,7 @@ class TableEdit:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What an edit of another kind begins with that takes the place of this one: all but the work."""
+        """What an edit of another kind takes over when it replaces this one: everything but the work."""
         names = ("row", "key", "found", "found_key", "properties", "read")
         return {name: getattr(self, name) for name in names}
 

@@ -1,7 +1,7 @@
 """Operations that change no content: a transaction commits them behind its one change of content.
 
-So where a statement changed the content after them, what it undid of them must not come back, nor end up on a column
-that has the number of another one now.
+If a later statement changed the content, it may have undone a part of them. That part must not come back when they are
+committed behind it, nor end up on another column that has been given the same field id since.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,8 +16,8 @@ __all__ = ["left_after"]
 def left_after(followers: Iterable[Operation], content: Operation, running: Manifest) -> Iterator[Operation]:
     """What is left of them after a change of content that made `running`.
 
-    A compaction is not: it is part of the change of content then. An index still is, though it may cover less: that is
-    seen when everything is done.
+    A compaction is not left: it has become part of the change of content. An index is, though it may cover less by now,
+    which is worked out at the end.
     """
     if isinstance(content, Restore):
         return  # everything is what it was at that version

@@ -74,9 +74,9 @@ class LateFiles:
         self._unflushed += [path for path in paths if path not in self._held]
 
     def take_over(self, earlier: Sequence["LateFiles"], is_named: Callable[[str], bool]) -> None:
-        """Files of earlier transactions, that this one names again, are there and last before its commit.
+        """Write the files of earlier transactions now, and note those that this one names again for flushing.
 
-        Those were to be written and flushed by a commit that did not come about.
+        Both were left to commits that did not come about.
         """
         for one in earlier:
             one.write()

@@ -213,7 +213,7 @@ class Work:
 
 
 def _without_indices(operation: Operation) -> Operation | None:
-    """What it says of other things than indices, or of those that hold state of the table; `None` if nothing."""
+    """The operation without its ordinary indices, but with those that hold state of the table; `None` if empty."""
     if not isinstance(operation, CreateIndex):
         return operation
     new = tuple(filter(is_system, operation.new_indices))

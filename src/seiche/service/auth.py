@@ -25,7 +25,7 @@ _AHEAD_SECONDS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """One who may call, for one account."""
+    """A caller whose identity is known: for which account, and with which rights."""
 
     account: str
     permissions: frozenset[str] = _ALL

@@ -201,7 +201,7 @@ class Handlers:
         return self._host.service(header, permission)
 
     def _request_id(self, context: Context) -> str:
-        """What the one who calls has called the request; else it gets a name here."""
+        """The id that the client gave to the request; without one, it gets one here."""
         given = metadata(context, "x-request-id")
         return given[:_LONGEST_ID] if given else str(self._runtime.uuid())
 

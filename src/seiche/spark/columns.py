@@ -59,7 +59,7 @@ class Columns:
 
 
 def _within(fields: Iterable[Field], wanted: Sequence[str]) -> Mapping[int, tuple[int, str]]:
-    """Of these columns and all that is inside of them what each is inside of, and its name, by the ids."""
+    """The fields of the wanted columns, nested ones too: the id of each with its parent's id and its name."""
     found: dict[int, tuple[int, str]] = {}
     for one in from_the_top(fields):
         if one.name in wanted if one.parent_id == -1 else one.parent_id in found:

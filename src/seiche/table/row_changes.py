@@ -112,7 +112,7 @@ class _Difference:
         return VersionChanges(self._version, Rows(self._deleted), Rows(self._updated), Rows(self._inserted))
 
     def _places(self, fragment: DataFragment) -> dict[int, tuple[str, int]]:
-        """Where the values of the columns are that there still are."""
+        """Where the fragment has the values of each column, of those that the schema still has."""
         return {one: place for one, place in speaking(fragment).items() if one in self._schema}
 
     def _rows_rewritten(self, fragment: DataFragment) -> BitMap:

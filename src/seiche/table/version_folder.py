@@ -18,7 +18,7 @@ _TEMPORARY_NAME = re.compile(r"[^/#]+\.manifest#\d+")
 
 @dataclass(frozen=True, slots=True)
 class VersionFolder:
-    """One look at it. Files that are none of these are left out: they are nobody's, or of somebody unknown."""
+    """The files in it, by what they are, at one moment. Files of no known kind are left out."""
 
     manifests: dict[int, ObjectInfo]
     detached: dict[int, ObjectInfo]

@@ -21,7 +21,7 @@ class CountingStore(WrappingStore):
     """
 
     def __init__(self, inner: Store, *, far: bool = False) -> None:
-        """If it is `far` it looks like a store that is asked over a network, whatever it is."""
+        """With `far` it behaves like a store across a network, whatever kind of store `inner` is."""
         super().__init__(inner)
         self._far = far
         self.counts: Counter[str] = Counter()

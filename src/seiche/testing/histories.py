@@ -96,7 +96,10 @@ _ALL: frozenset[Kind] = frozenset({"ww", "wr", "rw"})
 
 @dataclass(frozen=True, slots=True)
 class _Cycle:
-    """Cycles of edges of these kinds with at most so many rw; `half_read`: which leave by rw from where wr leads."""
+    """A kind of cycle in the graph of a history: of edges of these kinds, with at most `most_rw` of the kind rw.
+
+    With `half_read` only those count in which an rw edge begins where a wr edge ends.
+    """
 
     kinds: frozenset[Kind]
     most_rw: int = 0

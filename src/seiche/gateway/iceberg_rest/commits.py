@@ -84,8 +84,9 @@ class Commits:
         raise conflict or RetryableConflict("other writers were faster each time")
 
     def commit_each(self, requests: Sequence[Request]) -> list[Committed | Exception | None]:
-        """The same once for each of several requests that have nothing to do with each other: what can be decided
-        together is. `None` for one that others were in the way of: it has to be tried again.
+        """Try each of several independent requests once, and decide together those that can be.
+
+        The result of a request is `None` if it met a conflict with others: it has to be tried again.
         """
         found: list[Committed | Exception | None] = [None] * len(requests)
         planned: dict[int, Transaction] = {}
@@ -166,8 +167,10 @@ class Commits:
 
     @staticmethod
     def _stay(transaction: "Transaction", changes: Sequence[TableChange]) -> None:
-        """See to it that the names mean the same tables at the commit. A transaction would follow one that is renamed,
-        and who lost the answer would hear that there is no such table.
+        """Let the commit fail if one of the names means another table by then.
+
+        Otherwise the transaction would follow a table that is renamed, and a client that lost the answer and asks again
+        would hear that there is no such table.
         """
         for change in changes:
             transaction.reads.key(transaction.state, table_key(change.name), Aspect.IDENTITY, structural=True)

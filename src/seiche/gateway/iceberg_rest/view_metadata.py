@@ -63,8 +63,10 @@ def _check_dialects(version: ViewVersion) -> None:
 
 
 class _Change:
-    """Metadata while updates are applied to it. An id of -1 means the last that was added; one that a client gave to
-    what it adds means that, whatever id it has got: another client may have been faster with the same.
+    """Metadata while updates are applied to it.
+
+    An id of -1 means what was added last. An id that the client gave to something it adds means that, even if it was
+    added under another id, because another client had taken this one first.
     """
 
     def __init__(self, metadata: dict[str, Any], now_millis: int) -> None:

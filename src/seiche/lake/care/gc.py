@@ -53,7 +53,7 @@ Progress: TypeAlias = Callable[[str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files of a lake, but for some that are needed: of those it says only how many there are."""
+    """The files of a lake. Some that are needed may be left out: of those only the number and the bytes are known."""
 
     listed: Iterable[ObjectInfo]
     left_out: int = 0

@@ -55,7 +55,7 @@ def leases(store: Store) -> list[HeldVersion]:
 
 
 def storage_clock(states: States, version: int) -> datetime:
-    """What time it is by the storage's clock. It says so of what is written: a lease that holds nothing, and goes."""
+    """The time by the storage's clock, learned from a file written for it: a lease of no length, removed at once."""
     lease = Lease(states, version, timedelta(0))
     insist(lease.renew, states.runtime)
     try:

@@ -12,8 +12,8 @@ _FRESH = 1 << 17
 class PathSet:
     """Remembers paths by a hash of 64 bits: 8 bytes for each, whatever its length.
 
-    With a chance of one in 10^13 for a million paths it takes a path for a member that is none; never the other way
-    round. Used for what must not be removed, that errs on the safe side.
+    It may take a path for a member that is none (for a million paths the chance is one in 10^13), and never the other
+    way round. It holds what must not be removed, so it errs on the safe side.
     """
 
     def __init__(self) -> None:

@@ -30,10 +30,10 @@ _MISSING: dict[About, type[Exception]] = {
 
 @contextmanager
 def answering(about: About, *, exclusive: bool = False) -> Iterator[None]:
-    """Let an error of ours leave as PyIceberg has it; ours stays its cause.
+    """Turn an error of ours into the one that PyIceberg has for it; ours stays its cause.
 
-    PyIceberg repeats what fails because of others, as it was written. What was worked out from the table's rows
-    (`exclusive`) must not be repeated so: that is said by another error.
+    After a conflict PyIceberg sends the same files again. What was worked out from the table's rows (`exclusive`) must
+    not be sent again like that, so it is refused by another kind of error.
     """
     try:
         yield

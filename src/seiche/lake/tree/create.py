@@ -46,7 +46,7 @@ def create_lake(store: Store, *, runtime: Runtime = SYSTEM, **settings: Any) -> 
 
 
 def known_settings(settings: object) -> Mapping[str, Any]:
-    """Settings that somebody chose for a new lake; `InvalidInput` for one that there is not, or of another type."""
+    """The settings that were chosen for a new lake; `InvalidInput` for an unknown one, or one of the wrong type."""
     known = {one.name: one for one in fields(LakeDefinition) if one.name not in ("id", "origin")}
     remedy = f"Settings are {', '.join(known)}."
     if settings is None:

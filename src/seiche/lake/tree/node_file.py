@@ -229,11 +229,11 @@ class _Column:
             self._filled &= int.from_bytes(validity.to_pybytes(), "little")
 
     def first(self) -> int:
-        """Where the first cell is that there is; behind the last one if there is none."""
+        """The place of the first cell that has a value; behind the last one if none has."""
         return (self._filled & -self._filled).bit_length() - 1 if self._filled else self._count
 
     def first_null(self) -> int:
-        """Where the first one is missing; `LookupError` if none is."""
+        """The place of the first cell without a value; `LookupError` if all have one."""
         missing = ~self._filled & ((1 << self._count) - 1)
         if not missing:
             raise LookupError("it has no key table")

@@ -221,5 +221,5 @@ def asking(ids: Sequence[str]) -> str:
 
 
 def _remedy(failure: SeicheError | None) -> str:
-    """What storage advises that gave no answer or is full; nothing of what is said about names."""
+    """The advice of a storage that gave no answer or is full; advice about names would not fit a root."""
     return failure.remedy if isinstance(failure, Unavailable) else ""

@@ -209,7 +209,7 @@ class DirectCall:
         return message
 
     def _heed(self, frame: Frame) -> bool:
-        """As `_heed_next`, for those that there are seldom."""
+        """As `_heed_next`, for the kinds of frames that come seldom."""
         if isinstance(frame, DataFrame):
             self._message += frame.data
             self._take(frame.flow_controlled_length)

@@ -115,7 +115,7 @@ def _value(frames: Frames, check: Check) -> Any:
 
 
 def _collected(frame: "DataFrame", limit: int) -> list[list[Any]]:
-    """Rows with times as SQL shows them: those of the session, without saying so."""
+    """The first rows, with times as SQL shows them: in the time zone of the session, without naming it."""
     return [
         [one.replace(tzinfo=None) if isinstance(one, datetime) else one for one in row]
         for row in collected(frame.limit(limit))

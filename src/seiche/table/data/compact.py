@@ -84,7 +84,7 @@ def _copied(snapshot: Snapshot, portion: Portion, options: Options) -> tuple[Dat
 
 
 def _native(options: Options, version: str) -> dict[str, Any]:
-    """All members that the native options have; where to the rows go is settled by the task already."""
+    """Every member of the native options. Which fragments are joined, they do not decide: the task names them."""
     return {
         "target_rows_per_fragment": options.target_rows_per_fragment,
         "max_rows_per_group": _ROWS_PER_GROUP,

@@ -27,10 +27,10 @@ class GivenRows:
         return np.frombuffer(self._rows[fragment.id].to_array(), dtype=np.uint32)
 
     def check(self, snapshot: Snapshot) -> None:
-        """`IncompatibleConflict` if one of them is elsewhere now, or one came back that there is no value for.
+        """`IncompatibleConflict` if a row was moved since, or one came back that there is no value for.
 
-        A row that only was deleted needs no value. It cannot be told from one that an update wrote into a fragment that
-        came since; so if there is such a fragment, it counts as moved.
+        A row that is gone may have been deleted, and then needs no value, or an update may have written it into a newer
+        fragment. The two look the same; so if there is any newer fragment, the row counts as moved.
         """
         present = frozenset(snapshot.manifest.fragments.ids())
         if self._fragments is None:

@@ -63,10 +63,10 @@ class PastColumns:
 
 
 def ids_before(later: Sequence[Field], earlier: Sequence[Field], *, anew: bool) -> dict[int, int]:
-    """The ids that the fields of a version had in the one before, for all that it had.
+    """For each field of the later version that the earlier one had too: its id there.
 
-    A field keeps its id when it is renamed. Where ids were given `anew`, or a field got another one with its type, it
-    is known by its name, unless that is of another one.
+    A field keeps its id when it is renamed. Where all ids were given `anew`, or a field got a new id with a new type,
+    it is recognised by its name, unless a field that kept its id had that name.
     """
     known = set() if anew else {one.id for one in earlier}
     found = {one.id: one.id for one in later if one.id in known}
@@ -86,7 +86,7 @@ def _grouped(fields: Iterable[Field]) -> dict[int, list[Field]]:
 
 
 def from_the_top(fields: Iterable[Field]) -> list[Field]:
-    """Each field behind the one that it is inside of."""
+    """The fields, each after the one that it is nested in."""
     inside = _grouped(fields)
     ordered = inside.get(_NO_PARENT, [])
     for one in ordered:  # grows meanwhile

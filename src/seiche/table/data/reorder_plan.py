@@ -25,7 +25,7 @@ class Order:
 
     @classmethod
     def by(cls, keys: SortKey | Iterable[SortKey]) -> "Order":
-        """Of what a caller gives: a column, a column with a direction, or several of these."""
+        """The order that a caller asks for: by a column, by a column with a direction, or by several of these."""
         single = isinstance(keys, str) or (isinstance(keys, tuple) and len(keys) == 2 and keys[1] in _DIRECTIONS)
         several: object = [keys] if single else keys
         made = tuple(map(_key, several if isinstance(several, Iterable) else [several]))

@@ -29,7 +29,7 @@ class RowMarks:
 
     @classmethod
     def of(cls, fragments: Sequence[DataFragment]) -> "RowMarks":
-        """Of all rows of the fragments, by ascending address; deleted ones have marks too."""
+        """The marks of all rows of the fragments, by ascending address; deleted rows have some too."""
         places, ids, created, updated = [], [], [], []
         for one in fragments:
             rows = one.physical_rows

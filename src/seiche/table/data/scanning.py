@@ -118,10 +118,11 @@ def scan_rows(
     batch_rows: int = BATCH_ROWS,
     fragments: Iterable[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Columns of some rows, or SQL expressions over them, in the order of the table, in which `rows` must be, too.
+    """Columns of some rows, or SQL expressions over them, in the order of the table, which must be that of `rows`.
 
-    They are numbers, or bitmaps of their lower halves by the upper ones: addresses, but in a table with stable row ids
-    those, which is what native code wants. If all are in some `fragments`, no other is looked at.
+    `rows` are addresses, or in a table with stable row ids those ids, as native code wants it: an array of numbers, or
+    for each upper half a bitmap of the lower halves. If `fragments` are given, all rows are in these, and no other
+    fragment is looked at.
     """
     if dataset.data_storage_version in FIRST_FORMAT:
         return _taken(dataset, rows, columns, what, batch_rows)

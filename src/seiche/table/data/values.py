@@ -15,8 +15,8 @@ __all__ = ["check_infinity", "shortened", "typed"]
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
     """The values as an array of a type, or of the one that Arrow finds; `pa.ArrowInvalid` if they do not fit.
 
-    Asked for whole numbers or seconds, Arrow cuts off in silence what comes behind them, makes infinity of a number
-    that is too large for a short float, and leaves out of a struct what has none of its names. Here that is an error.
+    Arrow by itself cuts fractions off in silence where whole numbers or seconds are asked for, makes infinity of a
+    number that is too large for a short float, and drops members that a struct has no field for. Here that is an error.
     """
     once: object = values
     if not isinstance(once, Sized):  # such as a generator, which can be gone through once

@@ -55,7 +55,7 @@ class Merge(Values):
         return Manifest(header, Fragments([*kept, *added]), self._indices(kept, manifest))
 
     def _sorted_out(self, manifest: Manifest) -> tuple[list[DataFragment], list[DataFragment]]:
-        """Those that exist, and those that are new: these have the id 0 and stand behind the one that really has it."""
+        """The fragments that exist, and the new ones, which have the id 0 and come after the one whose id really is 0."""
         if self.added is not None:
             split = len(self.fragments) - self.added
             return list(self.fragments[:split]), list(self.fragments[split:])
