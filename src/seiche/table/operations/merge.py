@@ -55,7 +55,7 @@ class Merge(Values):
         return Manifest(header, Fragments([*kept, *added]), self._indices(kept, manifest))
 
     def _sorted_out(self, manifest: Manifest) -> tuple[list[DataFragment], list[DataFragment]]:
-        """The fragments that exist, and the new ones, which have the id 0 and come after the one whose id really is 0."""
+        """The fragments that exist, and the new ones: their id is 0, and they come after the one that really has it."""
         if self.added is not None:
             split = len(self.fragments) - self.added
             return list(self.fragments[:split]), list(self.fragments[split:])
