@@ -4,7 +4,7 @@ What a version needs is worked out here from its manifest a second time, in the 
 """
 
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from uuid import UUID
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from seiche.store.base import Store
 from seiche.store.prefix import below
 from seiche.table.bases import deletion_files
 from seiche.table.format import file, roaring
+from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import UUID as UuidMessage
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFile, IndexFile, IndexMetadata
@@ -51,6 +52,26 @@ class MadeUpTable:
         self.runtime = seeded if clock is None else Runtime(clock, seeded.random)
         self.root = below(store, name)
         self.table = Table.create(self.root, SCHEMA, runtime=self.runtime)
+
+    def copier(self) -> Callable[[], Store]:
+        """Makes fresh stores that hold what the table's holds now."""
+        content = {path: self.store.get(path) for path in paths_below(self.store)}
+
+        def copy() -> Store:
+            store = DictStore()
+            for path, data in content.items():
+                store.put(path, data)
+            return store
+
+        return copy
+
+    def fence(self) -> None:
+        """Close the newest version to plain writers, as that of a table of a lake is."""
+        path = Naming.V2.path(self.table.version)
+        read = file.decode(self.root.get(path), path=path)
+        read.manifest.header.writer_feature_flags |= SEICHE_FENCE
+        assert read.transaction is not None
+        self.root.put(path, b"".join(file.encode(read.manifest, read.transaction.SerializeToString())))
 
     def fragment(self, table: Table | None = None, *, blobs: int = 0) -> DataFragment:
         """A new data file, written below the root of the table, with values beside it that are left out of it."""

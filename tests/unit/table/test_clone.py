@@ -10,7 +10,6 @@ from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound, Retrya
 from seiche.store.base import Store
 from seiche.store.prefix import below
 from seiche.table.clone import CLONE_PROPERTY, Progress
-from seiche.table.format import file
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest_pb2 import BasePath
 from seiche.table.operations import Append, Clone
@@ -136,7 +135,7 @@ class TestDeep:
         )
 
     def test_a_table_of_a_lake_is_released(self, made: MadeUpTable) -> None:
-        _fence(made)
+        made.fence()
         table = Table.open(made.root, runtime=made.runtime)
         copy = table.clone(below(made.store, "copy"))
         assert not copy.manifest.header.writer_feature_flags & SEICHE_FENCE
@@ -274,7 +273,7 @@ class TestRefused:
 class TestCrashes:
     @pytest.mark.parametrize("shallow", [True, False])
     def test_the_target_is_absent_or_complete_and_can_be_made_again(self, made: MadeUpTable, shallow: bool) -> None:
-        fresh = _copier(made)
+        fresh = made.copier()
         seen = {"absent": 0, "complete": 0}
 
         def clone(store: SimulatedStore) -> Table:
@@ -300,7 +299,7 @@ class TestCrashes:
             return _opened(store).clone(below(store, "copy"), shallow=shallow, version=5)
 
         done = 0
-        for after in crash_points(_copier(made), clone, faults=["lost", "after", "late", "before"]):
+        for after in crash_points(made.copier(), clone, faults=["lost", "after", "late", "before"]):
             if after.error is None:
                 assert Table.open(below(after.store, "copy")).version == 5
                 assert not missing_files(after.store, ROOTS), after
@@ -312,7 +311,7 @@ class TestCrashes:
     @pytest.mark.soak
     def test_two_clones_to_one_place(self, made: MadeUpTable, effort: Callable[[int, int], int]) -> None:
         """Of the same version one is made; of different ones at most one, and nobody is told of success in vain."""
-        fresh = _copier(made)
+        fresh = made.copier()
         shared: list[Store] = []
 
         def process(version: int) -> Process[int]:
@@ -366,18 +365,6 @@ def _opened(store: Store, seed: int = 5) -> Table:
     return Table.open(below(store, "table"), runtime=Runtime.seeded(seed))
 
 
-def _copier(made: MadeUpTable) -> Callable[[], Store]:
-    content = {path: made.store.get(path) for path in paths_below(made.store)}
-
-    def copy() -> Store:
-        store = DictStore()
-        for path, data in content.items():
-            store.put(path, data)
-        return store
-
-    return copy
-
-
 def _copied(path: str) -> bool:
     return path.split("/")[1] in ("data", "_deletions", "_indices")
 
@@ -385,11 +372,3 @@ def _copied(path: str) -> bool:
 def _remove(store: Store, folder: str) -> None:
     for path in paths_below(store, folder):
         store.delete(path)
-
-
-def _fence(made: MadeUpTable) -> None:
-    path = Naming.V2.path(made.table.version)
-    read = file.decode(made.root.get(path), path=path)
-    read.manifest.header.writer_feature_flags |= SEICHE_FENCE
-    assert read.transaction is not None
-    made.root.put(path, b"".join(file.encode(read.manifest, read.transaction.SerializeToString())))

@@ -10,8 +10,6 @@ from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, Unavailable
 from seiche.store.base import Store
 from seiche.store.prefix import below
-from seiche.table.format import file
-from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.refs import Tag, branch_path, tag_path
 from seiche.table.refs import root_of
 from seiche.table.table import Table
@@ -108,7 +106,7 @@ class TestTags:
         assert made.table.tags()["held"].version == 3
 
     def test_every_lost_answer_is_settled(self, made: MadeUpTable) -> None:
-        copy = _copier(made)
+        copy = made.copier()
 
         def tag(store: SimulatedStore) -> Tag:
             table = _opened(store)
@@ -154,7 +152,7 @@ class TestTags:
             made.table.tags()
 
     def test_a_table_of_a_lake_is_refused(self, made: MadeUpTable) -> None:
-        _fence(made)
+        made.fence()
         with pytest.raises(InvalidInput, match=r"lake\.tag"):
             Table.open(made.root).tag("one")
         with pytest.raises(InvalidInput, match="managed by a lake"):
@@ -298,7 +296,7 @@ class TestBranches:
     def test_who_refers_to_a_branch_while_it_is_deleted(self, made: MadeUpTable, what: str) -> None:
         """However the two interleave: the deletion is refused and all stays, or the other is told."""
         made.table.branch("dev", 3)
-        fresh = _copier(made)
+        fresh = made.copier()
         outcomes: Counter[tuple[bool, bool]] = Counter()
         shared: list[Store] = []
 
@@ -335,7 +333,7 @@ class TestBranches:
     def test_a_crash_while_a_branch_is_made(self, made: MadeUpTable) -> None:
         """There is no branch, or a whole one; whoever opens one that is half made finishes it."""
         seen = set()
-        for after in crash_points(_copier(made), lambda store: _opened(store).branch("dev", 3)):
+        for after in crash_points(made.copier(), lambda store: _opened(store).branch("dev", 3)):
             table = _opened(after.store)
             if "dev" in table.branches():
                 branch = table.checkout(branch="dev")
@@ -351,7 +349,7 @@ class TestBranches:
         branch = made.table.branch("dev", 3)
         made.append(branch)
         seen = set()
-        for after in crash_points(_copier(made), lambda store: _opened(store).delete_branch("dev")):
+        for after in crash_points(made.copier(), lambda store: _opened(store).delete_branch("dev")):
             table = _opened(after.store)
             if "dev" in table.branches():
                 assert not missing_files(after.store, ["table/tree/dev"])
@@ -370,7 +368,7 @@ class TestBranches:
     def test_every_lost_answer_is_settled(self, made: MadeUpTable) -> None:
         tried = 0
         for after in crash_points(
-            _copier(made), lambda store: _opened(store).branch("dev", 3), faults=["lost", "after", "late", "before"]
+            made.copier(), lambda store: _opened(store).branch("dev", 3), faults=["lost", "after", "late", "before"]
         ):
             tried += 1
             if after.error is None:
@@ -435,27 +433,6 @@ def _opened(store: Store) -> Table:
     return Table.open(below(store, "table"), runtime=Runtime.seeded(5))
 
 
-def _copier(made: MadeUpTable) -> Callable[[], Store]:
-    """A fresh store that holds what the table's holds now."""
-    content = {path: made.store.get(path) for path in paths_below(made.store)}
-
-    def copy() -> Store:
-        store = DictStore()
-        for path, data in content.items():
-            store.put(path, data)
-        return store
-
-    return copy
-
-
 def _on(verb: str, call: Call, root: Store, path: str) -> None:
     if call.verb == verb:
         root.delete(path)
-
-
-def _fence(made: MadeUpTable) -> None:
-    path = Naming.V2.path(made.table.version)
-    read = file.decode(made.root.get(path), path=path)
-    read.manifest.header.writer_feature_flags |= SEICHE_FENCE
-    assert read.transaction is not None
-    made.root.put(path, b"".join(file.encode(read.manifest, read.transaction.SerializeToString())))
