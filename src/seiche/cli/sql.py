@@ -163,13 +163,13 @@ def _history() -> Iterator[None]:
         place = Path(os.environ.get("SEICHE_HISTORY") or Path.home() / ".seiche_history")
     except RuntimeError:  # nobody knows where home is
         place = Path(os.devnull)
-    with suppress(OSError):
+    with suppress(OSError):  # there is none yet, or it cannot be read: the prompt works without
         readline.read_history_file(place)
     readline.set_history_length(1000)
     try:
         yield
     finally:
-        with suppress(OSError):
+        with suppress(OSError):  # likewise
             readline.write_history_file(place)
 
 

@@ -48,7 +48,7 @@ def _spelled(scalar: pa.Scalar) -> str:
         try:
             return str(scalar.cast(pa.string()))
         except pa.ArrowException:
-            pass
+            pass  # a zone that Arrow does not know
     return f"{scalar.value} ({scalar.type})"
 
 

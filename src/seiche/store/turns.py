@@ -110,7 +110,7 @@ class Turn:
                 # Closing is not enough: a process that was forked meanwhile has the descriptor too, and would keep it.
                 fcntl.flock(fd, fcntl.LOCK_UN)
             except OSError:
-                pass
+                pass  # closing releases it too, unless there is such a process; nothing is safe because of a turn
             os.close(fd)
 
 

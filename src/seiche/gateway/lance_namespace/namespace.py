@@ -153,7 +153,7 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
             if found_there is None:
                 clear_line(there)
             shown = self._shown(self._row_of((row.id,)), native.version)
-            with suppress(SeicheError):
+            with suppress(SeicheError):  # the branch is made; what is left there is overwritten, or cleared by age
                 there.delete(path)
             return shown
 
@@ -263,7 +263,7 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         desk = self._desks.of(row)
         path = path_inside(desk.store, asked(entry, "manifest_path"))
         if not path.endswith(".manifest"):
-            with suppress(SeicheError):
+            with suppress(SeicheError):  # the commit is done; what is left on a desk is cleared by age
                 desk.store.delete(path)
 
     def _read(self, row: TableRow, entry: Any) -> NativeManifest:

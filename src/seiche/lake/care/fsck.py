@@ -113,6 +113,7 @@ def check_lake(
 
 
 def _given_up(store: Store) -> GivenUp | None:
+    """What the newest version says is given up; `None` if it cannot be read, which the check itself reports."""
     try:
         return GivenUp.of(States(store, SYSTEM).latest())
     except SeicheError:

@@ -156,6 +156,7 @@ class Hold:
                 self.lease = Lease.take(self._states, self.version, USUAL)
 
     def _expired(self) -> bool:
+        """Whether the version is certainly gone. If that cannot be seen, the failure at hand says more."""
         with suppress(SeicheError):
             return read_root(self._states.store, self.version).expired_at_millis is not None
         return False

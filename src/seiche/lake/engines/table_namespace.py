@@ -230,7 +230,7 @@ class TableNamespace(CatalogNamespace):
     def _clear(self, row: TableRow, entry: Any) -> None:
         """Remove the manifest that pylance has left, of which there is a copy now."""
         store = self._place(row)
-        with suppress(SeicheError):
+        with suppress(SeicheError):  # the commit is done; a clean-up takes what is left
             store.delete(path_inside(store, asked(entry, "manifest_path")))
 
 

@@ -123,7 +123,7 @@ def _carry_out(
         copying.write_list([*files, *map(copying.hashed, found.roots)], store, runtime)
         copying.verify(files, store, runtime, progress, carrier)
     _make_visible(found, export, store, states)
-    with suppress(SeicheError):
+    with suppress(SeicheError):  # the export is complete; what is left of the parts is of no use, and no harm
         copying.forget_parts(store)
 
 
@@ -134,7 +134,7 @@ def _make_visible(found: Contents, export: Export, store: Store, states: States)
     """
     *earlier, newest = found.roots
     for table in found.tables:
-        with suppress(SeicheError):
+        with suppress(SeicheError):  # a hint only speeds readers up
             table.hint(store)
     if not put_root(store, newest, states.runtime):
         raise AlreadyExists(

@@ -93,6 +93,7 @@ def _note(store: Store, name: str, version: int) -> None:
 
 
 def _number(store: Store, name: str) -> int | None:
+    """What a hint says; `None` if there is none that can be read: then one has to look for longer."""
     try:
         text = store.get_range(name, 0, _LONGEST_HINT).strip()
     except SeicheError:

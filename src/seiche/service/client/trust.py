@@ -33,7 +33,7 @@ def obstacle(address: Address) -> SeicheError | None:
                 f"the server at {address.host} does not speak TLS", remedy="Write grpc:// instead of grpcs://."
             )
     except OSError:
-        pass
+        pass  # nobody is there, or not for long enough to say what is wrong
     return None
 
 

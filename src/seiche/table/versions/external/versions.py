@@ -274,6 +274,7 @@ class ExternalVersions(Versions):
         return place.final
 
     def _discard(self, staged: str) -> None:
+        """Remove a staged file that lost. If that fails, a clean-up takes it when it is old."""
         with suppress(SeicheError):
             self.store.delete(staged)
 
