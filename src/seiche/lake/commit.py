@@ -89,12 +89,7 @@ class Committer:
         for attempt in self.patience.tries(self.runtime):
             with self.turns.one(flush) as waited:
                 guessed = attempt == 1 and not waited
-                base = self._base(intents) if guessed else self.states.latest()
-                group = Group(base, base)
-                if any(intent.base != base.version for intent in intents):
-                    read_ahead(base, _tables(intents))
-                for intent in intents:
-                    group.admit(intent, self.runtime)
+                group = self._planned(intents, self._base(intents) if guessed else self.states.latest())
                 if guessed and any(answer.error is not None for answer in group.answers.values()):
                     continue  # the version that it was tried on may have expired and been cleared away meanwhile
                 try:
@@ -110,14 +105,25 @@ class Committer:
                         decided(answers)
                     self._follow_up(group)
                     return answers
+        return [Answer(error=self._outrun())] * len(intents)
+
+    def _planned(self, intents: Sequence[Intent], base: State) -> Group:
+        """All of them on top of `base`, each on what those before it make of that."""
+        group = Group(base, base)
+        if any(intent.base != base.version for intent in intents):
+            read_ahead(base, _tables(intents))
+        for intent in intents:
+            group.admit(intent, self.runtime)
+        return group
+
+    def _outrun(self) -> RetryableConflict:
         version = self.states.known.version
-        outrun = RetryableConflict(
+        return RetryableConflict(
             f"in {self.patience.attempts} attempts other writers were faster each time; the lake is now at version"
             f" {version}.",
             version=version,
             reason="outrun",
         )
-        return [Answer(error=outrun)] * len(intents)
 
     def _base(self, intents: Sequence[Intent]) -> State:
         """The version to begin with. Where nobody else seems to be, a look for a newer one is saved: the root decides.
