@@ -141,23 +141,20 @@ def _restored(
     then: TableRow, last: TableRow, state: State, *, uuid: str, runtime: Runtime, table: str, durable: bool
 ) -> Made:
     """The row of a table that goes back to `then` after `last`, and the version that this takes, if it takes one."""
+    if then.type != last.type:
+        raise _cannot_go_back(table, f"was a table of type {then.type} and is of type {last.type} now")
+    pointer_version = last.pointer_version + 1
+    if then.type != "managed":
+        # What is in it is not the lake's to change; only what the lake says about it goes back.
+        return Made(replace(then, pointer_version=pointer_version, logical_version=last.logical_version + 1))
     row = replace(
         then,
-        pointer_version=last.pointer_version + 1,
+        pointer_version=pointer_version,
         logical_version=last.logical_version,
         table_version=last.table_version,
         manifest=last.manifest,
         earlier=last.earlier,
     )
-    if then.type != last.type:
-        raise InvalidInput(
-            f"{table} was a table of type {then.type} and is of type {last.type} now",
-            remedy="Nothing was written. Roll back chosen tables only, with `tables=`, and leave this one out.",
-            table=table,
-        )
-    if then.type != "managed":
-        # What is in it is not the lake's to change; only what the lake says about it goes back.
-        return Made(replace(then, pointer_version=row.pointer_version, logical_version=last.logical_version + 1))
     if (then.table_version, then.iceberg) == (last.table_version, last.iceberg):
         return Made(row)
     if then.format == "iceberg":
@@ -165,15 +162,19 @@ def _restored(
 
         return restored(then, last, row, state, runtime=runtime)
     if then.format != "lance":
-        raise InvalidInput(
-            f"{table} is an {then.format} table, and its content cannot be rolled back yet",
-            remedy="Nothing was written. Roll back chosen tables only, with `tables=`, and leave this one out.",
-            table=table,
-        )
+        raise _cannot_go_back(table, f"is an {then.format} table, and its content cannot be rolled back yet")
     base = LakeVersions(state.store, last).read(last.table_version).manifest
     restore = Folded(Restore(then.table_version), None, ())
     return make_versions(
         Work.begin(base), restore, row, state, uuid=uuid, runtime=runtime, table=table, durable=durable
+    )
+
+
+def _cannot_go_back(table: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{table} {why}",
+        remedy="Nothing was written. Roll back chosen tables only, with `tables=`, and leave this one out.",
+        table=table,
     )
 
 
