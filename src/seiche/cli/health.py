@@ -39,7 +39,7 @@ def health(
 
 
 def _show_health(found: Health, as_typed: Callable[[str], str]) -> None:
-    """Commands name the lake as it was named."""
+    """Print it for people. `as_typed` gives a command the name of the lake that the user typed."""
     orphans = "not looked for"
     if found.orphans is not None:
         orphans = f"{counted(found.orphans, 'file')}, {counted(found.orphan_bytes or 0, 'byte')}"
@@ -51,6 +51,20 @@ def _show_health(found: Health, as_typed: Callable[[str], str]) -> None:
         ("needed by nothing", orphans),
     ]
     print_table((f"lake at version {found.version}", ""), figures)
+    if found.tables:
+        print_line()
+        _show_lance(found)
+    if found.iceberg:
+        print_line()
+        _show_iceberg(found)
+    print_line()
+    for one in found.advice:
+        print_line(f"{one.about}: {one.finding}. Try: {as_typed(one.command)}", style="yellow")
+    if not found.advice:
+        print_line("Nothing needs to be done.", style="green")
+
+
+def _show_lance(found: Health) -> None:
     columns = ("table", "version", "fragments", "small", "rows", "deleted", "manifest bytes", "not indexed")
     rows = [
         (
@@ -65,17 +79,7 @@ def _show_health(found: Health, as_typed: Callable[[str], str]) -> None:
         )
         for one in found.tables
     ]
-    if rows:
-        print_line()
-        print_table(columns, rows)
-    if found.iceberg:
-        print_line()
-        _show_iceberg(found)
-    print_line()
-    for one in found.advice:
-        print_line(f"{one.about}: {one.finding}. Try: {as_typed(one.command)}", style="yellow")
-    if not found.advice:
-        print_line("Nothing needs to be done.", style="green")
+    print_table(columns, rows)
 
 
 def _show_iceberg(found: Health) -> None:
