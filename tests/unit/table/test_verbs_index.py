@@ -12,6 +12,7 @@ import pytest
 from seiche import AlreadyExists, InvalidInput, NotFound, RetryableConflict
 from seiche.table.data.index_build import IndexTask, Segment, build_segment
 from seiche.table.data.remap import IndexMode
+from seiche.table.format.deletions import path
 from seiche.table.format.index_details import FRAGMENT_REUSE, find
 from seiche.table.table import Table
 from tests.index_checks import (
@@ -565,6 +566,51 @@ def test_segments_of_which_nothing_is_left_are_refused(tmp_path: Path) -> None:
     table.drop_columns("id")
     with pytest.raises(InvalidInput, match="'id'"):
         build.commit(segments)
+
+
+@pytest.mark.parametrize("name", ["BTREE", "INVERTED", "ZONEMAP", "IVF_FLAT"])
+def test_segments_do_not_speak_for_rows_that_a_restore_brought_back(tmp_path: Path, stable: bool, name: str) -> None:
+    """They were deleted when the segments were built. More are deleted by now, but other ones."""
+    kind = BY_NAME[name]
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    before = table.version
+    table.delete("id < 60")
+    build = table.index_build(kind.column, name, name="ix", **kind.options)
+    segments = [build.execute(task) for task in build.plan(1)]
+    table.restore(before)
+    table.delete("id between 55 and 118")
+    build.commit(segments)
+    assert unindexed_rows(table) == sum(one < 120 for one in ids(table))
+    check_answers(table, name)
+
+
+def test_an_index_that_met_a_restore_on_the_way_knows_the_rows_that_it_brought_back(
+    tmp_path: Path, stable: bool
+) -> None:
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    before = table.version
+    table.delete("id < 60")
+
+    def meddle(other: Table) -> None:
+        other.replace_column("k", [3] * 109, fragments=[1])
+        other.restore(before)
+
+    meddle_before_commit(table, meddle)
+    assert table.create_index("k", "BITMAP", name="ix").attempts == 2
+    assert unindexed_rows(table) == 0
+    check_answers(table, "BITMAP")
+
+
+def test_segments_whose_deletions_were_cleaned_up_are_not_trusted(tmp_path: Path) -> None:
+    table = indexed_table(tmp_path / "t")
+    build = table.index_build("k", "BITMAP", name="ix")
+    segments = [build.execute(task) for task in build.plan(1)]
+    (before, *_) = table.manifest.fragments
+    table.delete("id < 60")
+    (tmp_path / "t" / path(before.id, before.deletion_file)).unlink()
+    build.commit(segments)
+    assert unindexed_rows(table) == sum(one < 120 for one in ids(table))
+    check_answers(table, "BITMAP")
 
 
 def compact_first(table: Table, index: IndexMode = "remap") -> None:

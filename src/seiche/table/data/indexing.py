@@ -13,6 +13,7 @@ from seiche.table.change import Change
 from seiche.table.data.index_age import is_older
 from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
 from seiche.table.data.index_overlap import apart, knows
+from seiche.table.data.index_standing import Standing, is_of
 from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.data.portion import Portion
 from seiche.table.data.reach import Reach
@@ -26,8 +27,6 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.operations import CreateIndex
 from seiche.table.operations.coverage import covered, is_system, kind_of, reads_addresses, with_coverage
-from seiche.table.operations.fields import check_same_meaning, related
-from seiche.table.operations.files import changed_fields
 from seiche.table.preparing.fields import named
 from seiche.table.snapshot import Snapshot
 
@@ -126,15 +125,16 @@ class Indexing:
         before = self._plan.check(snapshot.manifest)
         if not self._complete:
             self._build(snapshot)
-        held = [one for one in self._segments if _is_of(one, snapshot.manifest)]
-        held = [one for one in held if _standing(one, snapshot.manifest) or not one.portion.ids]
+        standing = Standing(snapshot)
+        held = [one for one in self._segments if is_of(one, snapshot.manifest)]
+        held = [one for one in held if standing.over(one) or not one.portion.ids]
         held = apart(held, snapshot)
         if not held:
             raise self._stale()
         since = Portion.oldest((one.portion for one in held), snapshot)
-        entries = [_without_changed(entry, made_of, snapshot.manifest) for entry, made_of in _joined(held, snapshot)]
-        standing = BitMap.union(BitMap(), *(_standing(one, snapshot.manifest) for one in held))
-        rows = sum(rows_left(one) for one in snapshot.manifest.fragments if one.id in standing)
+        entries = [_without_changed(entry, made_of, standing) for entry, made_of in _joined(held, snapshot)]
+        known = BitMap.union(BitMap(), *map(standing.over, held))
+        rows = sum(rows_left(one) for one in snapshot.manifest.fragments if one.id in known)
         sizes = [file.size_bytes for entry in entries for file in entry.files]
         notes = {"name": self._plan.name, "segments": len(entries)}
         operation = CreateIndex(tuple(entries), before)
@@ -147,23 +147,23 @@ class Indexing:
         """
         # One with old values in it must go: beside a segment that covers the same fragment it would be believed. So
         # must one of a column that is another by now, though it has the name.
-        manifest = snapshot.manifest
-        self._segments = [one for one in self._segments if _is_of(one, manifest) and not _changed(one, manifest)]
+        manifest, standing = snapshot.manifest, Standing(snapshot)
+        self._segments = [one for one in self._segments if is_of(one, manifest) and not standing.changed(one)]
         if self._segments and self._plan.index_type in VECTOR:
             return
-        missing = self._missing(snapshot)
+        missing = self._missing(manifest, standing)
         if any(knows(one, missing, snapshot) for one in self._segments):
             # Rows that it knows are elsewhere now, and would be in two segments.
             self._segments = []
-            missing = self._missing(snapshot)
+            missing = self._missing(manifest, standing)
         if missing or not self._segments:
             task = self._plan.task(snapshot, missing)
             self._segments.append(build_segment(task, snapshot.store, snapshot.runtime))
 
-    def _missing(self, snapshot: Snapshot) -> list[DataFragment]:
+    def _missing(self, manifest: Manifest, standing: Standing) -> list[DataFragment]:
         """The fragments that no segment so far speaks for."""
-        known = BitMap.union(BitMap(), *(_standing(one, snapshot.manifest) for one in self._segments))
-        return [one for one in snapshot.manifest.fragments if one.id not in known]
+        known = BitMap.union(BitMap(), *map(standing.over, self._segments))
+        return [one for one in manifest.fragments if one.id not in known]
 
     def _stale(self) -> RetryableConflict:
         return RetryableConflict(
@@ -336,48 +336,15 @@ def _joined(segments: Sequence[Segment], snapshot: Snapshot) -> Iterator[tuple[I
             yield from ((entry, group) for entry in entries)
 
 
-def _without_changed(entry: IndexMetadata, segments: Sequence[Segment], manifest: Manifest) -> IndexMetadata:
-    """The entry without the fragments that have got other values since.
+def _without_changed(entry: IndexMetadata, segments: Sequence[Segment], standing: Standing) -> IndexMetadata:
+    """The entry without the fragments that have got other values since, or rows that it does not know.
 
     Fragments that are gone stay in its coverage: that is how readers know which of its rows to pass over.
     """
     own = covered(entry) or BitMap()
     for segment in segments:
-        own -= _changed(segment, manifest)
+        own -= standing.changed(segment)
     return with_coverage(entry, own)
-
-
-def _is_of(segment: Segment, manifest: Manifest) -> bool:
-    """Whether the columns that were read for the segment are there, and what they were."""
-    then, now = segment.portion.manifest.header.fields, manifest.header.fields
-    used = _used(segment)
-    try:
-        check_same_meaning(used, then, now, values=False)
-    except RetryableConflict:
-        return False
-    return used.issubset(one.id for one in now)
-
-
-def _used(segment: Segment) -> set[int]:
-    index = segment.index
-    return {*index.fields, *index.covering_fields}
-
-
-def _changed(segment: Segment, manifest: Manifest) -> BitMap:
-    """The fragments of a segment that are still there, with other values than were read."""
-    there = BitMap(one for one in segment.portion.ids if manifest.fragments.get(one) is not None)
-    return there - _standing(segment, manifest)
-
-
-def _standing(segment: Segment, manifest: Manifest) -> BitMap:
-    """The fragments of a segment in which the indexed values are still those that were read."""
-    fields = related(segment.portion.manifest.header.fields, _used(segment))
-    same = BitMap()
-    for one in segment.portion.fragments:
-        now = manifest.fragments.get(one.id)
-        if now is not None and fields.isdisjoint(changed_fields(one, now)):
-            same.add(one.id)
-    return same
 
 
 def _ours(index: IndexMetadata) -> IndexMetadata:

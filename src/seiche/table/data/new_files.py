@@ -12,7 +12,7 @@ from seiche.core.threads import done_by_threads
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table.data.advice import NO_ROW_COUNT, OTHER_ROWS_READ
 from seiche.table.data.column_files import patched
-from seiche.table.data.removal import live_rows
+from seiche.table.data.removal import came_back
 from seiche.table.data.write import UNLIMITED, write_rows
 from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field
@@ -109,11 +109,8 @@ class _Made:
     fragment: DataFragment
 
     def has_all_of(self, snapshot: Snapshot, now: DataFragment) -> bool:
-        """Whether each row that the fragment has now has a value in them: a Restore brings deleted rows back."""
-        then = self.fragment
-        if not then.HasField("deletion_file") or then.deletion_file == now.deletion_file:
-            return True
-        return live_rows(snapshot, now) <= live_rows(self.snapshot, then)
+        """Whether each row that the fragment has now has a value in them."""
+        return not came_back(self.fragment, self.snapshot, now, snapshot)
 
 
 def values_key(fragment: DataFragment) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyroaring import BitMap
 
-from seiche.errors import Corrupt
+from seiche.errors import Corrupt, NotFound
 from seiche.table.format.deletions import encode_bitmap, path
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
@@ -16,7 +16,7 @@ from seiche.table.snapshot import Snapshot
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Removal", "by_fragment", "live_rows", "remove_all", "remove_rows"]
+__all__ = ["Removal", "by_fragment", "came_back", "live_rows", "remove_all", "remove_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,19 @@ def live_rows(snapshot: Snapshot, fragment: DataFragment) -> BitMap:
     """The offsets of the rows that are there."""
     every = BitMap(range(fragment.physical_rows))
     return every - snapshot.deletions.read(fragment) if fragment.HasField("deletion_file") else every
+
+
+def came_back(then: DataFragment, before: Snapshot, now: DataFragment, after: Snapshot) -> bool:
+    """Whether rows of a fragment that were deleted before are there after: a Restore brings them back.
+
+    Also if that cannot be told, because a clean-up took what says which rows were deleted.
+    """
+    if not then.HasField("deletion_file") or then.deletion_file == now.deletion_file:
+        return False
+    try:
+        return not live_rows(after, now) <= live_rows(before, then)
+    except NotFound:
+        return True
 
 
 def _remove(snapshot: Snapshot, fragment_id: int, offsets: BitMap) -> tuple[DataFragment | None, int]:
