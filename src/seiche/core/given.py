@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from seiche.errors import InvalidInput
 
-__all__ = ["a_function", "an_address", "names", "number", "several", "text", "texts", "wrong"]
+__all__ = ["a_function", "an_address", "made", "names", "number", "several", "text", "texts", "wrong"]
 
 T = TypeVar("T")
 
@@ -55,6 +55,13 @@ def several(value: Iterable[T], what: str, remedy: str) -> Iterable[T]:
     """Whatever can be gone through and is no text."""
     given: object = value
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise wrong(what, value, remedy)
+    return value
+
+
+def made(value: object, kind: type[T], what: str, remedy: str) -> T:
+    """A value of a type that nobody makes by hand: it comes from another call."""
+    if not isinstance(value, kind):
         raise wrong(what, value, remedy)
     return value
 

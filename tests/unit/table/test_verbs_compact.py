@@ -156,6 +156,16 @@ def test_tasks_are_executed_by_other_processes(tmp_path: Path, stable: bool) -> 
         plan.commit(results, attempts=2)
 
 
+def test_a_task_that_was_executed_twice_is_committed_once(tmp_path: Path, stable: bool) -> None:
+    table = verb_table(tmp_path / "t", fragments=6, stable_row_ids=stable)
+    rows = everything(table, stable)
+    plan = table.compaction(target_rows_per_fragment=15)
+    results = [plan.execute(task) for task in plan.plan()]
+    done = plan.commit([*results, plan.execute(plan.plan()[0]), results[1]])
+    assert (done.rows, done.notes["fragments_removed"], done.notes.get("left_out")) == (len(rows), 6, None)
+    assert sorted(everything(table, stable), key=lambda row: row["id"]) == rows
+
+
 def test_results_whose_fragments_were_changed_are_left_out(tmp_path: Path) -> None:
     table = verb_table(tmp_path / "t", fragments=6)
     plan = table.compaction(target_rows_per_fragment=15)

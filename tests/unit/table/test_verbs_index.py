@@ -322,6 +322,18 @@ def test_several_workers_make_one_index(tmp_path: Path, name: str) -> None:
         table.index_build("id", name="other").commit(segments)
 
 
+@pytest.mark.parametrize("name", ["BTREE", "INVERTED", "IVF_FLAT"])
+def test_a_segment_that_was_built_or_is_given_twice_counts_once(tmp_path: Path, stable: bool, name: str) -> None:
+    kind = BY_NAME[name]
+    table = indexed_table(tmp_path / "t", stable_row_ids=stable)
+    build = table.index_build(kind.column, kind.name, name="ix", **kind.options)
+    first, second = build.plan(2)
+    segments = [build.execute(first), build.execute(second), build.execute(first)]
+    done = build.commit([*segments, segments[1]])
+    assert (done.rows, unindexed_rows(table)) == (len(ids(table)), 0)
+    check_answers(table, name)
+
+
 @EACH_KIND
 def test_segments_do_not_answer_for_what_changed_since(tmp_path: Path, stable: bool, kind: Kind) -> None:
     table = indexed_table(tmp_path / "t", fragments=8, rows=60, stable_row_ids=stable)

@@ -106,7 +106,7 @@ class Indexing:
     def __init__(self, plan: IndexPlan, segments: Sequence[Segment] | None = None) -> None:
         """With `segments`, these are what is committed, and nothing is built."""
         self._plan = plan
-        self._segments = [] if segments is None else list(segments)
+        self._segments = list(dict.fromkeys(segments or ()))
         self._complete = segments is not None
         for segment in self._segments:
             if segment.index.name != plan.name:

@@ -35,7 +35,8 @@ class Rewriting:
         """With `results` there is no work to do, only to commit what is given."""
         self._work = work
         self._index = index
-        self._results = [one for one in results if one.changed]
+        # Who hands out tasks again when no answer comes has some executed twice.
+        self._results = list({one.portion: one for one in results if one.changed}.values())
         self._tries = 0
         self.left_out = 0
 

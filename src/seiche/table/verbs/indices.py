@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seiche.core.given import number
+from seiche.core.given import made, number, several
 from seiche.errors import InvalidInput
 from seiche.table.change import Result
 from seiche.table.snapshot import Snapshot
@@ -112,18 +112,25 @@ class IndexBuild:
 
     def execute(self, task: "IndexTask") -> "Segment":
         """Build one segment, in this process; the table does not change."""
-        from seiche.table.data.index_build import build_segment
+        from seiche.table.data.index_build import IndexTask, build_segment
 
+        made(task, IndexTask, "a task", "Give one of those that `plan()` returned.")
         snapshot = self._snapshot()
         return build_segment(task, snapshot.store, snapshot.runtime)
 
     def commit(
         self, segments: "Iterable[Segment]", *, attempts: int | None = None, timeout: float | None = None
     ) -> Result:
-        """Make one index of the segments. Rows that were added or moved since the plan are scanned, not lost."""
+        """Make one index of the segments. Rows that were added or moved since the plan are scanned, not lost.
+
+        Of a task that was executed more than once, one segment is used.
+        """
+        from seiche.table.data.index_build import Segment
         from seiche.table.data.indexing import Indexing
 
-        prepare = Indexing(self._plan, list(segments))
+        remedy = "Give what `execute` returned for each task, in a list."
+        given = [made(one, Segment, "a segment", remedy) for one in several(segments, "segments", remedy)]
+        prepare = Indexing(self._plan, given)
         return self._table._run("create_index", prepare, attempts=attempts, timeout=timeout)
 
     def _snapshot(self) -> Snapshot:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from seiche.core.given import a_function, number
+from seiche.core.given import a_function, made, number, several
 from seiche.errors import InvalidInput
 from seiche.table.change import Result
 from seiche.table.snapshot import Snapshot
@@ -52,8 +52,9 @@ class RewritePlan:
 
     def execute(self, task: "RewriteTask") -> "RewriteResult":
         """Write the new fragments of one task, in this process."""
-        from seiche.table.data.rewrites import execute
+        from seiche.table.data.rewrites import RewriteTask, execute
 
+        made(task, RewriteTask, "a task", "Give one of those that `plan()` returned.")
         snapshot = self._snapshot()
         return execute(task, snapshot.store, snapshot.runtime)
 
@@ -63,13 +64,16 @@ class RewritePlan:
         """Put the new fragments in place of the old ones.
 
         Those whose old fragments were changed meanwhile are left out: `notes["left_out"]` counts them, and a new plan
-        finds them again. If that are all, it is a `RetryableConflict`.
+        finds them again. If that are all, it is a `RetryableConflict`. Of a task that was executed more than once, one
+        result is used.
         """
+        from seiche.table.data.rewrites import RewriteResult
         from seiche.table.data.rewriting import Rewriting
 
-        return self._table._run(
-            self._verb, Rewriting(None, self._index, list(results)), attempts=attempts, timeout=timeout
-        )
+        remedy = "Give what `execute` returned for each task, in a list."
+        given = [made(one, RewriteResult, "a result", remedy) for one in several(results, "results", remedy)]
+        rewriting = Rewriting(None, self._index, given)
+        return self._table._run(self._verb, rewriting, attempts=attempts, timeout=timeout)
 
     def run(
         self,
