@@ -116,6 +116,21 @@ class TestRows:
         assert ("insert", 20, None, without) in found(table, 1)
         assert ("insert", 0, "a", 1) in found(table, 0)
 
+    def test_restored_to_before_rows_changed_and_a_column_was_dropped(self, table: Table) -> None:
+        """The column that came back is the one that it was, also in versions after the one that was restored."""
+        table.update({"name": "'new'"}, where="id = 3", mode="columns")
+        table.rename_columns({"name": "title"})
+        table.append([{"id": 20, "title": "x"}])
+        table.drop_columns(["title"])
+        table.restore(3)
+        table.append([{"id": 21, "title": "y"}])
+        table.drop_columns(["title"])
+        table.restore(1)
+        shown = found(table, 1)
+        assert ("update", 3, "new", 2) in shown
+        assert ("insert", 20, "x", 4) in shown
+        assert ("insert", 21, "y", 7) in shown
+
     def test_a_column_that_was_dropped_and_made_anew_is_another_one(self, table: Table) -> None:
         table.drop_columns(["name"])
         table.add_columns({"name": "'other'"})

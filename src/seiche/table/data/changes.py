@@ -237,10 +237,25 @@ class _History:
             now = {one: earlier[then] for one, then in now.items() if then in earlier}
             now |= back.get(version - 1, {})
             found[version - 1] = now
+        if self._restored:
+            self._lead_on(found)
         return {
             version: PastColumns(self._fields[version], {then: named[one] for one, then in ids.items()})
             for version, ids in found.items()
         }
+
+    def _lead_on(self, found: dict[int, dict[int, int]]) -> None:
+        """Follow fields that came back with a version also through those between it and the one that did without them:
+        what they are called there is found in the order of time only.
+        """
+        for version in range(self._first + 1, self._last):
+            earlier = ids_before(self._fields[version], self._fields[version - 1], anew=version in self._anew)
+            later = {then: one for one, then in earlier.items()}
+            led = {one: later[then] for one, then in found[version - 1].items() if then in later}
+            led |= found.get(self._restored.get(version, -1), {})
+            known = found[version]
+            taken = set(known.values())
+            known |= {one: then for one, then in led.items() if one not in known and then not in taken}
 
     def _read(self, version: int) -> ManifestFile:
         try:
