@@ -203,9 +203,11 @@ class LocalStore(Store):
             self._write(target, self._fsync, self._staging.create, copy_all, old, self._fsync)
 
     def rename_if_absent(self, source: str, target: str) -> None:
-        with self._opened(source) as (fd, _):
-            if self._fsync:
-                os.fsync(fd)  # somebody else may have written it, and native writers do not
+        if self._fsync:
+            self._flush_bytes(source)  # somebody else may have written it, and native writers do not flush
+        else:
+            with self._opened(source):
+                pass  # it is a file
         old = self._base + source
 
         def rename(new: str, _: bool) -> None:
