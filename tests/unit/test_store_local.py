@@ -327,6 +327,20 @@ def test_a_file_that_cannot_be_flushed_does_not_appear(
     assert everything(with_source.native_uri()) == ["source"]
 
 
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+def test_a_file_of_ones_own_that_fails_when_it_is_closed_is_not_there_and_can_be_written_again(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    store.put("d/other", b"")
+    with monkeypatch.context() as patched:
+        failing(patched, "close", code, when=lambda fd: os.readlink(f"/proc/self/fd/{fd}").endswith("d/own"))
+        with pytest.raises(Unavailable):
+            store.put_own("d/own", b"mine")
+    assert everything(store.native_uri()) == ["d/other"]
+    store.put_own("d/own", b"mine")
+    assert store.get("d/own") == b"mine"
+
+
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_a_name_that_cannot_be_flushed_is_unknown(
     with_source: LocalStore, monkeypatch: pytest.MonkeyPatch, write: Callable[[LocalStore], None]

@@ -81,13 +81,14 @@ class Staging:
         """Give `target`, a name that nobody looks for yet, to a new file at once, and fill it then."""
         fd = os.open(target, _NEW_FLAGS, 0o666)
         try:
-            fill(fd, source)
+            try:
+                fill(fd, source)
+            finally:
+                os.close(fd)  # where a network file system says that it has no room for what it took
         except BaseException:
             with suppress(OSError):
                 os.unlink(target)
             raise
-        finally:
-            os.close(fd)
 
     def replace(self, target: str, _: bool, fill: Fill[Source], source: Source, sync: bool) -> None:
         """Give `target` to a new file, in place of what had the name before."""
