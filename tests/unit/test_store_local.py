@@ -341,6 +341,15 @@ def test_a_file_of_ones_own_that_fails_when_it_is_closed_is_not_there_and_can_be
     assert store.get("d/own") == b"mine"
 
 
+@pytest.mark.parametrize("root", ["link", "link/lake"])
+def test_a_folder_that_is_a_link_to_nowhere_is_named(tmp_path: Path, root: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "not-mounted")
+    with pytest.raises(Unavailable, match="link is a link to a directory that is not there") as refused:
+        LocalStore(tmp_path / root).put_if_absent("d/f", b"")
+    assert "mount" in refused.value.remedy
+    assert not (tmp_path / "not-mounted").exists()
+
+
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_a_name_that_cannot_be_flushed_is_unknown(
     with_source: LocalStore, monkeypatch: pytest.MonkeyPatch, write: Callable[[LocalStore], None]
@@ -426,6 +435,20 @@ def test_a_directory_that_was_removed_and_made_again_is_flushed_again(tmp_path: 
     steps.clear()
     store.put_if_absent("a/b/second", b"2")
     assert [step for step in steps if step.endswith("/")] == ["fsync b/", "fsync a/", "fsync root/"]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE])
+def test_so_is_one_above_the_root_that_could_not_be_flushed_at_first(
+    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    store = LocalStore(tmp_path / "a" / "b" / "root")
+    with monkeypatch.context() as patched:
+        failing(patched, "fsync", code, when=lambda fd: os.readlink(f"/proc/self/fd/{fd}") == str(tmp_path / "a"))
+        with pytest.raises(Unavailable):
+            store.put_if_absent("first", b"1")
+    steps.clear()
+    store.put_if_absent("first", b"1")
+    assert steps[:2] == ["fsync a/", "fsync b/"]
 
 
 def test_so_is_one_that_somebody_else_was_quicker_to_make(

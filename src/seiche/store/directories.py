@@ -4,6 +4,7 @@ import os
 from contextlib import suppress
 from typing import Final
 
+from seiche.errors import Unavailable
 from seiche.store.files import fsync_directory
 
 __all__ = ["Directories"]
@@ -13,7 +14,9 @@ _MOST_SETTLED: Final = 10_000
 
 
 class Directories:
-    """The directories at and below `root`, by their full paths. All methods raise `OSError`."""
+    """The directories at and below `root`, by their full paths. All methods raise `OSError`, and `Unavailable` for a
+    link that leads nowhere.
+    """
 
     def __init__(self, root: str, *, flush: bool) -> None:
         """With `flush`, directories that have to be made above the root last as soon as they are made."""
@@ -33,7 +36,19 @@ class Directories:
                 self.make(os.path.dirname(directory))
                 os.mkdir(directory)
             if self._flush and not directory.startswith(self._inside):
-                fsync_directory(os.path.dirname(directory))
+                try:
+                    fsync_directory(os.path.dirname(directory))
+                except OSError:
+                    with suppress(OSError):
+                        os.rmdir(directory)  # nobody would flush the name of one that is there already
+                    raise
+            return
+        if os.path.islink(directory) and not os.path.exists(directory):
+            raise Unavailable(
+                f"{directory} is a link to a directory that is not there",
+                remedy="Make or mount the directory that it leads to, or remove the link.",
+                path=directory,
+            )
 
     def settle(self, directory: str) -> None:
         """Flush the names in `directory`, and once those of the directories above it.
