@@ -287,6 +287,9 @@ def test_listing_a_directory(tree: Store) -> None:
 
 def test_folders_lead_to_everything(tree: Store) -> None:
     assert tree.folders("none") in ([], None)
+    a_file = next(tree.list()).path
+    assert tree.folders(a_file) in ([], None)
+    assert tree.folders(f"{a_file}/none") in ([], None)
     found, folders = list[str](), [""]
     while folders:
         folder = folders.pop()
@@ -365,6 +368,9 @@ def assert_refused(store: Store, bad: str) -> None:
         lambda: store.put(bad, b"x"),
         lambda: store.put_if_absent(bad, b"x"),
         lambda: store.copy("good", bad),
+        lambda: store.copy("missing", bad),
+        lambda: store.copy_if_absent("missing", bad),
+        lambda: store.rename_if_absent("missing", bad),
         lambda: store.copy(bad, "target"),
         lambda: store.copy_if_absent("good", bad),
         lambda: store.copy_if_absent(bad, "target"),

@@ -341,6 +341,16 @@ def test_a_file_of_ones_own_that_fails_when_it_is_closed_is_not_there_and_can_be
     assert store.get("d/own") == b"mine"
 
 
+@pytest.mark.parametrize("name", ["a\\b", "tab\tname", f"{TEMPORARY}x"])
+def test_folders_of_names_that_no_verb_takes_are_passed_over(tmp_path: Path, name: str) -> None:
+    store = LocalStore(tmp_path)
+    store.put("d/f", b"")
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "f").touch()
+    assert store.folders() == ["d"]
+    assert [info.path for folder in store.folders() for info in store.list(folder)] == ["d/f"]
+
+
 @pytest.mark.parametrize("root", ["link", "link/lake"])
 def test_a_folder_that_is_a_link_to_nowhere_is_named(tmp_path: Path, root: str) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "not-mounted")

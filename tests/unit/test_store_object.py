@@ -387,6 +387,15 @@ def test_objects_that_stand_for_folders_are_no_files(name: str, request: pytest.
     assert list(store.list("g")) == list(store.list("d/e")) == []
 
 
+def test_folders_of_names_that_no_verb_takes_are_passed_over(moto: S3Server) -> None:
+    store = open_store(moto.uri(), **moto.options)
+    bucket, _, prefix = store.uri.removeprefix("s3://").partition("/")
+    store.put("d/f", b"")
+    moto.client().put_object(Bucket=bucket, Key=f"{prefix}/a\\b/f", Body=b"")
+    assert store.folders() == ["d"]
+    assert [info.path for info in store.list()] == ["d/f"]
+
+
 @pytest.mark.parametrize("key", ["x//y", "x/./y", "x/a\ty"])
 def test_a_foreign_key_that_is_no_path_is_named_and_not_waited_for(moto: S3Server, key: str) -> None:
     store = open_store(moto.uri(), **moto.options)

@@ -35,11 +35,11 @@ def files(base: str, prefix: str, after: str, *, recursive: bool) -> Iterator[Ob
 
 
 def folders(base: str, prefix: str) -> list[str]:
-    """The directories directly in `prefix`, in order."""
+    """The directories directly in `prefix`, in order, without those that no verb takes."""
     try:
         with os.scandir(base + prefix) as entries:
-            names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
+            names = [one.name for one in entries if valid(one.name) and one.is_dir(follow_symlinks=False)]
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise translate(error, prefix) from error

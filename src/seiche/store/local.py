@@ -182,6 +182,7 @@ class LocalStore(Store):
             put(path, data)
 
     def copy(self, source: str, target: str) -> None:
+        check(target)
         with self._opened(source) as (old, _):
             self._write(target, self._fsync, self._staging.replace, copy_all, old, self._fsync)
 
@@ -189,6 +190,7 @@ class LocalStore(Store):
         self._write(path, self._fsync, self._staging.replace, _write_chunks, chunks, self._fsync)
 
     def copy_from(self, source: Store, path: str, target: str) -> None:
+        check(target)
         origin, inside = source.origin(path)
         if not isinstance(origin, LocalStore):
             super().copy_from(origin, inside, target)
@@ -197,12 +199,14 @@ class LocalStore(Store):
             self._write(target, self._fsync, self._staging.replace, copy_all, old, self._fsync)
 
     def copy_if_absent(self, source: str, target: str) -> None:
+        check(target)
         # A second link to the same file would be quicker. But then the copy had the storage time of its source, and a
         # foreign program that writes in place would change both.
         with self._opened(source) as (old, _):
             self._write(target, self._fsync, self._staging.create, copy_all, old, self._fsync)
 
     def rename_if_absent(self, source: str, target: str) -> None:
+        check(target)
         if self._fsync:
             self._flush_bytes(source)  # somebody else may have written it, and native writers do not flush
         else:

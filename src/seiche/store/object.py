@@ -191,7 +191,8 @@ class ObjectStore(Store):
         _threads.check()
         with self._asking(prefix or self._prefix, "list"):
             found = self._client.list_with_delimiter(join(self._prefix, check_directory(prefix)) or None)
-            return [one.rstrip("/")[len(self._base) :] for one in found["common_prefixes"]]
+            folders = (one.rstrip("/")[len(self._base) :] for one in found["common_prefixes"])
+            return [one for one in folders if valid(one)]
 
     def _key(self, path: str) -> str:
         _threads.check()
