@@ -271,6 +271,26 @@ def test_failures_are_written_on_the_intents(store: TransactionStore, account: s
     assert found.error_code == "SOME"
 
 
+def test_all_that_there_is_to_say_about_a_failure_is_kept_as_long_as_it_is_remembered(
+    store: TransactionStore, account: str
+) -> None:
+    errors = {"": ApplyError("RETRYABLE_CONFLICT", "others were faster", NOW)}
+    made = [store.insert(record(account)) for _ in range(3)]
+    store.start(account, [], [one.id for one in made], NOW)
+    first, second, third = (one.id for one in made)
+    assert not store.refuse(account, first, errors, NOW, "why"), "it is not prepared"
+    for one in made:
+        store.prepare(one, [], NOW)
+    store.start(account, [], [first, second, third], NOW)
+    assert store.refuse(account, first, errors, NOW, "why")
+    ends = [Ending(one, State.APPLY_FAILED_CONFLICT, 0, errors, f"{one} é") for one in (first, second)]
+    store.finish(account, [*ends, Ending(third, State.APPLY_FAILED_RETRYABLE, 0, errors)], NOW)
+    assert store.failures(account, [first, second, third, "x"]) == {one.id: one.failure for one in ends}
+    assert store.failures(f"{account}x", [first]) == {}
+    store.collect(made[0].expires + 1)
+    assert store.failures(account, [first, second]) == {}
+
+
 def test_what_was_applied_in_the_end_has_not_failed(store: TransactionStore, account: str) -> None:
     made = store.insert(record(account))
     store.prepare(made, [intent(made, "/t/1")], NOW)

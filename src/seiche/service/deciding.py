@@ -260,7 +260,7 @@ class Decider:
             )
         given = verdict(answer.error, plan.wanted, self.lake.states.known, now)
         try:
-            status = self._settled(plan.id, given, begun)
+            status = self._settled(plan.id, answer.error, given, begun)
         except SeicheError as error:
             # Nothing can be said about it now. That is nobody else's business in the group.
             if given.state is not State.APPLY_FAILED_RETRYABLE:
@@ -274,12 +274,12 @@ class Decider:
         failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
         return Decided(failed, errors=given.errors, failure=answer.error if failed.final else None)
 
-    def _settled(self, tx: str, given: Verdict, begun: Begun) -> Status:
+    def _settled(self, tx: str, failure: SeicheError, given: Verdict, begun: Begun) -> Status:
         """What others made of a transaction that failed here; if that is nothing, what is given may be answered."""
         status = self.lake.status(tx)
         if status.outcome != "undecided" or given.state is not State.APPLY_FAILED_CONFLICT:
             return status
-        if not self._notes.refuse(tx, given.errors, begun):
+        if not self._notes.refuse(tx, given.errors, failure, begun):
             # Another server may be about to apply it, having seen less or more: only a root makes this answer true.
             settled = self.lake.settle(tx)
             return settled if settled.outcome == "committed" else status

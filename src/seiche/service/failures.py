@@ -8,7 +8,7 @@ from seiche import errors
 from seiche.errors import ConflictError, SeicheError
 from seiche.service import transactions_pb2 as pb
 
-__all__ = ["KINDS", "conflict", "details", "write"]
+__all__ = ["KINDS", "conflict", "details", "from_text", "to_text", "write"]
 
 KINDS: Final[Mapping[str, type[SeicheError]]] = {
     kind.kind: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SeicheError)
@@ -22,10 +22,29 @@ _LONGEST: Final = 10_000
 def write(error: SeicheError, message: pb.Failure) -> None:
     """Write an error into a message."""
     message.kind, message.remedy = error.kind, error.remedy
+    message.details.update(_told(error))
+
+
+def to_text(error: SeicheError) -> str:
+    """An error as it is kept for whoever asks again, without its message, which is kept anyway."""
+    return json.dumps({"kind": error.kind, "remedy": error.remedy, "details": _told(error)})
+
+
+def from_text(text: str, message: str) -> SeicheError:
+    """The error that was kept."""
+    kept = json.loads(text)
+    kind = KINDS.get(kept["kind"], SeicheError)
+    return kind(message, remedy=kept["remedy"], **_read(kept["details"]))
+
+
+def _told(error: SeicheError) -> dict[str, str]:
+    """What an error says about who and what was involved, each in JSON."""
+    found = {}
     for name, value in error.details.items():
         encoded = "" if name in _NEVER_SENT else json.dumps(value, default=str)
         if 0 < len(encoded) <= _LONGEST:
-            message.details[name] = encoded
+            found[name] = encoded
+    return found
 
 
 def conflict(message: pb.Failure) -> type[ConflictError] | None:
@@ -36,5 +55,9 @@ def conflict(message: pb.Failure) -> type[ConflictError] | None:
 
 def details(message: pb.Failure) -> dict[str, Any]:
     """What it says about who and what was involved. Lists are tuples, as they are without a server."""
-    found = {name: json.loads(value) for name, value in message.details.items() if name not in ("message", "remedy")}
+    return _read(message.details)
+
+
+def _read(told: Mapping[str, str]) -> dict[str, Any]:
+    found = {name: json.loads(value) for name, value in told.items() if name not in ("message", "remedy")}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}

@@ -17,6 +17,7 @@ from seiche.errors import SeicheError
 from seiche.lake.tree.root import millis
 from seiche.service.blobs import Blobs
 from seiche.service.changes import Wanted, work_key
+from seiche.service.failures import from_text, to_text
 from seiche.service.planning import Plan
 from seiche.service.refusals import key_mismatch, not_found, not_prepared, refused
 from seiche.service.state.records import ApplyError, IntentRecord, Record
@@ -63,23 +64,25 @@ class Notes:
         if executing or committing:
             started = self._store.start(self._account, executing, committing, self._now())
         begun = Begun(unwritten=unwritten)
+        failed = [one.id for one in started.values() if one.state is State.APPLY_FAILED_CONFLICT]
+        failures = self._store.failures(self._account, failed) if failed else {}
         for ticket in group:
             record = ticket.record if ticket.id in unwritten else started.get(ticket.id)
-            refusal = _refusal(ticket, record)
+            refusal = _refusal(ticket, record, failures.get(ticket.id))
             if refusal is not None:
                 begun.answers[ticket.id] = refusal
             elif record is not None:
                 begun.records[ticket.id] = record
         return begun
 
-    def refuse(self, tx: str, errors: Mapping[str, ApplyError], begun: Begun) -> bool:
+    def refuse(self, tx: str, errors: Mapping[str, ApplyError], failure: SeicheError, begun: Begun) -> bool:
         """Whether it is written down that a transaction will not happen, and why. If another server may be at it, only
         a root can say so.
         """
         if tx in begun.unwritten:
             return False
         try:
-            return self._store.refuse(self._account, tx, errors, self._now())
+            return self._store.refuse(self._account, tx, errors, self._now(), to_text(failure))
         except SeicheError as error:
             log.warning("a conflict is not noted: %s", error.message, extra={"transaction": tx})
             return False
@@ -92,7 +95,8 @@ class Notes:
             if record.id in begun.unwritten:
                 new.append(record)
             if record.id not in begun.unwritten or one.errors:
-                endings.append(Ending(record.id, record.state, record.lake_version, one.errors))
+                failure = "" if one.failure is None else to_text(one.failure)
+                endings.append(Ending(record.id, record.state, record.lake_version, one.errors, failure))
             if record.state is State.APPLY_FAILED_RETRYABLE:
                 again.add(record.id)
         try:
@@ -142,14 +146,14 @@ def noted(account: str, tx: str, wanted: Sequence[Wanted], blobs: Blobs, now: in
     ]
 
 
-def _refusal(ticket: Ticket, record: Record | None) -> Decided | SeicheError | None:
-    """The answer to a transaction that is not to be committed."""
+def _refusal(ticket: Ticket, record: Record | None, failure: str | None) -> Decided | SeicheError | None:
+    """The answer to a transaction that is not to be committed; `failure` is why it was not, the first time."""
     if record is None:
         return not_found(ticket.id)
     if ticket.record is not None and record.request_hash != ticket.record.request_hash:
         return key_mismatch("ExecuteTransaction", ticket.key or ticket.id)
     if record.final:
-        return Decided(record)
+        return Decided(record, failure=None if failure is None else from_text(failure, record.error_message))
     if ticket.record is not None and record.changes_hash:
         return refused("the transaction was prepared with other changes", "prepare.mismatch")
     if record.state is State.OPEN:

@@ -187,9 +187,12 @@ def test_conflicts_are_what_they_are_without_a_server(client: RemoteLake, lake: 
     assert numbers_in(lake, "shop.stock") == []
 
 
+@pytest.mark.parametrize("answered", ["told", "lost"])
 @pytest.mark.parametrize("met", ["rows", "overwritten", "read", "name"])
-def test_a_conflict_says_as_much_as_without_a_server(client: RemoteLake, lake: Lake, met: str) -> None:
-    """Who won and when, also for programs: not only in its text."""
+def test_a_conflict_says_as_much_as_without_a_server(
+    client: RemoteLake, lake: Lake, monkeypatch: pytest.MonkeyPatch, met: str, answered: str
+) -> None:
+    """Who won and when, also for programs: not only in its text. Also to whoever asks again, the answer being lost."""
     client.table("shop.orders").append(data(1, 2, 3))
     told = []
     both = [one.transaction("serializable" if met == "read" else "snapshot") for one in (lake, client)]
@@ -212,6 +215,9 @@ def test_a_conflict_says_as_much_as_without_a_server(client: RemoteLake, lake: L
                 winner.create_table("shop.fresh", SCHEMA)
             case _:
                 winner.overwrite("shop.orders", data(5))
+    if answered == "lost":
+        execute = client.channel.execute
+        monkeypatch.setattr(client.channel, "execute", lambda request: (execute(request), execute(request))[1])
     for tx in both:
         with pytest.raises(ConflictError) as caught:
             tx.commit()

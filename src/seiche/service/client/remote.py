@@ -180,7 +180,7 @@ def _answer(intent: Intent, response: pb.ExecuteTransactionResponse, seen: int) 
         return Answer(response.version, replayed=response.version <= seen, tables=tables)
     message = transaction.properties.get(FAILURE_MESSAGE, "the transaction was aborted")
     code = transaction.properties.get(FAILURE_CODE, "")
-    # Only the first answer has it: who asks again, after that was lost, has to do with the message.
+    # One that the server has forgotten has none, and the message has to do.
     failure = response.failure
     details = {"transaction_id": intent.id, "code": code, **failures.details(failure)}
     kind: type[SeicheError] = failures.conflict(failure) or RetryableConflict

@@ -40,6 +40,14 @@ CREATE TABLE IF NOT EXISTS seiche_idempotency (
   PRIMARY KEY (account, operation, key)
 )
 """,
+    # All there is to say about a transaction that failed for good, for whoever asks again. A table of its own, because
+    # databases of earlier releases have the others already.
+    """
+CREATE TABLE IF NOT EXISTS seiche_failures (
+  account text NOT NULL, id text NOT NULL, failure text NOT NULL,
+  PRIMARY KEY (account, id)
+)
+""",
     # In which lake the transactions of an account are looked up.
     "CREATE TABLE IF NOT EXISTS seiche_lakes (account text NOT NULL PRIMARY KEY, lake text NOT NULL)",
 )

@@ -24,12 +24,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one transaction's commit ended. Errors are by target; `""` stands for all of them."""
+    """How one transaction's commit ended. Errors are by target; `""` stands for all of them.
+
+    `failure` is all that there is to say about what kept it from being applied for good, as a text.
+    """
 
     id: str
     state: State
     lake_version: int = 0
     errors: Mapping[str, ApplyError] | None = None
+    failure: str = ""
 
 
 class Taken(Exception):
@@ -76,6 +80,12 @@ def annotate(session: Session, account: str, ending: Ending) -> None:
     """Write on the transaction and its intents why they failed, if they did."""
     if not ending.errors:
         return
+    if ending.failure:
+        session.run(
+            "INSERT INTO seiche_failures (account, id, failure) VALUES (?, ?, ?) ON CONFLICT (account, id)"
+            " DO UPDATE SET failure = excluded.failure",
+            (account, ending.id, ending.failure),
+        )
     common = ending.errors.get("") or next(iter(ending.errors.values()))
     session.run(
         "UPDATE seiche_transactions SET error_code = ?, error_message = ? WHERE account = ? AND id = ?",

@@ -126,7 +126,7 @@ class TransactionStore:
 
         return self.database.transact(act)
 
-    def refuse(self, account: str, tx: str, errors: Mapping[str, ApplyError], now: int) -> bool:
+    def refuse(self, account: str, tx: str, errors: Mapping[str, ApplyError], now: int, failure: str = "") -> bool:
         """Become APPLY_FAILED_CONFLICT, if only one commit of it was ever begun; whether it did. Then none is begun any
         more, and why is known to whoever asks.
         """
@@ -138,7 +138,7 @@ class TransactionStore:
                 (int(State.APPLY_FAILED_CONFLICT), now, account, tx),
             )
             if refused:
-                wants.annotate(session, account, Ending(tx, State.APPLY_FAILED_CONFLICT, errors=errors))
+                wants.annotate(session, account, Ending(tx, State.APPLY_FAILED_CONFLICT, 0, errors, failure))
             return bool(refused)
 
         return self.database.transact(act)
@@ -184,6 +184,15 @@ class TransactionStore:
             lambda session: session.run(f"{SELECT} WHERE account = ? AND id IN ({marks(ids)})", (account, *ids))
         )
         return {row[1]: record_of(row) for row in rows}
+
+    def failures(self, account: str, ids: Sequence[str]) -> dict[str, str]:
+        """What kept those of the transactions that failed for good from being applied, as far as it was noted."""
+        rows = self.database.read(
+            lambda session: session.run(
+                f"SELECT id, failure FROM seiche_failures WHERE account = ? AND id IN ({marks(ids)})", (account, *ids)
+            )
+        )
+        return dict(rows)
 
     def note(self, records: Sequence[Record]) -> None:
         """Remember transactions, each of them once, together with how their commit ended. What is final here already
@@ -257,17 +266,18 @@ class TransactionStore:
         return int(rows[0][0])
 
     def collect(self, before: int) -> int:
-        """Forget decided transactions whose time was up before that, intents without an owner, and old keys."""
+        """Forget decided transactions whose time was up before that, what belongs to none, and old keys."""
 
         def act(session: Session) -> int:
             gone = session.run(
                 f"DELETE FROM seiche_transactions WHERE expires < ? AND state IN ({numbers(FINAL)}) RETURNING id",
                 (before,),
             )
-            session.run(
-                "DELETE FROM seiche_intents WHERE NOT EXISTS (SELECT 1 FROM seiche_transactions t"
-                " WHERE t.account = seiche_intents.account AND t.id = seiche_intents.tx)"
-            )
+            for table, tx in (("seiche_intents", "tx"), ("seiche_failures", "id")):
+                session.run(
+                    f"DELETE FROM {table} WHERE NOT EXISTS (SELECT 1 FROM seiche_transactions t"
+                    f" WHERE t.account = {table}.account AND t.id = {table}.{tx})"
+                )
             session.run("DELETE FROM seiche_idempotency WHERE expires < ?", (before,))
             return len(gone)
 
