@@ -33,9 +33,11 @@ def verdict(error: SeicheError, wanted: Sequence[Wanted], lake: LakeState, now: 
     """A conflict is for good: the same intents cannot succeed. Everything else may work later, but for files that the
     disk did not take: they must be written anew.
     """
-    message = error.message
+    # It may have names in it that a client made up, and PostgreSQL keeps no such character: nothing would be noted of
+    # the whole group.
+    message = error.message.replace("\0", "\ufffd")
     if isinstance(error, ConflictError) and error.details.get("reason") != "outrun":
-        precise = _culprits(error, wanted, lake, now)
+        precise = _culprits(message, wanted, lake, now)
         if precise:
             return Verdict(State.APPLY_FAILED_CONFLICT, precise)
         code = "INCOMPATIBLE_CONFLICT" if isinstance(error, IncompatibleConflict) else "RETRYABLE_CONFLICT"
@@ -52,7 +54,7 @@ def verdict(error: SeicheError, wanted: Sequence[Wanted], lake: LakeState, now: 
     return Verdict(State.APPLY_FAILED_RETRYABLE, {"": ApplyError(code, message, now)})
 
 
-def _culprits(error: SeicheError, wanted: Sequence[Wanted], lake: LakeState, now: int) -> dict[str, ApplyError]:
+def _culprits(message: str, wanted: Sequence[Wanted], lake: LakeState, now: int) -> dict[str, ApplyError]:
     """The targets that are not at the version that was expected."""
     found = {}
     for one in wanted:
@@ -61,9 +63,7 @@ def _culprits(error: SeicheError, wanted: Sequence[Wanted], lake: LakeState, now
         row = lake.table_by_id(one.table)
         actual = 0 if row is None else row.pointer_version
         if actual != one.expected_version:
-            found[one.target] = ApplyError(
-                "EXPECTED_VERSION_MISMATCH", error.message, now, one.expected_version, actual
-            )
+            found[one.target] = ApplyError("EXPECTED_VERSION_MISMATCH", message, now, one.expected_version, actual)
     return found
 
 

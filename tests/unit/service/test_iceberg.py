@@ -1,6 +1,9 @@
 """Iceberg tables through the service: new metadata as a whole, or as requirements and updates."""
 
 import json
+import uuid
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +12,7 @@ import pytest
 from seiche import Lake
 from seiche.service.changes import Change
 from seiche.service.core import Service
+from seiche.service.state.opening import open_database
 from seiche.service.states import State
 from tests.service_lake import appending, definition, numbers_in
 
@@ -48,15 +52,36 @@ def test_new_metadata_as_a_whole(service: Service, facts: Lake) -> None:
 
 
 def test_requirements_and_updates(service: Service, facts: Lake) -> None:
-    uuid = metadata(facts)["table-uuid"]
+    own = metadata(facts)["table-uuid"]
     given = {
-        "requirements": [{"type": "assert-table-uuid", "uuid": uuid}],
+        "requirements": [{"type": "assert-table-uuid", "uuid": own}],
         "updates": [{"action": "set-properties", "updates": {"owner": "you"}}],
     }
     assert commit(service, given).state is State.APPLIED
     assert metadata(facts)["properties"]["owner"] == "you"
     given["requirements"] = [{"type": "assert-table-uuid", "uuid": "00000000-0000-4000-8000-000000000000"}]
     assert commit(service, given).state is State.APPLY_FAILED_CONFLICT
+
+
+@pytest.mark.parametrize("kept_in", ["sqlite", "postgres"])
+def test_what_failed_is_told_the_same_again_whatever_characters_a_client_put_into_it(
+    facts: Lake, tmp_path: Path, request: pytest.FixtureRequest, kept_in: str
+) -> None:
+    facts.table("shop.facts").append([{"a": 1}])
+    address = request.getfixturevalue("postgres") if kept_in == "postgres" else f"sqlite://{tmp_path}/state.db"
+    database = open_database(address)
+    with closing(Service(facts, database, account=f"account-{uuid.uuid4()}")) as service:
+        given = {
+            "requirements": [{"type": "assert-ref-snapshot-id", "ref": "a\0b", "snapshot-id": 7}],
+            "updates": [{"action": "set-properties", "updates": {"owner": "you"}}],
+        }
+        done = commit(service, given)
+        assert done.state is State.APPLY_FAILED_CONFLICT
+        assert "a\ufffdb is missing" in done.error_message
+        again = service.get(done.id)
+        assert (again.state, again.error_message) == (done.state, done.error_message)
+        assert [one.error.message for one in service.intents(done.id) if one.error] == [done.error_message]
+    database.close()
 
 
 def test_a_definition_says_all_properties_that_there_are(service: Service, facts: Lake) -> None:
