@@ -5,6 +5,7 @@ Only what came as operations is joined. A commit that came with a version number
 
 from collections.abc import Sequence
 from threading import Lock
+from typing import Final
 
 from seiche.core.runtime import Runtime
 from seiche.lake.edits import TableEdit
@@ -18,6 +19,9 @@ from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import Append
 
 __all__ = ["Lineage", "merged"]
+
+# Tables that are remembered, the last ones: a server lives for long, and there is no end of those that come and go.
+_MOST_KNOWN: Final = 10_000
 
 
 class Lineage:
@@ -41,7 +45,10 @@ class Lineage:
         """Version `made` is an append to the one before."""
         with self._lock:
             first, last = self._spans.get(table, (0, 0))
+            self._spans.pop(table, None)
             self._spans[table] = (first if last == made - 1 else made - 1, made)
+            if len(self._spans) > _MOST_KNOWN:
+                del self._spans[next(iter(self._spans))]
 
     def forget(self, table: str) -> None:
         """Something else was done to the table."""

@@ -10,9 +10,11 @@ import pytest
 
 import seiche
 from seiche import Lake
+from seiche.gateway.lance_namespace import desk
 from seiche.gateway.lance_namespace.desk import main_desk
 from seiche.gateway.lance_namespace.references import References
 from seiche.gateway.lance_namespace.tags import put_tag, tags
+from seiche.lake.objects.rows import TableRow
 from seiche.store import open_store
 from seiche.store.base import Store
 from seiche.store.prefix import below
@@ -154,3 +156,16 @@ def test_branches_and_tags_follow_their_table_in_a_transaction_by_header(lake: L
     assert len(lake.tags()) == 1, "nobody else sees it yet"
     assert servers.ask("POST", "/v1/transaction/another/alter", decided, lance=True).status == 200
     assert (lake.tables(), lake.tags()) == ([], {})
+
+
+def test_of_desks_without_end_only_the_last_ones_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "_MOST_KNOWN", 2)
+    desks = desk.Desks(open_store(str(tmp_path), durability="os"))
+    rows = [TableRow(id=name, location=f"tables/{name}") for name in "abc"]
+    first, second = desks.of(rows[0]), desks.of(rows[1])
+    assert desks.of(rows[0]) is first
+    desks.of(rows[2])
+    assert desks.of(rows[0]) is first, "asked for since"
+    assert desks.of(rows[1]) is not second

@@ -9,7 +9,7 @@ import pytest
 
 from seiche import Lake, SeicheError, Unavailable
 from seiche.core.clock import SystemClock
-from seiche.service import deciding, group
+from seiche.service import deciding, group, merging
 from seiche.service.changes import Change
 from seiche.service.core import Service, Settings
 from seiche.service.deciding import Decided, Ticket
@@ -462,3 +462,11 @@ def test_who_does_not_listen_any_more_is_told_once() -> None:
     ticket.tell(answer)
     ticket.tell(answer)
     assert told == [answer]
+
+
+def test_of_tables_without_end_only_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_MOST_KNOWN", 2)
+    lineage = merging.Lineage()
+    for table in ("a", "b", "a", "c"):
+        lineage.extend(table, lineage.newest(table, 1, 1) + 1)
+    assert [lineage.newest(table, 1, 2) for table in "abc"] == [2, 1, 2]

@@ -41,6 +41,8 @@ log = logging.getLogger("seiche.gateway")
 
 # No commit takes longer: what has been on a desk for so long is no longer needed there.
 _LONGEST_COMMIT: Final = timedelta(days=7)
+# A server lives for long, and tables are made and dropped: of those there is no end.
+_MOST_KNOWN: Final = 10_000
 
 
 class Desk:
@@ -206,7 +208,9 @@ def _same_transaction(one: bytes, other: bytes) -> bool:
 
 
 class Desks:
-    """The desks of one lake, as this process knows them."""
+    """The desks of one lake, as this process knows them: those that were asked for last. What is on another one is
+    looked up again, as on one that another process has made.
+    """
 
     def __init__(self, lake: Store) -> None:
         self._lake = lake
@@ -215,9 +219,11 @@ class Desks:
 
     def of(self, row: TableRow) -> Desk:
         with self._lock:
-            if row.id not in self._known:
-                self._known[row.id] = Desk(self._lake, row)
-            return self._known[row.id]
+            known = self._known.pop(row.id, None)
+            desk = self._known[row.id] = Desk(self._lake, row) if known is None else known
+            if len(self._known) > _MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            return desk
 
     def tidy(self, now: datetime) -> int:
         """Clear away what was put on desks longer ago than any commit may take; returns how many files went.
