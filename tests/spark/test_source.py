@@ -410,3 +410,9 @@ def test_spark_finds_the_format_by_itself() -> None:
     import pyspark_seiche
 
     assert pyspark_seiche.DefaultSource is source.SeicheSource
+
+
+def test_a_read_of_no_columns_is_refused(lake: Any) -> None:
+    """Spark would count no rows."""
+    with pytest.raises(InvalidInput, match="a column at least"):
+        SeicheSource({"lake": lake.uri, "table": "shop.t"}).reader(StructType([]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake
 from seiche.spark.daemon import hush
 from seiche.spark.jobs import Readable
@@ -55,6 +56,9 @@ class SeicheSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = Options.of(self.options)
         options.refuse(_STREAM_ONLY)
+        if not schema.names:
+            # Spark takes no rows without columns from Python: none would be counted.
+            raise InvalidInput("a read needs a column at least", remedy="Leave out `.schema(...)`, or name a column.")
         return TableReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:

@@ -10,8 +10,9 @@ from seiche.lake.statements import TableName
 from seiche.lake.transaction import Transaction
 from seiche.spark.jobs import parallelism
 from seiche.spark.merge_builder import SparkMergeBuilder
-from seiche.spark.scanning import live_rows, read_frame
+from seiche.spark.scanning import GROUP, live_rows, read_frame
 from seiche.table.change import Result
+from seiche.table.data.scanning import ADDRESS
 from seiche.table.data.write import Limits
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class SparkTransaction(Transaction):
         `addresses`, each row comes with its place, `_rowaddr`.
         """
         handle = self.table(table)
+        if columns is not None and not columns and not addresses:
+            return self._read_no_columns(handle, filter)
         if self.is_iceberg(handle):
             return self._read_iceberg(handle, columns, filter, addresses=addresses)
         self.note_read(handle.id)
@@ -68,6 +71,13 @@ class SparkTransaction(Transaction):
             addresses=addresses,
             parts=self._parts(),
         )
+
+    def _read_no_columns(self, handle: TransactionTable, where: str | None) -> "DataFrame":
+        """As many rows as there are. From Python, Spark takes none that have no columns: what is read is left out."""
+        if self.is_iceberg(handle):
+            first = handle.schema.names[0]
+            return self._read_iceberg(handle, [first], where).drop(first)
+        return self.read(handle.name, [], where, addresses=True).drop(ADDRESS, GROUP)
 
     def count(self, table: TableName) -> int:
         """How many rows the table has, from metadata alone where it says so."""
