@@ -1,10 +1,10 @@
-"""The columns of a table as a version of the lake has them, to be compared with those of another version."""
+"""The columns and properties of a table as a version of the lake has them, to be compared with another version's."""
 
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.versions import newest_manifest
 
-__all__ = ["columns_of"]
+__all__ = ["columns_of", "properties_of"]
 
 
 def columns_of(table: TableRow, state: State) -> object:
@@ -21,3 +21,12 @@ def columns_of(table: TableRow, state: State) -> object:
 
         return load(state, table).schema().model_dump_json()
     return None
+
+
+def properties_of(table: TableRow, state: State) -> object:
+    """Equal for two versions exactly if the properties of the table are the same; Iceberg's stand in its metadata."""
+    if table.is_own("iceberg"):
+        from seiche.lake.iceberg.metadata import load
+
+        return dict(table.properties), dict(load(state, table).properties)
+    return dict(table.properties)

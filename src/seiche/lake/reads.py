@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from seiche.lake.columns import columns_of
+from seiche.lake.columns import columns_of, properties_of
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import NAMESPACE, TABLE, KeyRange, name_of
 from seiche.lake.objects.names import text
@@ -47,7 +47,7 @@ class Aspect(Enum):
             return table.id, table.logical_version
         if self is Aspect.COLUMNS:
             return table.id, columns_of(table, state)
-        return (table.id, table.properties) if self is Aspect.PROPERTIES else table.id
+        return (table.id, properties_of(table, state)) if self is Aspect.PROPERTIES else table.id
 
 
 @dataclass(frozen=True, slots=True)

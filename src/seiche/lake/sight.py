@@ -177,15 +177,19 @@ class Sight(ABC):
 
     def note_columns(self, table_id: str) -> None:
         """The columns of a table were looked at."""
-        found_key = self.edits[table_id].found_key
-        if found_key is not None:
-            self.reads.key(self.state, found_key, Aspect.COLUMNS)
+        self.note_look(table_id, Aspect.COLUMNS)
 
     def note_properties(self, table_id: str) -> None:
         """The properties of a table were looked at."""
+        self.note_look(table_id, Aspect.PROPERTIES)
+
+    def note_look(self, table_id: str, aspect: Aspect) -> None:
+        """A table was looked at."""
         found_key = self.edits[table_id].found_key
-        if found_key is not None:
-            self.reads.key(self.state, found_key, Aspect.PROPERTIES)
+        if aspect is Aspect.CONTENT:
+            self.note_read(table_id)
+        elif found_key is not None:
+            self.reads.key(self.state, found_key, aspect)
 
     def namespace_named(self, name: Name, aspect: Aspect = Aspect.WHOLE) -> NamespaceRow:
         """The namespace of this name, as the transaction sees it; `aspect` is what will be looked at of it."""

@@ -202,7 +202,7 @@ def add_files(handle: IcebergTransactionTable, written: Sequence[bytes], *, over
     if files or overwrite:
         table = handle.to_iceberg()
         with table.transaction() as change:
-            if overwrite and table.current_snapshot() is not None:
+            if overwrite and table.metadata.current_snapshot_id is not None:
                 change.delete(AlwaysTrue())
             if files:
                 with change.update_snapshot().fast_append() as append:

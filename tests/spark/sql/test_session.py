@@ -364,6 +364,15 @@ class TestTransactions:
         sql("ROLLBACK")
         assert sql("SELECT count(*) FROM shop.orders") == [(2,)]
 
+    def test_properties_that_were_shown_were_read(self, shop: Lake, sql: Sql) -> None:
+        sql("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        assert sql("SHOW TBLPROPERTIES shop.stock") == []
+        sql("INSERT INTO shop.orders (id) VALUES (4)")
+        shop.run(lambda tx: tx.set_properties("shop.stock", {"closed": "yes"}))
+        with pytest.raises(RetryableConflict, match=r"shop\.stock was read"):
+            sql("COMMIT")
+        assert rows(shop) == FIRST
+
     def test_a_refused_statement_leaves_it_usable(self, shop: Lake, sql: Sql) -> None:
         twice = "SELECT explode(array('a', 'a')) AS sku"
         sql("BEGIN")

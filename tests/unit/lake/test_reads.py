@@ -89,3 +89,65 @@ def test_properties_that_others_change_fail_whoever_has_looked_at_them(
             tx.commit()
     else:
         tx.commit()
+
+
+def snapshots(tx: Transaction) -> int:
+    return len(tx.table("shop.seen").to_iceberg().snapshots())
+
+
+def total_rows(tx: Transaction) -> int:
+    found = tx.iceberg_catalog().load_table("shop.seen").current_snapshot()
+    return 0 if found is None or found.summary is None else int(found.summary["total-records"] or 0)
+
+
+def fields(tx: Transaction) -> int:
+    return len(tx.table("shop.seen").to_iceberg().schema().fields)
+
+
+def owner(tx: Transaction) -> int:
+    return len(tx.table("shop.seen").to_iceberg().properties.get("owner", ""))
+
+
+def set_owner(lake: Lake) -> None:
+    with lake.table("shop.seen").to_iceberg().transaction() as change:
+        change.set_properties({"owner": "you"})
+
+
+# Which changes by others matter to each: rows are not the same under other columns.
+LOOKS: dict[str, tuple[Callable[[Transaction], int], set[str]]] = {
+    "snapshots": (snapshots, {"rows", "columns"}),
+    "current snapshot": (total_rows, {"rows", "columns"}),
+    "schema": (fields, {"columns"}),
+    "properties": (owner, {"properties"}),
+}
+CHANGES: dict[str, Callable[[Lake], object]] = {
+    "rows": lambda lake: lake.table("shop.seen").append(rows(2)),
+    "columns": lambda lake: add_column(lake, "shop.seen"),
+    "properties": set_owner,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_a_pyiceberg_table_shows_was_read(lake: Lake, look: str, change: str) -> None:
+    """Two transactions that each decide by the snapshots of what the other appends to must not both commit."""
+    lake.create_table("shop.seen", SCHEMA, format="iceberg").append(rows(1))
+    looked, matters = LOOKS[look]
+    tx = lake.transaction("serializable")
+    tx.append("shop.b", rows(looked(tx)))
+    CHANGES[change](seiche.open(lake.store))
+    if change in matters:
+        with pytest.raises(RetryableConflict, match=r"shop\.seen was read by this transaction"):
+            tx.commit()
+    else:
+        tx.commit()
+
+
+def test_rows_that_are_only_added_by_pyiceberg_read_nothing(lake: Lake) -> None:
+    lake.create_table("shop.seen", SCHEMA, format="iceberg").append(rows(1))
+    tx = lake.transaction("serializable")
+    tx.table("shop.seen").to_iceberg().append(rows(3))
+    for change in CHANGES.values():
+        change(seiche.open(lake.store))
+    tx.commit()
+    assert sorted(lake.table("shop.seen").to_arrow()["id"].to_pylist()) == [1, 2, 3]

@@ -9,6 +9,7 @@ from seiche.lake.engines.iceberg_table import EngineFileIO
 from seiche.lake.iceberg.statements import look
 from seiche.lake.iceberg.table import IcebergTable, at_state
 from seiche.lake.objects.names import Name
+from seiche.lake.reads import Aspect
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
@@ -44,8 +45,8 @@ class Home(ABC):
         """Commit to a table in a transaction, once however often it is told; returns the table after it."""
 
     @abstractmethod
-    def reader(self, table_id: str) -> Callable[[], None]:
-        """To be called when the content of a table is looked at."""
+    def looks(self, table_id: str) -> Callable[[Aspect], None]:
+        """To be called with whatever is looked at of a table."""
 
     @abstractmethod
     def io(self) -> EngineFileIO:
@@ -98,8 +99,8 @@ class LakeHome(Home):
             version = done.version
         return at_state(self._lake.states.at(version), name)
 
-    def reader(self, table_id: str) -> Callable[[], None]:
-        return lambda: None
+    def looks(self, table_id: str) -> Callable[[Aspect], None]:
+        return lambda _aspect: None
 
     def io(self) -> EngineFileIO:
         states = self._lake.states
@@ -123,8 +124,8 @@ class TransactionHome(Home):
         do(self.reading())
         return look(self._transaction, name)
 
-    def reader(self, table_id: str) -> Callable[[], None]:
-        return lambda: self._transaction.note_read(table_id)
+    def looks(self, table_id: str) -> Callable[[Aspect], None]:
+        return lambda aspect: self._transaction.note_look(table_id, aspect)
 
     def io(self) -> EngineFileIO:
         transaction = self._transaction

@@ -1,9 +1,9 @@
 """A PyIceberg table whose commits go through the lake, or into a transaction of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from math import isnan
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNaN, IsNull, Or, Reference
@@ -17,6 +17,7 @@ from seiche.lake.iceberg.conditions import agree_on_nulls, explicit
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.lake.iceberg.partitions import keep_rows
+from seiche.lake.reads import Aspect
 from seiche.store.base import Store
 
 __all__ = ["EngineFileIO", "EngineTable", "EngineTransaction"]
@@ -39,6 +40,18 @@ class EngineFileIO(LakeFileIO):
         super().__init__(store, noted)
 
 
+# What each word of a PyIceberg table shows of it. Snapshots tell how many rows there are, and when they changed. Not
+# `metadata`: PyIceberg itself goes by it, also where rows are only added.
+_SHOWN: Final[Mapping[str, Aspect]] = {
+    **dict.fromkeys(("scan", "incremental_append_scan", "inspect"), Aspect.CONTENT),
+    **dict.fromkeys(("current_snapshot", "snapshots", "snapshot_by_id", "snapshot_by_name"), Aspect.CONTENT),
+    **dict.fromkeys(("snapshot_as_of_timestamp", "history", "refs", "last_sequence_number"), Aspect.CONTENT),
+    **dict.fromkeys(("to_polars", "to_daft", "to_bodo", "__datafusion_table_provider__"), Aspect.CONTENT),
+    **dict.fromkeys(("schema", "schemas"), Aspect.COLUMNS),
+    "properties": Aspect.PROPERTIES,
+}
+
+
 class EngineTable(Table):
     """As PyIceberg's, except that inside a transaction reading counts as reading, nothing is ever deleted, and a
     condition means the same to a scan and to a delete.
@@ -46,23 +59,18 @@ class EngineTable(Table):
 
     # Set while a commit is on its way that was worked out from the table's rows.
     exclusive = False
-    on_read: Callable[[], None] = staticmethod(lambda: None)
+    on_look: Callable[[Aspect], None] = staticmethod(lambda _aspect: None)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _SHOWN:
+            self.on_look(_SHOWN[name])
+        return super().__getattribute__(name)
 
     def transaction(self) -> "EngineTransaction":
         return EngineTransaction(self)
 
     def scan(self, row_filter: str | BooleanExpression = ALWAYS_TRUE, *args: Any, **options: Any) -> Any:
-        self.on_read()
         return super().scan(explicit(row_filter), *args, **options)
-
-    def incremental_append_scan(self, *args: Any, **options: Any) -> Any:
-        self.on_read()
-        return super().incremental_append_scan(*args, **options)
-
-    @property
-    def inspect(self) -> Any:
-        self.on_read()
-        return super().inspect
 
     def refresh(self) -> "EngineTable":
         # Not the files' side of it: what was written through this handle must stay known.
@@ -86,7 +94,7 @@ class EngineTransaction(PyIcebergTransaction):
 
     def upsert(self, *args: Any, **options: Any) -> Any:
         self._exclusive = True
-        self._table.on_read()
+        self._table.on_look(Aspect.CONTENT)
         return super().upsert(*args, **options)
 
     def overwrite(self, *args: Any, **options: Any) -> Any:
@@ -98,7 +106,7 @@ class EngineTransaction(PyIcebergTransaction):
         return super().dynamic_partition_overwrite(*args, **options)
 
     def delete(self, delete_filter: str | BooleanExpression, *args: Any, **options: Any) -> Any:
-        self._table.on_read()
+        self._table.on_look(Aspect.CONTENT)
         return super().delete(explicit(delete_filter), *args, **options)
 
     def swap(self, removed: Sequence[Any], written: Sequence[Any], new: pa.Table) -> None:

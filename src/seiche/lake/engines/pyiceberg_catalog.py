@@ -124,7 +124,7 @@ class SeicheCatalog(MetastoreCatalog):
             found = self._found(name)
         io = self._io() if found.files is None else found.files
         table = EngineTable(name, found.metadata, found.metadata_location, io, self)
-        table.on_read = self._home.reader(found.row.id)
+        table.on_look = self._home.looks(found.row.id)
         return table
 
     def _found(self, name: Name) -> IcebergTable:

@@ -88,7 +88,6 @@ class IcebergTransactionTable(_Shown, TransactionTable):
     def schema(self) -> "pa.Schema":
         """The columns, as an Arrow schema."""
         found: pa.Schema = self.to_iceberg().schema().as_arrow()
-        self._transaction.note_columns(self.id)
         return found
 
     def to_iceberg(self) -> "EngineTable":

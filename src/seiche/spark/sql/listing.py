@@ -216,6 +216,7 @@ def _namespace_of(statement: Show, reader: Reader) -> Name | None:
 
 def _table_properties(target: "TransactionTable") -> dict[str, str]:
     edit = target._edit
+    target._transaction.note_properties(target.id)
     merged = {**edit.row.properties, **edit.properties}
     return {key: value for key, value in merged.items() if value is not None}
 
