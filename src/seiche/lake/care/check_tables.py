@@ -11,6 +11,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound, SeicheError
 from seiche.lake.care.problems import Findings, Mending
 from seiche.lake.care.reading_ahead import ReadAhead
+from seiche.lake.care.table_roots import TableRoot, TableRoots
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.publish import fenced, opened
@@ -21,12 +22,12 @@ from seiche.store.prefix import below
 from seiche.table import invariants
 from seiche.table.format import deletions, file
 from seiche.table.format.deletions import DeletionFiles
+from seiche.table.format.fields import has_blobs
 from seiche.table.format.file import ManifestFile
 from seiche.table.format.index_details import content_file
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, IndexMetadata
 from seiche.table.reachable import index_folder
-from seiche.table.version_files import VersionFiles
 from seiche.table.versions import hint
 from seiche.table.versions.naming import Naming, parse
 
@@ -55,7 +56,9 @@ class TableCheck:
     newest: TableRow | None = None
     files: int = 0
     _listing: Mapping[str, int] = field(default_factory=dict)
+    # Fragments that were looked at, under the base paths that the last version had.
     _known: set[bytes] = field(default_factory=set)
+    _bases: tuple[bytes, ...] = ()
     _seen: set[str] = field(default_factory=set)
 
     def add(self, row: TableRow) -> None:
@@ -71,6 +74,7 @@ class TableCheck:
         store = below(self.lake, self.location)
         self._listing = {info.path: info.size for info in store.list()}
         self.files = len(self._listing)
+        roots = TableRoots(TableRoot(store, self._full, sizes=self._listing), self.runtime)
         before: Manifest | None = None
         versions = range(min(self.refs), self.newest.table_version + 1)
         ahead = ReadAhead(store, (path for version in versions for path in self._paths(version)), self._listing)
@@ -83,7 +87,7 @@ class TableCheck:
                 with self.findings.looking_at("manifest", self._full(self._path(version))):
                     invariants.check(before, read.manifest)
             before = read.manifest
-            self._check_files(store, read)
+            self._check_files(roots, read)
         self._check_names(store, self.newest)
 
     def _paths(self, version: int) -> Iterator[str]:
@@ -184,75 +188,84 @@ class TableCheck:
                 repair=lambda: hint.write(store, newest),
             )
 
-    def _check_files(self, store: Store, read: ManifestFile) -> None:
+    def _check_files(self, roots: TableRoots, read: ManifestFile) -> None:
         manifest = read.manifest
         needed_by = f"version {manifest.version} of the table"
-        if manifest.header.base_paths:
-            # Some lie elsewhere, where only their own directory can be asked.
-            with self.findings.looking_at("data", self._full(self._path(manifest.version)), needed_by=needed_by):
-                VersionFiles(manifest, store, self.runtime).all()
-            return
-        # Those that no version before had in the same form.
+        with self.findings.looking_at("manifest", self._full(self._path(manifest.version)), needed_by=needed_by):
+            roots.at(manifest)
+            self._check_fragments(roots, manifest, needed_by)
+            for index in manifest.indices:
+                self._check_index(roots.of(index), index, needed_by)
+            if manifest.header.transaction_file and read.transaction is None:
+                # Where the transaction stands in the manifest itself, the file is a courtesy.
+                path = f"_transactions/{manifest.header.transaction_file}"
+                self._check_exists("transaction", roots.own, path, 0, needed_by)
+
+    def _check_fragments(self, roots: TableRoots, manifest: Manifest, needed_by: str) -> None:
+        """Those that no version before had in the same form. Under other base paths that would be other files."""
+        bases = tuple(base.SerializeToString(deterministic=True) for base in manifest.header.base_paths)
+        if bases != self._bases:
+            self._known, self._bases = set(), bases
         for fragment in manifest.fragments.unseen(self._known):
             for one in fragment.files:
-                self._check_data(store, one, fragment, manifest, needed_by)
+                self._check_data(roots.of(one), one, fragment, manifest, needed_by)
             if fragment.HasField("deletion_file"):
-                path = self._full(deletions.path(fragment.id, fragment.deletion_file))
-                with self.findings.looking_at("deletions", path, needed_by=needed_by):
-                    DeletionFiles(store, self.runtime).read(fragment)
-        for index in manifest.indices:
-            self._check_index(index, needed_by)
-        if manifest.header.transaction_file and read.transaction is None:
-            # Where the transaction stands in the manifest itself, the file is a courtesy.
-            self._check_exists("transaction", f"_transactions/{manifest.header.transaction_file}", 0, needed_by)
+                path = deletions.path(fragment.id, fragment.deletion_file)
+                shown = roots.of(fragment.deletion_file).shown(path)
+                with self.findings.looking_at("deletions", shown, needed_by=needed_by):
+                    DeletionFiles(roots.own.store, self.runtime, bases=roots.stores).read(fragment)
 
     def _check_data(
-        self, store: Store, one: DataFile, fragment: DataFragment, manifest: Manifest, needed_by: str
+        self, root: TableRoot, one: DataFile, fragment: DataFragment, manifest: Manifest, needed_by: str
     ) -> None:
-        path = f"data/{one.path}"
-        if path in self._seen:
+        path = root.data(one)
+        if not self._check_exists("data", root, path, one.file_size_bytes, needed_by) or not self.deep:
             return
-        if self._check_exists("data", path, one.file_size_bytes, needed_by) and self.deep:
-            from seiche.table.data.reading_file import check_data_file
+        if not root.is_table and has_blobs(manifest.header.fields):
+            return  # native code reads such a file only as part of a table
+        from seiche.table.data.reading_file import check_data_file
 
-            with self.findings.looking_at("data", self._full(path), needed_by=needed_by):
-                beside = check_data_file(store, path, fragment.physical_rows, one, manifest.header)
-                for large, size in beside.items():
-                    self._check_beside(large, size, needed_by)
+        with self.findings.looking_at("data", root.shown(path), needed_by=needed_by):
+            beside = check_data_file(root.store, path, fragment.physical_rows, one, manifest.header)
+            for large, size in beside.items():
+                self._check_beside(root, large, size, needed_by)
 
-    def _check_beside(self, path: str, size: int, needed_by: str) -> None:
+    def _check_beside(self, root: TableRoot, path: str, size: int, needed_by: str) -> None:
         """A file of large values, which must have at least this size: only the data file says that there is one."""
-        found = self._listing.get(path)
-        full = self._full(path)
+        found = root.size(path)
+        full = root.shown(path)
         if found is None:
             self.findings.add("data.missing", full, f"{full} is missing, which {needed_by} needs")
         elif found < size:
             said = f"{full} has {found} bytes instead of {size}, which {needed_by} needs"
             self.findings.add("data.damaged", full, said)
 
-    def _check_index(self, index: IndexMetadata, needed_by: str) -> None:
+    def _check_index(self, root: TableRoot, index: IndexMetadata, needed_by: str) -> None:
         if len(index.uuid.uuid) != 16:
             return
         folder = index_folder(index.uuid.uuid)
         for one in index.files:
-            self._check_exists("index", join(folder, one.path), one.size_bytes, needed_by)
+            self._check_exists("index", root, join(folder, one.path), one.size_bytes, needed_by)
         content = content_file(index)
         if content is not None:
-            self._check_exists("index", join(folder, content), 0, needed_by)
+            self._check_exists("index", root, join(folder, content), 0, needed_by)
 
-    def _check_exists(self, what: str, path: str, size: int, needed_by: str) -> bool:
-        """Whether a file is there and as large as it must be; 0 means that its size is not known."""
-        if path in self._seen:
+    def _check_exists(self, what: str, root: TableRoot, path: str, size: int, needed_by: str) -> bool:
+        """Whether a file is there and as large as it must be; 0 means that its size is not known. Asked again, no."""
+        full = root.shown(path)
+        if full in self._seen:
             return False
-        self._seen.add(path)
-        found = self._listing.get(path)
-        full = self._full(path)
-        if found is None:
-            self.findings.add(f"{what}.missing", full, f"{full} is missing, which {needed_by} needs")
-        elif size and found != size:
-            said = f"{full} has {found} bytes instead of {size}, which {needed_by} needs"
-            self.findings.add(f"{what}.damaged", full, said)
-        return found is not None and (not size or found == size)
+        self._seen.add(full)
+        with self.findings.looking_at(what, full, needed_by=needed_by):
+            found = root.size(path)
+            if found is None:
+                self.findings.add(f"{what}.missing", full, f"{full} is missing, which {needed_by} needs")
+            elif size and found != size:
+                said = f"{full} has {found} bytes instead of {size}, which {needed_by} needs"
+                self.findings.add(f"{what}.damaged", full, said)
+            else:
+                return True
+        return False
 
     def _path(self, version: int) -> str:
         ref = self.refs.get(version)

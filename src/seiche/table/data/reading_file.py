@@ -63,6 +63,7 @@ def _batches(store: Store, path: str, rows: int, file: DataFile, header: Header)
 
     fragment = DataFragment(physical_rows=rows)
     fragment.files.add().CopyFrom(file)
+    fragment.files[0].ClearField("base_id")  # whatever base path of the table it lies in, `store` is there
     alone = Header(version=header.version, data_format=header.data_format, fields=_fields(file, known))
     dataset = open_staged(store, Manifest(alone, Fragments([fragment])))
     return iter(dataset.scanner(blob_handling="blobs_descriptions").to_batches())
