@@ -65,3 +65,20 @@ def test_files_called_tsv_have_tabs_between_values(made: Lake, run: Command) -> 
     assert run.json("head", "lake", "shop.tabs") == [{"id": 1, "name": "a, b"}]
     Path("commas.tsv").write_text("id,name\n1,a\n")
     assert "Say --delimiter ','" in run("append", "lake", "shop.tabs", "commas.tsv", code=2)
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1.5E+999", "9" * 400 + ".0"], ids=["e", "E", "digits"])
+def test_a_number_that_no_float_can_hold_is_not_made_infinity(made: Lake, run: Command, number: str) -> None:
+    Path("large.csv").write_text(f"id,size\n1,0.5\n2, {number} \n")
+    said = f"column 'size' of large.csv has the number {number[:20]}"
+    assert said in run("create-table", "lake", "shop.large", "--from", "large.csv", code=2)
+    for kind in ("float64", "float", "halffloat"):
+        run("create-table", "lake", f"shop.{kind}", "--schema", f"id:int64,size:{kind}")
+        assert said in run("append", "lake", f"shop.{kind}", "large.csv", code=2)
+        assert made.table(f"shop.{kind}").to_arrow().num_rows == 0
+
+
+def test_infinity_that_is_written_as_a_word_is_taken(made: Lake, run: Command) -> None:
+    Path("words.csv").write_text("id,size\n1,inf\n2,-Infinity\n3,1.#IND\n4,2\n5,-.5e3\n")
+    run("create-table", "lake", "shop.words", "--from", "words.csv")
+    assert [row["size"] for row in run.json("head", "lake", "shop.words")] == ["inf", "-inf", None, 2.0, -500.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
     import pyarrow.dataset
     from pyarrow.csv import ParseOptions, ReadOptions
 
-__all__ = ["RECODE", "delimiter_of", "open_csv_files"]
+__all__ = ["RECODE", "csv_batches", "delimiter_of", "open_csv_files"]
 
 RECODE = "Recode it first, as by: iconv -f latin1 -t utf-8 OLD > NEW."
 # So much of a file is read in one go. A line may be as long, and the first such portion tells the types.
 _PORTION = 8 << 20
 # What stands between values, and how it is typed.
 _TYPED = {",": "','", ";": "';'", "\t": r"'\t'", "|": "'|'"}
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_SHOWN = 30
 _QUOTED = re.compile('"[^"]*"')
 
 
@@ -85,18 +88,58 @@ def _options(delimiter: str) -> tuple[ReadOptions, ParseOptions]:
     return ReadOptions(block_size=_PORTION), ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
 
-def _first_portions(files: Sequence[str], columns: Sequence[str], delimiter: str) -> Iterator[pa.RecordBatch]:
-    """What stands in columns of each file, as far as it was looked at to tell their types."""
+def _texts(file: str, columns: Sequence[str], delimiter: str) -> Iterator[pa.RecordBatch]:
+    """What stands in columns of a file, as it stands there."""
     import pyarrow as pa
     from pyarrow.csv import ConvertOptions, open_csv
 
     reading, parsing = _options(delimiter)
     texts = ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, pa.string()))
     texts.include_missing_columns = True
+    with open_csv(file, reading, parsing, texts) as reader:
+        yield from reader
+
+
+def _first_portions(files: Sequence[str], columns: Sequence[str], delimiter: str) -> Iterator[pa.RecordBatch]:
+    """What stands in columns of each file, as far as it was looked at to tell their types."""
     for file in files:
-        with open_csv(file, reading, parsing, texts) as reader:
-            if (block := next(iter(reader), None)) is not None:
-                yield block
+        yield from islice(_texts(file, columns, delimiter), 1)
+
+
+def csv_batches(
+    path: Path, files: Sequence[str], rows: pyarrow.dataset.Dataset, delimiter: str
+) -> Iterator[pa.RecordBatch]:
+    """The rows of CSV files; `InvalidInput` if one has a number that is too large for a float.
+
+    Arrow makes infinity of it, as of the word. Which it was can be seen in the file, so where there is infinity it is
+    looked into once more.
+    """
+    import pyarrow.compute as pc
+
+    seen: set[str] = set()
+    for batch in rows.to_batches():
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            if field.type == "double" and field.name not in seen and pc.any(pc.is_inf(column)).as_py():
+                seen.add(field.name)
+                _require_words(path, files, field.name, delimiter)
+        yield batch
+
+
+def _require_words(path: Path, files: Sequence[str], column: str, delimiter: str) -> None:
+    """`InvalidInput` if a column has an infinite number that is written in digits."""
+    import pyarrow.compute as pc
+
+    for file in files:
+        for block in _texts(file, [column], delimiter):
+            texts = pc.utf8_trim_whitespace(block[column])
+            digits = texts.filter(pc.match_substring_regex(texts, _NUMBER))
+            large = digits.filter(pc.is_inf(digits.cast("double")))
+            if len(large):
+                raise InvalidInput(
+                    f"column {column!r} of {path} has the number {large[0].as_py()[:_SHOWN]}, which no float can hold",
+                    remedy="If it is right, make the table with --schema, where it is a text, and then use"
+                    " 'seiche append'.",
+                )
 
 
 def _is_written_out(kind: pa.DataType) -> bool:

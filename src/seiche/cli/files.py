@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from seiche.cli.csv_files import RECODE, delimiter_of, open_csv_files
+from seiche.cli.csv_files import RECODE, csv_batches, delimiter_of, open_csv_files
 from seiche.cli.folders import files_of, open_files
 from seiche.cli.json_lines import json_batches, json_columns
 from seiche.errors import InvalidInput, NotFound
@@ -79,8 +79,10 @@ def open_file(path: Path, into: pa.Schema | None = None, *, delimiter: str | Non
             columns = json_columns(path, files, into)
             return FileRows(path, format, partial(json_batches, files, columns), _meant(columns, into))
         if format == "csv":
-            found = open_csv_files(path, files, into, delimiter_of(path, files, delimiter))
-            return FileRows(path, format, found.to_batches, _meant(found.schema, into), guessed=into is None)
+            between = delimiter_of(path, files, delimiter)
+            found = open_csv_files(path, files, into, between)
+            read = partial(csv_batches, path, files, found, between)
+            return FileRows(path, format, read, _meant(found.schema, into), guessed=into is None)
         found = open_files(path, format)
         return FileRows(path, format, found.to_batches, found.schema)
 
