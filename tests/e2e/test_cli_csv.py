@@ -82,3 +82,15 @@ def test_infinity_that_is_written_as_a_word_is_taken(made: Lake, run: Command) -
     Path("words.csv").write_text("id,size\n1,inf\n2,-Infinity\n3,1.#IND\n4,2\n5,-.5e3\n")
     run("create-table", "lake", "shop.words", "--from", "words.csv")
     assert [row["size"] for row in run.json("head", "lake", "shop.words")] == ["inf", "-inf", None, 2.0, -500.0]
+
+
+def test_digits_that_no_number_would_keep_are_texts(made: Lake, run: Command) -> None:
+    Path("codes.csv").write_text("zip,hash,count,left\n1067,0x1F,10,-0\n00501,0x20,0,0\n")
+    run("create-table", "lake", "shop.codes", "--from", "codes.csv")
+    assert run.json("head", "lake", "shop.codes") == [
+        {"zip": "1067", "hash": "0x1F", "count": 10, "left": 0},
+        {"zip": "00501", "hash": "0x20", "count": 0, "left": 0},
+    ]
+    run("create-table", "lake", "shop.numbers", "--schema", "zip:int64,hash:string,count:int64,left:int64")
+    run("append", "lake", "shop.numbers", "codes.csv")
+    assert [row["zip"] for row in run.json("head", "lake", "shop.numbers")] == [1067, 501]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ _PORTION = 8 << 20
 # What stands between values, and how it is typed.
 _TYPED = {",": "','", ";": "';'", "\t": r"'\t'", "|": "'|'"}
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_CODE = r"^\s*[+-]?0[\dxX]"
 _SHOWN = 30
 _QUOTED = re.compile('"[^"]*"')
 
@@ -77,8 +78,22 @@ def open_csv_files(path: Path, files: Sequence[str], into: pa.Schema | None, del
     if numbers := [field.name for field in found.schema if pa.types.is_floating(field.type)]:
         require_whole_csv(path, _first_portions(files, numbers, delimiter))
     # Of what looks empty, by the words that CSVs have for that, nothing tells the type: it is taken as it stands.
-    unclear = {field.name: pa.string() for field in found.schema if pa.types.is_null(field.type)}
-    return read_as(unclear) if unclear else found
+    unclear = {field.name for field in found.schema if pa.types.is_null(field.type)}
+    if whole := [field.name for field in found.schema if pa.types.is_integer(field.type)]:
+        unclear |= _codes(_first_portions(files, whole, delimiter))
+    return read_as(dict.fromkeys(unclear, pa.string())) if unclear else found
+
+
+def _codes(blocks: Iterable[pa.RecordBatch]) -> set[str]:
+    """The columns that have digits which no whole number would keep, such as 007 or 0x1F: those are texts."""
+    import pyarrow.compute as pc
+
+    return {
+        name
+        for block in blocks
+        for name, column in zip(block.schema.names, block.columns, strict=True)
+        if pc.any(pc.match_substring_regex(column, _CODE)).as_py()
+    }
 
 
 def _options(delimiter: str) -> tuple[ReadOptions, ParseOptions]:

@@ -62,7 +62,7 @@ def open_file(path: Path, into: pa.Schema | None = None, *, delimiter: str | Non
     `delimiter` stands between the values of a CSV, if that is no comma.
 
     What stands in a CSV has no type of its own, and in JSON there are few. `into` are the columns of the table that it
-    is meant for, and tell what it is: otherwise `007` would be a number, of a column with nothing but `NA` in it
+    is meant for, and tell what it is: otherwise all digits would be numbers, of a column with nothing but `NA` in it
     nothing would be left, and no number of JSON would ever be a short one.
     """
     format = _FORMATS.get(path.suffix.lower())

@@ -62,6 +62,9 @@ def create_table(
 ) -> None:
     """Make a table: empty, with the columns that are named or those of another table, or filled from a file.
 
+    The first rows of a CSV tell its types. Where those are not the right ones, make the table with --schema, and then
+    use `seiche append`.
+
     ```sh
     seiche create-table lake shop.customers --schema 'id:int64!,name:string,seen:timestamp[us]'
     seiche create-table lake shop.archive --like shop.orders
