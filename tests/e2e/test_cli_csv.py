@@ -94,3 +94,15 @@ def test_digits_that_no_number_would_keep_are_texts(made: Lake, run: Command) ->
     run("create-table", "lake", "shop.numbers", "--schema", "zip:int64,hash:string,count:int64,left:int64")
     run("append", "lake", "shop.numbers", "codes.csv")
     assert [row["zip"] for row in run.json("head", "lake", "shop.numbers")] == [1067, 501]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_columns_that_differ_only_in_capitals_are_made_only_if_they_are_named(
+    made: Lake, run: Command, kind: str
+) -> None:
+    path = f"both.{kind}"
+    Path(path).write_text("id,name,ID\n1,a,2\n" if kind == "csv" else '{"id": 1, "name": "a", "ID": 2}\n')
+    assert "'id' and 'ID' of both" in run("create-table", "lake", "shop.both", "--from", path, code=2)
+    run("create-table", "lake", "shop.both", "--schema", "id:int64,name:string,ID:int64")
+    run("append", "lake", "shop.both", path)
+    assert run.json("head", "lake", "shop.both") == [{"id": 1, "name": "a", "ID": 2}]

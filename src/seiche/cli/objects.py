@@ -81,12 +81,27 @@ def create_table(
     lake = seiche.open(uri)
     rows = None if source is None else open_file(source, delimiter=delimiter)
     columns = _columns(lake, schema, like) if rows is None else rows.schema
+    if rows is not None:
+        _require_distinct(rows.path, columns.names)
     with working("adding") as progress, lake.transaction() as tx:
         given = properties_of(properties)
         made = tx.create_table(table, columns, format=format, properties=given, stable_row_ids=stable_row_ids)
         if rows is not None:
             made.append(rows.batches(progress))
     _done(lake, table, "is there", as_json)
+
+
+def _require_distinct(path: Path, columns: list[str]) -> None:
+    """Capitals do not count in SQL: neither of two such columns could be named there any more."""
+    first: dict[str, str] = {}
+    for name in columns:
+        if (other := first.setdefault(name.lower(), name)) != name:
+            raise InvalidInput(
+                f"the columns {other!r} and {name!r} of {path} differ only in capitals, which do not count in SQL",
+                remedy="Rename one of them; or, if they shall be so, say them with --schema and then use"
+                " 'seiche append'.",
+                column=name,
+            )
 
 
 def _columns(lake: seiche.Lake, schema: str | None, like: str | None) -> pa.Schema:
