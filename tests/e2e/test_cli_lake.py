@@ -612,6 +612,9 @@ def test_columns_in_a_line() -> None:
         "a:list<>",
         "a:list<nope>",
         "a:decimal(99,2)",
+        f"a:float[{10**20}]",
+        f"a:decimal({10**20},2)",
+        "a:" + "list<" * 2000 + "int64" + ">" * 2000,
         "a:x[3]",
     ):
         with pytest.raises(InvalidInput):

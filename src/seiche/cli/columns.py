@@ -15,6 +15,7 @@ _REMEDY = "Write columns as name:type with commas between; types are Arrow's, su
 _LIST = re.compile(r"list<(.+)>")
 _FIXED = re.compile(r"(.+)\[(\d+)\]")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_SHOWN = 60
 _OPEN, _CLOSED = "<([", ">)]"
 
 
@@ -33,6 +34,10 @@ def parse_columns(text: str) -> "pa.Schema":
         except UnicodeEncodeError as error:
             raise InvalidInput(f"{one!r} is not valid Unicode", remedy="Write it in UTF-8.") from error
     return pa.schema(fields)
+
+
+def _begun(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _split(text: str) -> Iterator[str]:
@@ -57,5 +62,5 @@ def _type(kind: str, where: str) -> "pa.DataType":
         if found := _DECIMAL.fullmatch(kind):
             return pa.decimal128(int(found[1]), int(found[2]))
         return pa.type_for_alias(kind)
-    except ValueError as error:
-        raise InvalidInput(f"{where!r} has no type that is known", remedy=_REMEDY) from error
+    except (ValueError, OverflowError, RecursionError) as error:  # unknown, too large, too deep
+        raise InvalidInput(f"{_begun(where)!r} has no type that is known", remedy=_REMEDY) from error
