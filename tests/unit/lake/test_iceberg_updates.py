@@ -195,6 +195,41 @@ def test_what_other_readers_could_not_read_is_refused() -> None:
             apply(begun(2), [UPDATES.validate_python(added)], now_millis=1)
 
 
+def with_default(number: int, *columns: dict[str, Any], version: int | None = None) -> list[Any]:
+    """A schema with a column whose value older rows have, too, and with others."""
+    own = {"id": 2, "name": "x", "type": "int", "required": False, "initial-default": 5}
+    fields = [{"id": 1, "name": "id", "type": "long", "required": False}, own, *columns]
+    schema = {"type": "struct", "schema-id": number, "fields": fields}
+    given = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+    upgrade = [] if version is None else [{"action": "upgrade-format-version", "format-version": version}]
+    return [UPDATES.validate_python(one) for one in given + upgrade]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_new_column_has_an_initial_default_from_version_3_on(version: int) -> None:
+    """Below it readers that do not know of one show null where others show the value."""
+    with pytest.raises(InvalidInput, match="'x' has an initial default, which there is from format version 3 on"):
+        apply(begun(version), with_default(1), now_millis=1)
+    made = apply(begun(version), with_default(1, version=3), now_millis=1)
+    assert made.schema().find_field("x").initial_default == 5
+    # A table that came with one already can be changed still, also to get rid of it.
+    there = made.model_dump(by_alias=True) | {"format-version": 2}
+    del there["next-row-id"]
+    other = {"id": 3, "name": "y", "type": "int", "required": False}
+    changed = apply(decode(json.dumps(there, default=str).encode(), "x"), with_default(2, other), now_millis=2)
+    assert [one.name for one in changed.schema().fields] == ["id", "x", "y"]
+
+
+def test_pyiceberg_adds_no_default_that_the_format_has_not(lake: Lake) -> None:
+    table = lake.create_table("shop.i", ARROW, format="iceberg")
+    table.append([{"id": 1}])
+    change = table.to_iceberg().update_schema()
+    change.add_column("x", LongType(), default_value=5)
+    with pytest.raises(InvalidInput, match="initial default"):
+        change.commit()
+    assert table.to_arrow().to_pylist() == [{"id": 1}]
+
+
 def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:
     """Without their number the next row's id would begin at 0 again, and two rows would have one id."""
     metadata = apply(begun(3), [UPDATES.validate_python(snapshot(3, 1, 1, None, 7))], now_millis=5_000)

@@ -82,6 +82,7 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         simple = base is not None and base.format_version > 1 and all(type(one) in _SIMPLE for one in updates)
         if not simple:
             made.schema().check_format_version_compatibility(made.format_version)
+            _check_defaults(before, made)
             for spec in (made.spec(), *applying.specs):
                 spec.check_compatible(made.schema())
             made.sort_order().check_compatible(made.schema())
@@ -101,6 +102,20 @@ def _check_complete(made: Metadata) -> None:
         raise ValueError("a new table has to be given its current schema")
     if made.default_spec_id not in {one.spec_id for one in made.partition_specs}:
         raise ValueError("a new table has to be given a partition spec; one without fields will do")
+
+
+def _check_defaults(before: Metadata, made: Metadata) -> None:
+    """Refuse new columns that rows without them have a value of, where readers need not know of such values: some would
+    show it, and others null. Of columns that have one already nothing can be refused any more.
+    """
+    new = {} if made.format_version >= 3 else _defaults(made)
+    for number in new.keys() - _defaults(before).keys():
+        raise ValueError(f"column {new[number]!r} has an initial default, which there is from format version 3 on")
+
+
+def _defaults(metadata: Metadata) -> dict[int, str]:
+    columns = [column for schema in metadata.schemas for column in schema._lazy_id_to_field.values()]
+    return {one.field_id: one.name for one in columns if one.initial_default is not None}
 
 
 def _timed(before: Metadata, made: Metadata, added: Sequence[int], now_millis: int) -> Metadata:
