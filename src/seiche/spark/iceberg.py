@@ -87,10 +87,12 @@ class IcebergScan:
     def _scan(self, names: Sequence[str]) -> Any:
         from pyiceberg.io.pyarrow import ArrowScan
 
+        from seiche.lake.iceberg.asking import ask_what_is_meant
         from seiche.lake.iceberg.conditions import explicit
         from seiche.lake.iceberg.null_lists import keep_nulls
 
         keep_nulls()
+        ask_what_is_meant()
         metadata = _metadata(self.metadata)
         chosen = metadata.schema().select(*names)
         return ArrowScan(metadata, LakeFileIO(self.address.open()), chosen, explicit(condition(self.where or "true")))

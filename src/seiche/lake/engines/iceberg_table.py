@@ -13,6 +13,7 @@ from pyiceberg.table import ALWAYS_TRUE, Table
 from pyiceberg.table import Transaction as PyIcebergTransaction
 from pyiceberg.typedef import Record
 
+from seiche.lake.iceberg.asking import ask_what_is_meant
 from seiche.lake.iceberg.conditions import agree_on_nulls, explicit
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.null_lists import keep_nulls
@@ -25,6 +26,7 @@ __all__ = ["EngineFileIO", "EngineTable", "EngineTransaction"]
 keep_nulls()
 keep_rows()
 agree_on_nulls()
+ask_what_is_meant()
 
 
 class EngineFileIO(LakeFileIO):

@@ -10,7 +10,7 @@ So each comparison is told what to make of both, as SQL engines do when they tal
 compares, whatever is asked; not a number is different from everything and neither less nor more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -78,8 +78,8 @@ def explicit(given: str | BooleanExpression, *, negated: bool = False) -> Boolea
     return And(And(there, NotNaN(term=one.term)), asked)
 
 
-def matching(table: "Table", given: BooleanExpression) -> pa.Table:
-    """The rows that a delete with this condition removes, which is asked in the same way.
+def matching(table: "Table", given: BooleanExpression, columns: Sequence[str] = ()) -> pa.Table:
+    """The rows that a delete with this condition removes, which is asked in the same way; of these columns, or all.
 
     A scan lets Arrow skip parts of files by their smallest and largest values, which know nothing of not-a-numbers.
     """
@@ -88,7 +88,12 @@ def matching(table: "Table", given: BooleanExpression) -> pa.Table:
     read = pyarrow_io.ArrowScan(table.metadata, table.io, schema, AlwaysTrue()).to_record_batches(tasks)
     holds = pyarrow_io.expression_to_pyarrow(bind(schema, where, case_sensitive=True), schema)
     found = [pa.Table.from_batches([batch]).filter(holds) for batch in read]
-    nothing = pyarrow_io.schema_to_pyarrow(schema, include_field_ids=False).empty_table()
+    wanted = schema.select(*columns) if columns else schema
+    if columns:
+        chosen = [batch for part in found for batch in part.combine_chunks().to_batches()]
+        found = [pa.Table.from_batches([pyarrow_io._to_requested_schema(wanted, schema, one)]) for one in chosen]
+    # Not `empty_table`, which Arrow has none of where there is a uuid inside of a column.
+    nothing = pa.Table.from_batches([], pyarrow_io.schema_to_pyarrow(wanted, include_field_ids=False))
     return pa.concat_tables([nothing, *found], promote_options="permissive")
 
 

@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyiceberg.exceptions import NotInstalledError
 
@@ -26,13 +26,10 @@ from seiche.table.data.assigning import with_assigned
 if TYPE_CHECKING:
     import lance
     import pyarrow as pa
-    from pyiceberg.table import DataScan
 
     from seiche.lake.engines.iceberg_table import EngineTable
 
 __all__ = ["IcebergLakeTable", "IcebergTransactionTable", "condition"]
-
-Taken = TypeVar("Taken")
 
 _EVERYTHING = "true"
 _COLUMNS = 'Give columns: on="id", or on=["day", "id"].'
@@ -102,13 +99,13 @@ class IcebergTransactionTable(_Shown, TransactionTable):
             raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
         _check_columns(self._looked(), columns or ())
         with reading(self.name):
-            return _scanned(self.to_iceberg(), columns, where, lambda scan: scan.to_arrow())
+            return _rows(self.to_iceberg(), columns, where)
 
     def count_rows(self, filter: str | None = None) -> int:
         """How many rows the transaction sees, or such as match `filter`, a condition as PyIceberg understands it."""
         where = self._condition(filter or _EVERYTHING)
         with reading(self.name):
-            return _scanned(self.to_iceberg(), None, where, lambda scan: scan.count())
+            return _count(self.to_iceberg(), where)
 
     def append(self, data: Any, **options: Any) -> Result:
         """Add rows."""
@@ -288,12 +285,27 @@ class IcebergLakeTable(_Shown, LakeTable):
             return at_state(self._lake.state(), self._name)
 
 
-def _scanned(
-    table: "EngineTable", columns: Sequence[str] | None, where: Any, take: "Callable[[DataScan], Taken]"
-) -> Taken:
+def _rows(table: "EngineTable", columns: Sequence[str] | None, where: Any) -> "pa.Table":
+    from seiche.lake.iceberg.asking import needs_rows
+    from seiche.lake.iceberg.conditions import matching
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return take(table.scan(row_filter=where, selected_fields=tuple(columns) if columns else ("*",)))
+        if needs_rows(table.schema(), where):
+            return matching(table, where, columns or ())
+        scan = table.scan(row_filter=where, selected_fields=tuple(columns) if columns else ("*",))
+        found: pa.Table = scan.to_arrow()
+    return found
+
+
+def _count(table: "EngineTable", where: Any) -> int:
+    from seiche.lake.iceberg.asking import needs_rows
+
+    if needs_rows(table.schema(), where):
+        return int(_rows(table, None, where).num_rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return table.scan(row_filter=where).count()
 
 
 def _check_columns(table: IcebergTable, names: Sequence[str]) -> None:

@@ -1,0 +1,135 @@
+"""Conditions that PyIceberg knows the meaning of, and asks in a way that nobody can answer.
+
+Arrow is asked for columns by their names, which PyIceberg joins by dots and parts at dots again: one whose name has a
+dot was not found. Arrow compares no uuids; their bytes it does. The value that rows have of a column that is younger
+than they are was compared as Python has it, not as Iceberg does: no date equals the number of its day. Whether all rows
+of a file are meant PyIceberg cannot tell of a column inside of another, and failed. And for partitions in months or
+years it looks at the next day, which there is none of at the end of the calendar.
+"""
+
+import operator
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import transforms
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.literals import literal
+from pyiceberg.expressions.visitors import (
+    ROWS_MIGHT_NOT_MATCH,
+    _ColumnNameTranslator,
+    _StrictMetricsEvaluationVisitor,
+    bind,
+    extract_field_ids,
+)
+from pyiceberg.io import pyarrow as pyarrow_io
+from pyiceberg.schema import Schema
+from pyiceberg.types import UUIDType
+
+__all__ = ["ask_what_is_meant", "needs_rows"]
+
+_BYTES: Final = pa.binary(16)
+_COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less_than": operator.lt,
+    "less_than_or_equal": operator.le,
+    "greater_than": operator.gt,
+    "greater_than_or_equal": operator.ge,
+    "in": lambda column, values: column.isin(values),
+    "not_in": lambda column, values: ~column.isin(values),
+}
+
+
+def ask_what_is_meant() -> None:
+    """From now on such conditions are answered, in this process."""
+    pyarrow_io._ConvertToArrowExpression = _Asking  # type: ignore[misc]
+    held: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
+        (_ColumnNameTranslator, "visit_bound_predicate", _with_default),
+        *((_StrictMetricsEvaluationVisitor, f"visit_{name}", _perhaps_not) for name in _COMPARED),
+        (transforms, "_truncate_number", _if_there_is_one),
+        (transforms, "_truncate_number_strict", _if_there_is_one),
+    )
+    for owner, name, holding in held:
+        found = getattr(owner, name)
+        if not hasattr(found, "__wrapped__"):
+            setattr(owner, name, holding(found))
+
+
+def needs_rows(schema: Schema, given: BooleanExpression) -> bool:
+    """Whether the condition can only be asked of rows that have been read: of a file Arrow compares the least and the
+    greatest uuid first, and a column inside of a null has no value, whatever younger rows begin with.
+    """
+    for number in extract_field_ids(bind(schema, given, case_sensitive=True)):
+        column = schema.find_field(number)
+        inside = number in schema._lazy_id_to_parent
+        if isinstance(column.field_type, UUIDType) or (inside and column.initial_default is not None):
+            return True
+    return False
+
+
+class _Asking(pyarrow_io._ConvertToArrowExpression):
+    def _get_field_name(self, term: Any) -> str | tuple[str, ...]:
+        column = term.ref().field
+        if self._schema is None or self._schema.find_column_name(column.field_id) is None:
+            return str(column.name)
+        names: list[str] = []
+        number: int | None = column.field_id
+        while number is not None:
+            names.insert(0, self._schema.find_field(number).name)
+            number = self._schema._lazy_id_to_parent.get(number)
+        return tuple(names)
+
+
+def _compared(name: str, compare: Callable[[Any, Any], Any]) -> Callable[..., pc.Expression]:
+    plain = getattr(pyarrow_io._ConvertToArrowExpression, f"visit_{name}")
+
+    @wraps(plain)
+    def compared(visitor: _Asking, term: Any, **wanted: Any) -> pc.Expression:
+        if not isinstance(term.ref().field.field_type, UUIDType):
+            return plain(visitor, term, **wanted)
+        column = pc.field(visitor._get_field_name(term)).cast(_BYTES)
+        if "literals" in wanted:
+            return compare(column, pa.array(wanted["literals"], _BYTES))
+        return compare(column, pa.scalar(wanted["literal"].value, _BYTES))
+
+    return compared
+
+
+for _name, _compare in _COMPARED.items():
+    setattr(_Asking, f"visit_{_name}", _compared(_name, _compare))
+
+
+def _with_default(translate: Callable[..., BooleanExpression]) -> Callable[..., BooleanExpression]:
+    @wraps(translate)
+    def translated(visitor: _ColumnNameTranslator, predicate: Any) -> BooleanExpression:
+        column = predicate.term.ref().field
+        if column.initial_default is not None:
+            value = literal(column.initial_default).to(column.field_type).value
+            visitor.projected_field_values = {column.field_id: value, **visitor.projected_field_values}
+        return translate(visitor, predicate)
+
+    return translated
+
+
+def _perhaps_not(compare: Callable[..., bool]) -> Callable[..., bool]:
+    @wraps(compare)
+    def compared(visitor: _StrictMetricsEvaluationVisitor, term: Any, *args: Any, **wanted: Any) -> bool:
+        if visitor.struct.field(field_id=term.ref().field.field_id) is None:
+            return ROWS_MIGHT_NOT_MATCH
+        return compare(visitor, term, *args, **wanted)
+
+    return compared
+
+
+def _if_there_is_one(project: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(project)
+    def projected(*args: Any) -> Any:
+        try:
+            return project(*args)
+        except OverflowError:
+            return None  # nothing is known of partitions then: their rows are asked
+
+    return projected

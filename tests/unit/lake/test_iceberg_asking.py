@@ -1,0 +1,125 @@
+"""Conditions on Iceberg tables that PyIceberg understands and cannot put to Arrow by itself."""
+
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+from pydantic import TypeAdapter
+from pyiceberg.schema import Schema
+from pyiceberg.table.update import TableUpdate
+from pyiceberg.types import IntegerType, NestedField, StructType, UUIDType
+
+from seiche import Lake
+
+UPDATES: TypeAdapter[Any] = TypeAdapter(TableUpdate)
+
+
+def same_rows(lake: Lake, condition: str, wanted: list[int]) -> None:
+    """Who asks, updates or deletes by the condition means these rows, of the four that the table has."""
+    assert sorted(lake.table("shop.i").to_arrow(filter=condition)["id"].to_pylist()) == wanted, condition
+    tx = lake.transaction()
+    inside = tx.table("shop.i")
+    assert inside.update({"id": "id"}, condition).rows == len(wanted), condition
+    assert inside.delete(condition).rows == len(wanted), condition
+    assert sorted(inside.to_arrow()["id"].to_pylist()) == [one for one in (1, 2, 3, 4) if one not in wanted], condition
+    tx.rollback()
+
+
+def uuid(number: int) -> UUID:
+    return UUID(int=number << 100)
+
+
+@pytest.mark.parametrize("column", ["u", "s.u"])
+def test_uuids_are_compared(lake: Lake, column: str) -> None:
+    inside = StructType(NestedField(4, "u", UUIDType()))
+    columns = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "u", UUIDType()), NestedField(3, "s", inside))
+    table = lake.create_table("shop.i", columns, format="iceberg")
+    values = pa.array([uuid(1).bytes, uuid(2).bytes, uuid(3).bytes, None], pa.uuid())
+    nested = pa.StructArray.from_arrays([values], names=["u"], mask=pa.array([False, False, False, True]))
+    rows = pa.table({"id": pa.array([1, 2, 3, 4], pa.int32()), "u": values, "s": nested})
+    table.append(rows)
+    for condition, wanted in {
+        f"{column} = '{uuid(2)}'": [2],
+        f"{column} != '{uuid(2)}'": [1, 3],
+        f"{column} < '{uuid(2)}' OR id = 4": [1, 4],
+        f"NOT {column} <= '{uuid(2)}'": [3],
+        f"{column} IN ('{uuid(1)}', '{uuid(3)}')": [1, 3],
+        f"{column} NOT IN ('{uuid(1)}', '{uuid(3)}')": [2],
+        f"{column} IS NULL": [4],
+    }.items():
+        same_rows(lake, condition, wanted)
+
+
+def test_fields_of_a_column_can_be_chosen_where_uuids_are_compared(lake: Lake) -> None:
+    inside = StructType(NestedField(4, "a", IntegerType()), NestedField(5, "b", IntegerType()))
+    columns = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "u", UUIDType()), NestedField(3, "s", inside))
+    table = lake.create_table("shop.i", columns, format="iceberg")
+    table.append([{"id": 1, "u": uuid(1), "s": {"a": 1, "b": 2}}, {"id": 2, "u": uuid(2), "s": None}])
+    found = table.to_arrow(columns=["s.b", "id"], filter=f"u >= '{uuid(1)}'")
+    assert found.sort_by("id").to_pylist() == [{"id": 1, "s": {"b": 2}}, {"id": 2, "s": None}]
+    assert table.to_arrow(columns=["id"], filter=f"u = '{uuid(7)}'").schema.names == ["id"]
+
+
+@pytest.mark.parametrize("column", ["x.y", "s.p.q"])
+def test_columns_with_dots_in_their_names_are_asked(lake: Lake, column: str) -> None:
+    """PyIceberg looked for a column inside of `x`, and a sound table was called damaged."""
+    inside = pa.struct([("p.q", pa.int32())])
+    columns = pa.schema([("id", pa.int32()), ("x.y", pa.int32()), ("s", inside)])
+    table = lake.create_table("shop.i", columns, format="iceberg")
+    rows = [{"id": n, "x.y": n, "s": {"p.q": n}} for n in (1, 2, 3)] + [{"id": 4, "x.y": None, "s": None}]
+    table.append(rows)
+    same_rows(lake, f"{column} > 1", [2, 3])
+    same_rows(lake, f"{column} IS NULL OR {column} IN (1)", [1, 4])
+
+
+def test_columns_inside_of_others_are_compared(lake: Lake) -> None:
+    columns = pa.schema([("id", pa.int32()), ("s", pa.struct([("p", pa.int32())]))])
+    table = lake.create_table("shop.i", columns, format="iceberg")
+    table.append([{"id": n, "s": {"p": n}} for n in (1, 2, 3)] + [{"id": 4, "s": None}])
+    for condition, wanted in {"s.p != 1": [2, 3], "s.p NOT IN (1, 7)": [2, 3], "s.p < 9": [1, 2, 3]}.items():
+        same_rows(lake, condition, wanted)
+
+
+def test_older_rows_are_found_by_the_values_that_younger_columns_begin_with(lake: Lake) -> None:
+    columns = pa.schema([("id", pa.int32()), ("s", pa.struct([("p", pa.int32())]))])
+    table = lake.create_table("shop.i", columns, format="iceberg")
+    table.append([{"id": 1, "s": {"p": 1}}, {"id": 2, "s": None}])
+    begin = {
+        "date": "2020-01-02",
+        "time": "22:31:08",
+        "timestamp": "2017-11-16T22:31:08.000001",
+        "timestamptz": "2017-11-16T22:31:08+00:00",
+        "uuid": str(uuid(5)),
+        "string": "x",
+        "decimal(9,2)": "14.20",
+        "long": 7,
+        "boolean": True,
+    }
+    fields: list[dict[str, Any]] = [
+        {"id": 10 + at, "name": f"c{at}", "type": kind, "required": False, "initial-default": value}
+        for at, (kind, value) in enumerate(begin.items())
+    ]
+    p: dict[str, Any] = {"id": 3, "name": "p", "type": "int", "required": False}
+    inside = {"type": "struct", "fields": [p, {**p, "id": 30, "name": "q", "initial-default": 8}]}
+    first = [{**p, "id": 1, "name": "id"}, {**p, "id": 2, "name": "s", "type": inside}]
+    schema = {"type": "struct", "schema-id": 1, "fields": [*first, *fields]}
+    with lake.transaction() as tx:
+        updates = [
+            {"action": "upgrade-format-version", "format-version": 3},
+            {"action": "add-schema", "schema": schema},
+            {"action": "set-current-schema", "schema-id": -1},
+        ]
+        tx.commit_iceberg("shop.i", [], [UPDATES.validate_python(one) for one in updates])
+    for at, value in enumerate(begin.values()):
+        written = repr(value) if isinstance(value, str) and not value.startswith("14") else str(value).lower()
+        for condition, wanted in (
+            (f"c{at} = {written}", [1, 2]),
+            (f"c{at} != {written}", []),
+            (f"c{at} IS NULL", []),
+            (f"c{at} = {written} AND id = 2", [2]),
+        ):
+            assert sorted(table.to_arrow(filter=condition)["id"].to_pylist()) == wanted, condition
+    # What is inside of a null has no value.
+    for condition, wanted in (("s.q = 8", [1]), ("s.q IS NULL", [2]), ("s.q != 8", []), ("s.p = 1", [1])):
+        assert table.to_arrow(filter=condition)["id"].to_pylist() == wanted, condition
