@@ -1,6 +1,7 @@
 """Updates of Iceberg metadata: what is made of them without a look back is what a look back would have found."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,29 @@ def test_pyiceberg_adds_no_default_that_the_format_has_not(lake: Lake) -> None:
     with pytest.raises(InvalidInput, match="initial default"):
         change.commit()
     assert table.to_arrow().to_pylist() == [{"id": 1}]
+
+
+def test_rows_that_lack_a_column_that_must_be_there_are_told_of_with_what_helps(lake: Lake) -> None:
+    """PyIceberg lets such a column be added, for whoever insists, and cannot read what there was before."""
+    table = lake.create_table("shop.i", ARROW, format="iceberg")
+    table.append([{"id": 1}])
+    with table.to_iceberg().update_schema(allow_incompatible_changes=True) as change:
+        change.add_column("y", LongType(), required=True)
+    table.append([{"id": 2, "y": 3}])
+    merge = table.merge([{"id": 1, "y": 4}], on="id").when_matched_update_all().when_not_matched_insert_all()
+    asks: list[Callable[[], Any]] = [
+        table.to_arrow,
+        lambda: table.delete("id < 2 AND y < 9"),
+        lambda: table.update({"id": "7"}, "id = 1"),
+        merge.execute,
+    ]
+    for ask in asks:
+        with pytest.raises(InvalidInput, match="older rows cannot be read") as told:
+            ask()
+        assert "make_column_optional" in told.value.remedy
+    with table.to_iceberg().update_schema() as change:
+        change.make_column_optional("y")
+    assert sorted(table.to_arrow().to_pylist(), key=repr) == [{"id": 1, "y": None}, {"id": 2, "y": 3}]
 
 
 def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
-from pyiceberg.exceptions import NotInstalledError
+from pyiceberg.exceptions import NotInstalledError, ResolveError
 
 from seiche.errors import Corrupt, InvalidInput, NotFound, Unavailable
 
@@ -13,9 +13,17 @@ __all__ = ["files_of", "reading"]
 
 @contextmanager
 def files_of(table: str) -> Iterator[None]:
-    """Around whatever reads files of a version: one that is gone is an error of ours."""
+    """Around whatever reads files of a version: one that is gone, or that does not fit the columns, is an error of
+    ours.
+    """
     try:
         yield
+    except ResolveError as error:
+        raise InvalidInput(
+            f"{table}: older rows cannot be read by the columns that it has now: {error}",
+            remedy="Let the column be null again: `to_iceberg().update_schema()` has `make_column_optional(name)`.",
+            table=table,
+        ) from error
     except FileNotFoundError as error:
         raise NotFound(
             f"{table}: a file is not there any more: {error}",
