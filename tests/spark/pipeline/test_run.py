@@ -227,6 +227,33 @@ def test_a_tag_that_somebody_else_was_quicker_to_take_leaves_nothing_behind(
     assert ("rejected",) not in shop.lake.namespaces()
 
 
+class Killed(BaseException):
+    """Nothing is done any more."""
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_what_a_killed_run_left_of_what_was_rejected_is_cleared_by_the_next(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, tagged: bool
+) -> None:
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    shop.order("bad", "9,ann,-1.0")
+    with monkeypatch.context() as dying:
+        dying.setattr(seiche.Lake, "run", killed)
+        if not tagged:
+            dying.setattr(seiche.Lake, "tag", killed)
+        with pytest.raises(Killed):
+            shop.run(keep="bad")
+    assert shop.lake.tables(("rejected", "bad"))
+    again = "worse" if tagged else "bad"
+    assert shop.run(keep=again).kept == again
+    assert shop.lake.namespaces() == [("seiche",)]
+    for tag in {"bad", again} if tagged else {again}:
+        kept = seiche.open(shop.lake.uri, version=tag)
+        assert kept.table(("rejected", tag, "shop_orders")).to_arrow().num_rows == 4
+
+
 def _never() -> "SparkSession":
     raise AssertionError("Spark was started")
 

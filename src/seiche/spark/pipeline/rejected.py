@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["NAMESPACE", "keep_rejected"]
 
 NAMESPACE = "rejected"
+# The properties of namespaces that are made here.
+_OURS = {"seiche.made-for": "what was rejected"}
 
 
 def keep_rejected(lake: "Lake", tx: "SparkTransaction", made: RunRecord, tag: str) -> str:
@@ -27,28 +29,40 @@ def keep_rejected(lake: "Lake", tx: "SparkTransaction", made: RunRecord, tag: st
 
     names = _names(tag, [step.table for step in made.steps])
 
-    def copy(into: "SparkTransaction") -> bool:
-        first = _namespaces(into, tag)
+    def copy(into: "SparkTransaction") -> None:
+        _clear(into)  # what a run left that was killed before it had cleared up
+        with suppress(AlreadyExists):
+            into.create_namespace(NAMESPACE, _OURS)
+        into.create_namespace((NAMESPACE, tag), _OURS)
         for table, name in names.items():
             rows = tx.read(table)
             into.create_table(name, tx.table(table).schema)
             into.append(name, rows)
-        return first
 
-    first, version = lake.run_versioned(lambda into: copy(cast("SparkTransaction", into)), spark=tx.session)
-
-    def drop(into: "Transaction") -> None:
-        for name in names.values():
-            into.drop_table(name)
-        into.drop_namespace((NAMESPACE, tag))
-        if first and not into.namespaces(NAMESPACE) and not into.tables(NAMESPACE):
-            into.drop_namespace(NAMESPACE)
-
+    _, version = lake.run_versioned(lambda into: copy(cast("SparkTransaction", into)), spark=tx.session)
     try:
         lake.tag(tag, version)
     finally:  # without a tag nothing leads to them, and with one they are where it leads
-        lake.run(drop)
+        lake.run(_clear)
     return tag
+
+
+def _clear(into: "Transaction") -> None:
+    """Drop all copies that are there, also those of other runs: theirs too are in a version that is made already."""
+    if (NAMESPACE,) not in into.namespaces():
+        return
+    for inside in into.namespaces(NAMESPACE):
+        if _is_ours(into, inside):
+            for name in into.tables(inside):
+                into.drop_table(name)
+            into.drop_namespace(inside)
+    if _is_ours(into, (NAMESPACE,)) and not into.namespaces(NAMESPACE) and not into.tables(NAMESPACE):
+        into.drop_namespace(NAMESPACE)
+
+
+def _is_ours(into: "Transaction", namespace: Name) -> bool:
+    """Whether it was made for what was rejected: users may have namespaces of that name, too."""
+    return into.namespace_named(namespace).properties.items() >= _OURS.items()
 
 
 def _names(tag: str, tables: Iterable[str]) -> dict[str, Name]:
@@ -65,13 +79,3 @@ def _names(tag: str, tables: Iterable[str]) -> dict[str, Name]:
 def _ending(word: str, end: str) -> str:
     """The word, cut off where it would be too long for a name: several names make one here."""
     return word.encode()[: MOST_BYTES - len(end)].decode(errors="ignore") + end
-
-
-def _namespaces(into: "SparkTransaction", tag: str) -> bool:
-    """Make those that are missing; whether that for everything that was ever rejected is a new one."""
-    made = False
-    with suppress(AlreadyExists):
-        into.create_namespace(NAMESPACE)
-        made = True
-    into.create_namespace((NAMESPACE, tag))
-    return made
