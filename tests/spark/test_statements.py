@@ -400,3 +400,28 @@ def test_rows_are_counted_also_where_no_column_is_read(
     # Tables of others may have fragments that do not say how many rows they have.
     monkeypatch.setattr("seiche.spark.transaction.live_rows", lambda _: None)
     assert lake.spark(spark).count("shop.t") == 3
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_keys_that_spark_cannot_tell_apart_are_not_merged(spark: "SparkSession", lake: Any, stable: bool) -> None:
+    """Spark has microseconds. With stable row ids the join is Spark's; without, workers compare the keys themselves."""
+    kind = pa.timestamp("ns")
+    lake.create_table("shop.t", pa.schema([("at", kind), ("n", pa.int64())]), stable_row_ids=stable)
+    lake.table("shop.t").append(pa.table({"at": pa.array([1000, 3000], kind), "n": [1, 3]}))
+    data = pa.table({"at": pa.array([1], pa.timestamp("us")), "n": [10]})
+
+    def upsert() -> list[tuple[int, int]]:
+        with lake.transaction(spark=spark) as tx:
+            tx.merge("shop.t", data, on="at").when_matched_update_all().when_not_matched_insert_all().execute()
+        found = lake.table("shop.t").to_arrow()
+        return sorted(zip(found["at"].cast(pa.int64()).to_pylist(), found["n"].to_pylist(), strict=True))
+
+    assert upsert() == [(1000, 10), (3000, 3)]
+    lake.table("shop.t").append(pa.table({"at": pa.array([1001], kind), "n": [2]}))
+    if stable:
+        before = lake.version
+        with pytest.raises(Exception, match=r"InvalidInput: column 'at'.*cannot hold.*lose data: 1001"):
+            upsert()
+        assert lake.version == before
+    else:
+        assert upsert() == [(1000, 10), (1001, 2), (3000, 3)]

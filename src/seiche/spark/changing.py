@@ -88,8 +88,12 @@ class Ground(Protocol, Generic[Outcome_co]):
     def schema(self) -> "pa.Schema":
         """The columns of the table."""
 
-    def rows(self, session: "SparkSession", columns: Sequence[str], parts: int | None) -> Rows:
-        """All rows with these columns, their addresses, and the number of the task that read them."""
+    def rows(
+        self, session: "SparkSession", columns: Sequence[str], parts: int | None, exact: Sequence[str] = ()
+    ) -> Rows:
+        """All rows with these columns, their addresses, and the number of the task that read them. A value of the
+        columns `exact` that Spark cannot hold as it is fails.
+        """
 
     def edit(self, statement: Statement, edits: "DataFrame") -> Outcome_co:
         """Let the workers apply edits of the rows that were asked for last. All of a task come to one of them, by
@@ -108,8 +112,10 @@ class LanceGround:
     def schema(self) -> "pa.Schema":
         return self._snapshot.schema
 
-    def rows(self, session: "SparkSession", columns: Sequence[str], parts: int | None) -> Rows:
-        tasks, schema = scans(self._snapshot, columns=columns, addresses=True, parts=parts)
+    def rows(
+        self, session: "SparkSession", columns: Sequence[str], parts: int | None, exact: Sequence[str] = ()
+    ) -> Rows:
+        tasks, schema = scans(self._snapshot, columns=columns, addresses=True, parts=parts, exact=exact)
         self._portions = tuple(task.portion for task in tasks)
         return Rows(frame_of(session, tasks, schema, size_of(self._snapshot, schema)), tasks)
 

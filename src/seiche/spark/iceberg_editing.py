@@ -52,7 +52,10 @@ class IcebergGround:
     def schema(self) -> pa.Schema:
         return self._handle.schema
 
-    def rows(self, session: "SparkSession", columns: Sequence[str], parts: int | None) -> Rows:
+    def rows(
+        self, session: "SparkSession", columns: Sequence[str], parts: int | None, exact: Sequence[str] = ()
+    ) -> Rows:
+        # Nothing is to be looked at in `exact`: an Iceberg table here has no times that are finer than Spark's.
         tasks, schema = iceberg_scans(self._handle, self._transaction, columns=columns, parts=parts, addresses=True)
         self._scans = tuple(tasks)
         return Rows(frame_of(session, tasks, schema, sum(one.size for one in tasks)), tasks)

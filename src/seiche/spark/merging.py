@@ -96,7 +96,8 @@ class FrameMerging:
     def _join(self, ground: Ground[Outcome_co], given: "pa.Schema") -> Outcome_co:
         schema = ground.schema
         taken = {number: self._columns(clause, given, schema) for number, clause in enumerate(self._clauses)}
-        rows = ground.rows(self._frame.sparkSession, self._needed(schema.names), self._parts)
+        # Keys that only Spark takes for equal would be merged, and the one be written over the other.
+        rows = ground.rows(self._frame.sparkSession, self._needed(schema.names), self._parts, exact=self._on)
         columns = sorted({name for names in taken.values() for name in names or ()})
         tasks, inserting = len(rows.tasks), self._inserting_tasks()
         with explained(lambda: self._said_of(schema)):

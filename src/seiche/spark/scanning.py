@@ -60,6 +60,8 @@ class Scan:
     where: str | None = None
     # Whether each row comes with its address and the number of the task.
     addresses: bool = False
+    # Columns whose values must be told apart to the letter.
+    exact: tuple[str, ...] = ()
 
     def read(self, number: int = 0) -> Iterator[pa.RecordBatch]:
         """The rows, as Spark takes them; `number` is that of the task."""
@@ -73,8 +75,12 @@ def scans(
     where: str | None = None,
     addresses: bool = False,
     parts: int | None = None,
+    exact: Sequence[str] = (),
 ) -> "tuple[list[Scan], StructType]":
-    """The tasks that read a version, about `parts` of them, and the schema of what they give."""
+    """The tasks that read a version, about `parts` of them, and the schema of what they give.
+
+    They refuse a value of the columns `exact` that Spark cannot hold as it is.
+    """
     chosen = _chosen(snapshot.schema, columns)
     fields = spark_schema(chosen)
     if addresses:
@@ -85,7 +91,8 @@ def scans(
     if where is not None:
         scanner(snapshot.dataset, columns=[], where=where, what=_WHAT, with_row_address=True)
     groups = grouped(snapshot.manifest.fragments.decoded(), parts)
-    return [Scan(address, Portion.of(snapshot, group), wanted, where, addresses) for group in groups], fields
+    kept = tuple(exact)
+    return [Scan(address, Portion.of(snapshot, group), wanted, where, addresses, kept) for group in groups], fields
 
 
 def read_frame(
@@ -137,9 +144,9 @@ def _batch_rows(columns: pa.Schema) -> int:
 
 def _marked(batch: pa.RecordBatch, scan: Scan, number: int) -> pa.RecordBatch:
     if not scan.addresses:
-        return as_shown(batch, scan.columns)
+        return as_shown(batch, scan.columns, exact=scan.exact)
     group = pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows)
-    return as_shown(batch.append_column(GROUP, group), scan.columns)
+    return as_shown(batch.append_column(GROUP, group), scan.columns, exact=scan.exact)
 
 
 def grouped(fragments: Sequence[DataFragment], parts: int | None = None) -> list[tuple[DataFragment, ...]]:

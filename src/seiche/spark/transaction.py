@@ -170,7 +170,7 @@ class SparkTransaction(Transaction):
         opened = Source(data).open()
         columns = spark_schema(opened.schema)
         wanted = shown_schema(columns)
-        rows = pa.Table.from_batches([as_shown(one, wanted, exact=True) for one in opened.batches], wanted)
+        rows = pa.Table.from_batches([as_shown(one, wanted, exact=wanted.names) for one in opened.batches], wanted)
         # By itself Spark would take times without a zone for those of the session's.
         return self.session.createDataFrame(rows, columns)
 

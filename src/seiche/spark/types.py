@@ -18,7 +18,7 @@ from seiche.table.data.conform import Conform, conform
 from seiche.table.data.fitting import fits, is_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = [
     "arrow_schema",
@@ -72,12 +72,12 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
         raise
 
 
-def as_shown(batch: pa.RecordBatch, wanted: pa.Schema, *, exact: bool = False) -> pa.RecordBatch:
+def as_shown(batch: pa.RecordBatch, wanted: pa.Schema, *, exact: "Sequence[str]" = ()) -> pa.RecordBatch:
     """Rows of the table as Spark takes them. Times lose what is finer than a microsecond: Spark has nothing finer.
 
-    `InvalidInput` for times that are beyond those of Spark, and if it has to be `exact` for such as would lose any.
+    `InvalidInput` for times that are beyond those of Spark, and in the columns `exact` for such as would lose any.
     """
-    columns = [_shown(batch.column(field.name), field, exact=exact) for field in wanted]
+    columns = [_shown(batch.column(field.name), field, exact=field.name in exact) for field in wanted]
     return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
@@ -218,7 +218,7 @@ def _shown(column: pa.Array, field: pa.Field, *, exact: bool) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise InvalidInput(
             f"column {field.name!r} of type {column.type} has a value that Spark cannot hold: {error}",
-            remedy="Give times as Spark has them, in microseconds."
+            remedy="Round such times to microseconds, or do it without Spark."
             if exact
             else "Read the other columns, or the table with `to_arrow()`.",
             column=field.name,
