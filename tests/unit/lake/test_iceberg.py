@@ -27,7 +27,7 @@ from pyiceberg.table.update import (
     SetSnapshotRefUpdate,
 )
 from pyiceberg.transforms import BucketTransform
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, StructType
 
 import seiche
 from seiche import AlreadyExists, InvalidInput, Lake, NotFound, RetryableConflict
@@ -228,6 +228,39 @@ def test_an_append_follows_a_delete_and_a_change_of_the_schema(ice: Lake) -> Non
     ice.table("shop.i").to_iceberg().update_schema().add_column("x", LongType()).commit()
     tx.commit()
     assert ids(ice, "shop.i") == plain(ice, "shop.i") == [2, 3]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_append_follows_no_column_that_its_rows_have_to_have_now(ice: Lake, is_new: bool) -> None:
+    """Rule 9: nobody could read a row without it, or it would be null where there is no null."""
+    table = ice.table("shop.i")
+    if not is_new:
+        with table.to_iceberg().update_schema() as change:
+            change.add_column("must", LongType())
+    tx = ice.transaction()
+    tx.append("shop.i", rows(7))
+    table.delete("true")
+    with table.to_iceberg().update_schema(allow_incompatible_changes=True) as change:
+        if is_new:
+            change.add_column("must", LongType(), required=True)
+        else:
+            change.update_column("must", required=True)
+    with pytest.raises(RetryableConflict, match="'must' cannot be null any more"):
+        tx.commit()
+    assert table.to_arrow().num_rows == 0
+    with pytest.raises(InvalidInput, match="'must' is missing"):
+        table.append(rows(7))
+
+
+def test_an_append_follows_new_columns_that_have_to_have_something_inside(ice: Lake) -> None:
+    table = ice.table("shop.i")
+    tx = ice.transaction()
+    tx.append("shop.i", rows(7))
+    with table.to_iceberg().update_schema() as change:
+        change.add_column("s", StructType(NestedField(90, "p", LongType(), required=True)))
+    tx.commit()
+    assert 7 in ids(ice, "shop.i")
+    assert table.to_arrow(filter="id = 7")["s"].to_pylist() == [None]
 
 
 @pytest.mark.parametrize("verb", ["delete", "overwrite", "merge"])

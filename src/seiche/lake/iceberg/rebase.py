@@ -52,6 +52,9 @@ class Rebase:
         known = [*(() if self.found is None else self.found.snapshots), *self.running.snapshots]
         self._before = {one.snapshot_id: one for one in known}
         newest = self.running
+        lacking = _lacking(self.found, newest)
+        if lacking and any(isinstance(one, AddSnapshotUpdate) for step in steps for one in step.updates):
+            raise self._conflict(lacking)
         for step in steps:
             self.applied.append(self._step(step))
         self._check_specs(self.found, newest)
@@ -149,6 +152,22 @@ def conflict(table: str, what: str, was: int | None, now: int | None, mine: int 
         snapshot=now,
         own_snapshot=mine,
     )
+
+
+def _lacking(before: Metadata | None, now: Metadata) -> str:
+    """Which column has to have a value now that rows written before need not have; empty if there is none.
+
+    What is inside of a new column is missing with it.
+    """
+    if before is None or before.current_schema_id == now.current_schema_id:
+        return ""
+    had, schema = before.schema()._lazy_id_to_field, now.schema()
+    for number, column in schema._lazy_id_to_field.items():
+        parent = schema._lazy_id_to_parent.get(number)
+        could_be_null = had[number].optional if number in had else parent is None or parent in had
+        if column.required and column.initial_default is None and could_be_null:
+            return f"column {schema.find_column_name(number)!r} cannot be null any more, as its rows may be"
+    return ""
 
 
 def _branches(step: Step) -> dict[int, str]:
