@@ -6,6 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, NestedField, StructType
 
 from seiche import InvalidInput, Lake
 
@@ -56,3 +58,28 @@ def test_fields_that_the_table_has_not_are_refused(lake: Lake, values: Any) -> N
     assert lake.version == version
     table.append(pa.table({"v": pa.array([None], kind(POINT))}))
     assert table.to_arrow()["v"].to_pylist() == [None]
+
+
+def test_a_null_need_have_nothing_inside_whatever_form_it_comes_in(lake: Lake) -> None:
+    """Engines in Java make such tables: a struct that may be missing, with fields that may not."""
+    deep = StructType(NestedField(6, "q", IntegerType(), required=True))
+    inside = StructType(NestedField(4, "p", IntegerType(), required=True), NestedField(5, "d", deep, required=True))
+    columns = Schema(NestedField(1, "id", IntegerType(), required=True), NestedField(2, "s", inside))
+    table = lake.create_table("shop.i", columns, format="iceberg")
+    plain = pa.struct([("p", pa.int32()), ("d", pa.struct([("q", pa.int32())]))])
+    value = {"p": 1, "d": {"q": 2}}
+    table.append([{"id": 1}])
+    table.append([{"id": 2, "s": None}, {"id": 3, "s": value}])
+    table.append(pa.table({"id": pa.array([4], pa.int32())}))
+    some = pa.chunked_array([pa.array([None, value], plain), pa.array([], plain), pa.array([value, None], plain)])
+    table.append(pa.table({"id": pa.array([5, 6, 7, 8], pa.int32()), "s": some}))
+    table.append(pa.table({"id": pa.array([9], pa.int32()), "s": pa.nulls(1, plain)}))
+    merge = table.merge([{"id": 3}, {"id": 10}], on="id")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    wanted = [{"id": number, "s": value if number in (6, 7) else None} for number in range(1, 11)]
+    assert table.to_arrow().sort_by("id").to_pylist() == wanted
+    for missing in ({"p": None, "d": {"q": 2}}, {"p": 1, "d": None}, {"p": 1, "d": {"q": None}}, {"p": 1}):
+        rows = pa.table({"id": pa.array([11], pa.int32()), "s": pa.array([missing])})
+        with pytest.raises(InvalidInput, match="column 's' cannot be made"):
+            table.append(rows)
+    assert table.to_arrow().num_rows == 10

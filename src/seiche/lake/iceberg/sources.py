@@ -23,23 +23,53 @@ def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
     _check_names(found.column_names, schema)
     columns = []
     for field in schema:
-        if field.name not in found.column_names:
-            if not field.nullable:
-                raise InvalidInput(f"column {field.name!r} is missing, and cannot be null", remedy="Give it values.")
-            columns.append(pa.nulls(found.num_rows, field.type))
-            continue
-        if lost := left_out(found[field.name].type, field.type):
+        given = found[field.name] if field.name in found.column_names else None
+        if given is None and not field.nullable:
+            raise InvalidInput(f"column {field.name!r} is missing, and cannot be null", remedy="Give it values.")
+        if given is not None and (lost := left_out(given.type, field.type)):
             raise InvalidInput(
                 f"the table has no {lost!r} in column {field.name!r}, which is {field.type}",
                 remedy="Leave it out; `to_iceberg().update_schema()` adds one.",
             )
         try:
-            columns.append(found[field.name].cast(field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            columns.append(_nothing(found.num_rows, field.type) if given is None else _cast(given, field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidInput(
                 f"column {field.name!r} cannot be made {field.type}: {error}", remedy="Convert it before."
             ) from error
     return pa.table(columns, schema=schema)
+
+
+def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | pa.Array":
+    """The values under another type. Inside of a null nothing need be there, whatever the type says of its fields:
+    Arrow takes what is null there for a null that must not be.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not column.null_count or not _must_have_some(kind):
+        return column.cast(kind)
+    values = column.drop_null().cast(kind)
+    there = pc.cast(column.is_valid(), pa.int64())
+    at = pc.if_else(column.is_valid(), pc.subtract(pc.cumulative_sum(there), 1), len(values))
+    return pa.chunked_array([*values.chunks, _nothing(1, kind)]).take(at)
+
+
+def _nothing(length: int, kind: "pa.DataType") -> "pa.Array":
+    """Nulls, in which fields that cannot be null have some value: `pa.nulls` leaves them null, and is refused."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not _must_have_some(kind):
+        return pa.nulls(length, kind)
+    return pa.array([None], kind).take(np.zeros(length, np.int64))
+
+
+def _must_have_some(kind: "pa.DataType") -> bool:
+    """Whether a struct of this type has fields that cannot be null."""
+    import pyarrow.types as kinds
+
+    return kinds.is_struct(kind) and any(not one.nullable or _must_have_some(one.type) for one in kind)
 
 
 def _check_names(names: Iterable[str], schema: "pa.Schema") -> None:
