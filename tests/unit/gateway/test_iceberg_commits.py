@@ -399,6 +399,26 @@ def test_fields_of_a_new_tables_partitions_need_no_ids(servers: Gateways, staged
     assert [(one["name"], one["field-id"]) for one in made["fields"]] == [("by_1", 1000), ("by_2", 1001)]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("route", ROUTES)
+def test_partition_specs_that_are_added_need_no_ids(servers: Gateways, route: str, version: int) -> None:
+    """Neither of their own nor of their fields, by the protocol. What was there before keeps its id."""
+    fields = [{"id": n, "name": name, "type": "long", "required": False} for n, name in ((1, "a"), (2, "b"))]
+    made = {"name": "p", "schema": {"type": "struct", "fields": fields}, "properties": {"format-version": str(version)}}
+    assert servers.ask("POST", "/v1/lake/namespaces/db/tables", made).status == 200
+    a, b = ({"source-id": n, "transform": "identity", "name": f"by_{n}"} for n in (1, 2))
+    wanted = []
+    for parts in ([a], [a, b], [b], [], [a], [{**a, "field-id": 1000}, b]):
+        adding = {"action": "add-spec", "spec": {"fields": parts}}
+        said = post(servers, route, change("p", [adding, {"action": "set-default-spec", "spec-id": -1}]))
+        assert said.status < 300, said.body
+        metadata = servers.ask("GET", "/v1/lake/namespaces/db/tables/p").json["metadata"]
+        found = {one["spec-id"]: one["fields"] for one in metadata["partition-specs"]}
+        wanted.append((metadata["default-spec-id"], [one["field-id"] for one in found[metadata["default-spec-id"]]]))
+    alone = [1000] if version == 1 else [1001]
+    assert wanted == [(1, [1000]), (2, [1000, 1001]), (3, alone), (0, []), (1, [1000]), (2, [1000, 1001])]
+
+
 def test_branches_that_others_could_not_read_are_refused(servers: Gateways) -> None:
     servers.lake.table("db.t").append(ROWS)
     number = servers.lake.table("db.t").metadata.current_snapshot_id  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from seiche.errors import InvalidInput
 from seiche.gateway.http.calls import Call
 from seiche.gateway.iceberg_rest.names import identifier
+from seiche.lake.iceberg.applying import NO_ID
 from seiche.lake.objects.names import Name, text
 
 __all__ = [
@@ -159,10 +160,20 @@ def _change(body: Mapping[str, Any], name: Name) -> TableChange:
     asked = {
         "identifier": {"namespace": list(name[:-1]), "name": name[-1]},
         "requirements": requirements,
-        "updates": updates,
+        "updates": [_with_ids(one) for one in updates],
     }
     model: CommitTableRequest = checked(CommitTableRequest, asked)
     return TableChange(name, tuple(model.requirements), tuple(model.updates), body)
+
+
+def _with_ids(update: dict[str, Any]) -> dict[str, Any]:
+    """The update, with a sign in the place of each id that a partition spec need not have by the protocol."""
+    spec = update.get("spec") if update["action"] == "add-spec" else None
+    fields = spec.get("fields") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(fields, list):
+        return update
+    numbered = [{"field-id": NO_ID, **one} if isinstance(one, dict) else one for one in fields]
+    return {**update, "spec": {"spec-id": NO_ID, **spec, "fields": numbered}}
 
 
 def _listed(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

@@ -33,7 +33,10 @@ from pyiceberg.table.update import (
 
 from seiche.lake.iceberg.metadata import Metadata, last_number
 
-__all__ = ["Applying", "check_paths"]
+__all__ = ["NO_ID", "Applying", "check_paths"]
+
+# Of a partition spec, or of a field of one, that is sent without an id.
+NO_ID: Final = -1
 
 # Where an engine would put files if a table said so. Those of a table of the lake lie in its own place, where the
 # lake's clean-up, export and checks find them.
@@ -104,14 +107,33 @@ class Applying:
         return SetCurrentSchemaUpdate.model_validate({"schema-id": _last(number, self.schema_id, "schema")})
 
     def spec(self, update: Any) -> Any:
-        spec = update.spec
+        spec = self._numbered(update.spec)
         self.spec_id = spec.spec_id
         _check_ids("partition spec", spec.spec_id, *(one.field_id for one in spec.fields))
         for own in ([one.name or None for one in spec.fields], [one.field_id for one in spec.fields]):
             if None in own or len({*own}) < len(own):
                 raise ValueError("each field of a partition spec needs a name and an id of its own")
         self.specs.append(spec)
-        return None if update.spec in self.metadata.partition_specs else update
+        return None if spec in self.metadata.partition_specs else AddPartitionSpecUpdate(spec=spec)
+
+    def _numbered(self, spec: Any) -> Any:
+        """The spec with ids in the place of `NO_ID`: those of the same spec or field before, or new ones."""
+        specs = self.metadata.partition_specs
+        known = {(one.source_id, str(one.transform)): one.field_id for each in specs for one in each.fields}
+        last = max([999, self.metadata.last_partition_id or 0, *(one.field_id for one in spec.fields)])
+        fields = []
+        for place, one in enumerate(spec.fields):
+            number = one.field_id
+            if number == NO_ID and self.metadata.format_version == 1:  # where they are counted by place
+                number = 1000 + place
+            elif number == NO_ID:
+                number = known.get((one.source_id, str(one.transform)), last + 1)
+            last = max(last, number)
+            fields.append(one.model_copy(update={"field_id": number}))
+        same = [each.spec_id for each in specs if each.fields == tuple(fields)]
+        fresh = max((each.spec_id for each in specs), default=-1) + 1
+        own = spec.spec_id if spec.spec_id != NO_ID else [*same, fresh][0]
+        return spec.model_copy(update={"spec_id": own, "fields": tuple(fields)})
 
     def default_spec(self, update: Any) -> Any:
         return SetDefaultSpecUpdate.model_validate({"spec-id": _last(update.spec_id, self.spec_id, "partition spec")})
