@@ -42,6 +42,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: list[int | str] = [200]
         self.requests: list[str] = []
+        self.head_refused = 0
         self.objects: dict[str, bytes] = {}
         self.patience = threading.Event()
 
@@ -64,7 +65,9 @@ class Handler(BaseHTTPRequestHandler):
         condition = "if-none-match" in self.headers
         self.server.requests.append(f"{self.command}{' if absent' if condition else ''}")
         answer = self.server.next_answer() if self.command != "HEAD" else 200
-        if self.command == "HEAD":
+        if self.command == "HEAD" and self.server.head_refused:
+            self.reply(self.server.head_refused)
+        elif self.command == "HEAD":
             self.reply(200 if self.path in self.server.objects else 404, len(self.server.objects.get(self.path, b"")))
         elif isinstance(answer, int):
             if answer == 200 and self.command == "PUT":
@@ -292,6 +295,20 @@ def test_reads_that_are_refused(
     server.answers = [answer]
     with pytest.raises(error):
         READS[read](store)
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [("400 ExpiredToken", PermissionDenied), ("400 RequestTimeout", Unavailable), (400, InvalidInput), (404, NotFound)],
+)
+def test_why_a_look_at_a_name_is_refused_is_asked_for_as_its_answer_has_no_text(
+    server: Server, store: Store, reason: int | str, error: type[SeicheError]
+) -> None:
+    server.head_refused = 400
+    server.answers = [reason]
+    with pytest.raises(error):
+        store.head("f")
+    assert server.requests[:2] == ["HEAD", "GET"]
 
 
 @pytest.mark.parametrize("read", READS)

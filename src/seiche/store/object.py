@@ -127,8 +127,15 @@ class ObjectStore(Store):
             return self._range_of_known_size(path, start, length)
 
     def head(self, path: str) -> ObjectInfo:
+        key = self._key(path)
         with self._asking(path):
-            return self._info(self._client.head(self._key(path)))
+            try:
+                return self._info(self._client.head(key))
+            except FAILURES as error:
+                if status_of(error) == 400:
+                    # The answer to this request has no text, which tells credentials that have expired from a mistake.
+                    self._client.get_range(key, start=0, length=1)
+                raise
 
     def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         with self._asking(path, "write"):
