@@ -21,6 +21,8 @@ from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Store
 from seiche.table.change import Change
 from seiche.table.data.shadow import Shadow
+from seiche.table.format import file
+from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import Append
 from seiche.table.versions.naming import Naming
@@ -355,6 +357,23 @@ def test_so_is_one_whose_version_the_lake_has_made_too(lake: Lake) -> None:
     assert len(lake.adopt("shop.a")) == 1
     assert ids(lake, "shop.a") == [1, 2, 3, 4]
     assert lake.fsck(deep=True).problems == ()
+
+
+def test_so_is_one_that_does_not_say_who_made_it(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    before = files(lake)
+    foreign_append(lake, 2, 3)
+    theirs = {path for path in files(lake) - before if "/data/" in path}
+    name = f"{location(lake, 'shop.a')}/{Naming.V2.path(3)}"
+    read = file.decode(lake.store.get(name), path=name).manifest
+    header = read.copy_header()
+    header.transaction_file = ""
+    lake.store.put(name, b"".join(file.encode(Manifest(header, read.fragments, read.index_section), b"")))
+    seiche.open(lake.store).table("shop.a").append(rows(4))
+    done = at_once(lake, window=0)
+    assert done.foreign == (name,)
+    assert theirs
+    assert theirs <= files(lake)
 
 
 @pytest.mark.parametrize("overtaken", [False, True])

@@ -9,7 +9,7 @@ import pytest
 import seiche
 from seiche import InvalidInput, Lake, NotFound, Table
 from seiche.lake.publish import Publisher
-from tests.unit.lake.conftest import SCHEMA, rows
+from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
 def seen(changes: Any) -> list[tuple[int, str, int]]:
@@ -91,3 +91,16 @@ def test_an_iceberg_table_says_where_to_look(lake: Lake) -> None:
         with pytest.raises(InvalidInput, match="no history of versions") as caught:
             ask()
         assert "lake.log()" in caught.value.remedy
+
+
+def test_a_table_that_was_away_for_long_goes_back_to_what_it_was_before(lake: Lake) -> None:
+    """Of the versions of the lake that are kept, most do not have it."""
+    lake.table("shop.a").append(rows(1))
+    lake.table("shop.a").append(rows(2))
+    before = lake.version
+    lake.drop_table("shop.a")
+    for number in range(9):
+        lake.table("shop.b").append(rows(number))
+    lake.rollback(before, tables=["shop.a"])
+    lake.table("shop.a").restore(2)
+    assert ids(lake, "shop.a") == [1]
