@@ -1,5 +1,6 @@
 """What commands about lakes are told in the same way."""
 
+import re
 from typing import Annotated, TypeAlias
 
 import typer
@@ -17,6 +18,7 @@ __all__ = [
     "Run",
     "TableName",
     "Uri",
+    "named",
     "open_at",
     "properties_of",
 ]
@@ -42,6 +44,16 @@ Delimiter: TypeAlias = Annotated[
 Run: TypeAlias = Annotated[
     bool, typer.Option("--run/--dry-run", help="Do it. Without --run it is only shown what would happen.")
 ]
+
+
+_PART = re.compile(r'"[^"]*\.[^"]*"|[^.]+')
+
+
+def named(text: str) -> str | tuple[str, ...]:
+    """A name as commands show it: a part that has a dot is in quotes there, and is taken so."""
+    found = _PART.findall(text)
+    quoted = any("." in one for one in found) and ".".join(found) == text
+    return tuple(one[1:-1] if "." in one else one for one in found) if quoted else text
 
 
 def open_at(uri: str, version: str | None, as_of: str | None) -> "seiche.Lake":

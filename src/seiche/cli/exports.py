@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import AsOf, Called, Uri
+from seiche.cli.arguments import AsOf, Called, Uri, named
 from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
 from seiche.core.durations import moment
@@ -55,8 +55,9 @@ def export(
         raise InvalidInput("say either which version or what time", remedy="Give --version or --as-of, not both.")
     point = version if as_of is None else moment(as_of)
     kind: Mode = mode  # type: ignore[assignment]  # whatever else it is, is refused with a reason
+    only = None if tables is None else [named(one) for one in tables]
     with working("exporting") as progress:
-        done = seiche.open(uri).export(name, target, point, kind, tables, address=address, progress=progress)
+        done = seiche.open(uri).export(name, target, point, kind, only, address=address, progress=progress)
     if as_json:
         print_json(done.as_dict())
     else:

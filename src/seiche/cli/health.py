@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,7 +36,7 @@ def health(
     if as_json:
         print_json(found.as_dict())
     else:
-        _show_health(found, lambda command: command.replace(lake.uri, uri))
+        _show_health(found, lambda command: command.replace(shlex.quote(lake.uri), shlex.quote(uri)))
 
 
 def _show_health(found: Health, as_typed: Callable[[str], str]) -> None:

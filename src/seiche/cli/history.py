@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import Called, Uri
+from seiche.cli.arguments import Called, Uri, named
 from seiche.cli.failures import ExitCode
 from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.errors import InvalidInput
@@ -166,14 +166,15 @@ def rollback(
     ```
     """
     lake = seiche.open(uri)
+    only = None if tables is None else [named(one) for one in tables]
     if dry_run or not yes:
-        would = lake.rollback(to, expected_version=expected_version, dry_run=True, tables=tables)
+        would = lake.rollback(to, expected_version=expected_version, dry_run=True, tables=only)
         if dry_run:
             _print(would, as_json)
             return
         _ask(would, as_json)
         expected_version = would.before
-    version = lake.rollback(to, expected_version=expected_version, tables=tables)
+    version = lake.rollback(to, expected_version=expected_version, tables=only)
     if as_json:
         print_json({"version": version})
     else:

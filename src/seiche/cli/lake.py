@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import AsOf, AtVersion, TableName, Uri, open_at
+from seiche.cli.arguments import AsOf, AtVersion, TableName, Uri, named, open_at
 from seiche.cli.failures import ExitCode
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 
@@ -56,9 +56,12 @@ def ls(
     seiche ls lake shop --version nightly
     ```
     """
+    from seiche.lake.objects.names import parts
+
     lake = open_at(uri, version, as_of)
-    found = list(_inside(lake, tuple(namespace.split(".")) if namespace else ()))
-    if namespace and not found and lake.state().namespace(tuple(namespace.split("."))) is None:
+    inside = parts(named(namespace), what="namespace") if namespace else ()
+    found = list(_inside(lake, inside))
+    if inside and not found and lake.state().namespace(inside) is None:
         raise seiche.NotFound(f"there is no namespace {namespace}", remedy=f"'seiche ls {uri}' lists all.")
     if as_json:
         print_json(found)
@@ -95,7 +98,7 @@ def show(uri: Uri, table: TableName, version: AtVersion = None, as_of: AsOf = No
     from seiche.lake.objects.names import parts
     from seiche.lake.summary import summary
 
-    found = summary(open_at(uri, version, as_of).state(), parts(table, what="table"))
+    found = summary(open_at(uri, version, as_of).state(), parts(named(table), what="table"))
     if as_json:
         print_json(found.as_dict())
     else:

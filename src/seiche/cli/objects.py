@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import Delimiter, Properties, TableName, Uri, properties_of
+from seiche.cli.arguments import Delimiter, Properties, TableName, Uri, named, properties_of
 from seiche.cli.files import open_file
 from seiche.cli.output import AsJson, print_json, print_line
 from seiche.cli.progress import working
@@ -37,7 +37,7 @@ def create_namespace(
     ```
     """
     lake = seiche.open(uri)
-    lake.create_namespace(name, properties_of(properties))
+    lake.create_namespace(named(name), properties_of(properties))
     _done(lake, name, "is there", as_json)
 
 
@@ -85,7 +85,7 @@ def create_table(
         _require_distinct(rows.path, columns.names)
     with working("adding") as progress, lake.transaction() as tx:
         given = properties_of(properties)
-        made = tx.create_table(table, columns, format=format, properties=given, stable_row_ids=stable_row_ids)
+        made = tx.create_table(named(table), columns, format=format, properties=given, stable_row_ids=stable_row_ids)
         if rows is not None:
             made.append(rows.batches(progress))
     _done(lake, table, "is there", as_json)
@@ -107,7 +107,7 @@ def _require_distinct(path: Path, columns: list[str]) -> None:
 def _columns(lake: seiche.Lake, schema: str | None, like: str | None) -> pa.Schema:
     from seiche.cli.columns import parse_columns
 
-    return lake.table(like).schema if like is not None else parse_columns(schema or "")
+    return lake.table(named(like)).schema if like is not None else parse_columns(schema or "")
 
 
 def rename_table(
@@ -123,7 +123,7 @@ def rename_table(
     ```
     """
     lake = seiche.open(uri)
-    lake.rename_table(table, to)
+    lake.rename_table(named(table), named(to))
     _done(lake, to, "is there", as_json)
 
 
@@ -135,7 +135,7 @@ def drop_table(uri: Uri, table: TableName, as_json: AsJson = False) -> None:
     ```
     """
     lake = seiche.open(uri)
-    lake.drop_table(table)
+    lake.drop_table(named(table))
     _done(lake, table, "is gone", as_json)
 
 
@@ -151,7 +151,7 @@ def drop_namespace(
     ```
     """
     lake = seiche.open(uri)
-    lake.drop_namespace(name)
+    lake.drop_namespace(named(name))
     _done(lake, name, "is gone", as_json)
 
 

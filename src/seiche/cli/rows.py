@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seiche
-from seiche.cli.arguments import AsOf, AtVersion, Delimiter, TableName, Uri, open_at
+from seiche.cli.arguments import AsOf, AtVersion, Delimiter, TableName, Uri, named, open_at
 from seiche.cli.files import open_file
 from seiche.cli.output import AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
@@ -45,7 +45,7 @@ def head(
     """
     lake = open_at(uri, version, as_of)
     with lake.reading():
-        found = _first(lake.transaction().table(table), columns, where, limit)
+        found = _first(lake.transaction().table(named(table)), columns, where, limit)
     rows = rows_of(found)
     if as_json:
         print_json([{name: plain(value) for name, value in row.items()} for row in rows])
@@ -94,8 +94,8 @@ def append(
     """
     lake = seiche.open(uri)
     with working("adding") as progress, lake.transaction() as tx:
-        rows = open_file(source, tx.table(table).schema, delimiter=delimiter)
-        done = tx.append(table, rows.batches(progress))
+        rows = open_file(source, tx.table(named(table)).schema, delimiter=delimiter)
+        done = tx.append(named(table), rows.batches(progress))
     if as_json:
         print_json({"name": table, "rows": done.rows, "version": tx.version})
     else:

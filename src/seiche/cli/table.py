@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 import seiche
-from seiche.cli.arguments import Run, TableName, Uri
+from seiche.cli.arguments import Run, TableName, Uri, named
 from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.cli.progress import working
 from seiche.cli.values import plain, rows_of, shown
@@ -68,7 +68,7 @@ def adopt(uri: Uri, table: TableName, as_json: AsJson = False) -> None:
     seiche table adopt lake shop.orders
     ```
     """
-    found = seiche.open(uri).adopt(table)
+    found = seiche.open(uri).adopt(named(table))
     if as_json:
         print_json(
             [
@@ -152,7 +152,7 @@ def cleanup(
     ```
     """
     if table is not None:
-        seiche.open(uri).table(table)
+        seiche.open(uri).table(named(table))
         raise InvalidInput(
             f"{table} belongs to a lake, whose versions need its files",
             remedy=f"'seiche expire {uri}' gives up old versions, 'seiche gc {uri} --run' takes what none needs.",
@@ -235,7 +235,7 @@ def changes(
 
 
 def _opened(uri: str, table: str | None) -> LakeTable | seiche.Table:
-    return _plain(uri) if table is None else seiche.open(uri).table(table)
+    return _plain(uri) if table is None else seiche.open(uri).table(named(table))
 
 
 def _plain(uri: str) -> seiche.Table:

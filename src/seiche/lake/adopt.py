@@ -6,7 +6,7 @@ meets everything else that happened, and the lake's own version goes back under 
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -57,7 +57,7 @@ class Adopted:
     lake_version: int
 
 
-def adopt(lake: "Lake", name: str) -> list[Adopted]:
+def adopt(lake: "Lake", name: str | Sequence[str]) -> list[Adopted]:
     """Commit what foreign writers left in a table's directory; returns what was brought in, oldest first.
 
     A conflict with what the lake holds is raised; the foreign manifest is then kept aside in `_foreign/`, nothing is

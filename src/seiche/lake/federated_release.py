@@ -6,7 +6,7 @@ under way meets that root. Interrupted in between, the table can be read by ever
 `release` is run again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -61,7 +61,7 @@ class Releasing(Intent):
         yield Planned({key: kept, table_key(self.name): rows.encode(_given_away(row, state.store))})
 
 
-def release(lake: "Lake", name: str, *, drop: bool = False) -> str:
+def release(lake: "Lake", name: str | Sequence[str], *, drop: bool = False) -> str:
     """Give a table to plain writers; returns its address. See `lake.release`."""
     full = parts(name, what="table")
     states = lake.states

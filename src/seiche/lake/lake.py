@@ -150,7 +150,7 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
 
         return SeicheCatalog.over(self)
 
-    def release(self, name: str, *, drop: bool = False) -> str:
+    def release(self, name: str | Sequence[str], *, drop: bool = False) -> str:
         """Give a Lance table of the lake back to plain writers; returns its address, which stays.
 
         From then on the lake knows it as a federated table, or with `drop` not at all. Nothing of it is ever cleared
@@ -161,7 +161,7 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
 
         return release(self, name, drop=drop)
 
-    def adopt(self, name: str) -> list[Adopted]:
+    def adopt(self, name: str | Sequence[str]) -> list[Adopted]:
         """Bring in what somebody committed to a table's directory past the lake; see `seiche.lake.adopt`."""
         return adopt(self, name)
 

@@ -1,5 +1,6 @@
 """What will hurt before it does: figures of a lake and its tables, and the command that helps."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -129,10 +130,10 @@ def examine(lake: "CareVerbs", *, orphans: bool) -> Health:
         iceberg=iceberg,
         advice=(),
     )
-    everything = 0 if found is None else found.bytes
+    everything, uri = 0 if found is None else found.bytes, shlex.quote(lake.store.uri)
     advice = (
-        *_about_lake(figures, state, lake.store.uri, everything),
-        *_about_tables(tables, lake.store.uri),
+        *_about_lake(figures, state, uri, everything),
+        *_about_tables(tables, uri),
         *_about_iceberg(iceberg),
     )
     return replace(figures, advice=advice)
@@ -204,12 +205,12 @@ def _about_lake(health: Health, state: State, uri: str, everything: int) -> Iter
         if export.properties.get("state") == "running":
             name = key[4:].decode()
             finding = f"export {name} to {export.location} was begun and is not finished"
-            yield Advice("exports", finding, f"seiche export {uri} {name} {export.location}")
+            yield Advice("exports", finding, f"seiche export {uri} {name} {shlex.quote(export.location)}")
 
 
 def _about_tables(tables: tuple[TableHealth, ...], uri: str) -> Iterator[Advice]:
     for one in tables:
-        compact = f"seiche table compact {uri} {one.table}"
+        compact = f"seiche table compact {uri} {shlex.quote(one.table)}"
         if one.small_fragments > _SMALL_FRAGMENTS:
             yield Advice(one.table, f"{one.small_fragments} of {one.fragments} fragments are small", compact)
         elif one.fragments > _FRAGMENTS:
