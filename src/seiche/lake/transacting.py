@@ -193,7 +193,10 @@ class TransactionVerbs(ABC):
         raise conflict or InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.")
 
     def status(self, transaction_id: str) -> Status:
-        """What became of a transaction. `undecided` may still change, unless `settle` decides it."""
+        """What became of a transaction. `undecided` may still change, unless `settle` decides it.
+
+        So is one that was rolled back, or that changed nothing: it leaves nothing in the lake to tell by.
+        """
         known_as = _as_stored(transaction_id)
         found = self.states.latest().outcome(known_as)
         if found is None:
