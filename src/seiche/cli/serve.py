@@ -1,6 +1,5 @@
 """`seiche serve`: the transaction service of one lake, or of the lakes in a configuration file."""
 
-import asyncio
 import json
 import logging
 import os
@@ -10,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,9 +17,10 @@ import seiche
 from seiche.cli.output import print_line
 from seiche.core.process import settle_server
 from seiche.errors import InvalidInput
-from seiche.store.local import Durability
 
 if TYPE_CHECKING:
+    import asyncio
+
     from seiche.service.host import Host
     from seiche.service.server import Ports, Server
 
@@ -67,7 +67,7 @@ def serve(
         int | None, typer.Option(min=0, max=_PORTS, help="The port of a Lance Namespace; 0 for any.")
     ] = None,
     durability: Annotated[
-        Durability,
+        Literal["fsync", "os"],
         typer.Option(help="On local disk, whether what is answered survives a power failure, or the server's death."),
     ] = "fsync",
     credentials: Annotated[
@@ -89,6 +89,8 @@ def serve(
     seiche serve --config server.toml --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
     ```
     """
+    import asyncio
+
     try:
         from seiche.service.host import Config, Host, read_config
         from seiche.service.server import Ports, Server
@@ -196,8 +198,10 @@ def _gateways(
         yield addresses
 
 
-def _event_loop() -> asyncio.AbstractEventLoop:
+def _event_loop() -> "asyncio.AbstractEventLoop":
     """The quickest one that there is."""
+    import asyncio
+
     try:
         import uvloop
     except ImportError:  # not made for every system
@@ -206,6 +210,8 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _until_stopped(server: "Server", catalogs: Mapping[str, str]) -> None:
+    import asyncio
+
     await server.start()
     stop = asyncio.Event()
     # Before it says that it listens: whoever has read that may ask it to stop, and that must be in order, too.
