@@ -20,6 +20,8 @@ from seiche.gateway.iceberg_rest.commits import HASH, Commits
 from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.gateway.iceberg_rest.requests import request_hash, several_changes
 from seiche.lake.commit import Committer
+from seiche.lake.state import State
+from seiche.lake.states import States
 from seiche.lake.tree.latest import read_root
 from seiche.store import open_store
 from tests.gateway_server import Gateways, Said, direct
@@ -365,6 +367,28 @@ def test_a_request_that_is_meant_again_is_not_swallowed(servers: Gateways, route
     for value in ("1", "2", "1", "2", "1"):
         assert post(servers, route, change("t", [setting("a", value)])).status < 300
         assert properties(servers.lake)["a"] == value
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_request_that_was_meant_often_looks_at_one_version_of_the_past(
+    servers: Gateways, route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as there were before would make the same request slower each time, by a storage request or more."""
+    looked: list[int] = []
+    at = States.at
+
+    def counted(self: States, version: int) -> State:
+        looked.append(version)
+        return at(self, version)
+
+    monkeypatch.setattr(States, "at", counted)
+    for value in "01" * 5:
+        looked.clear()
+        assert post(servers, route, change("t", [setting("a", value)])).status < 300
+    assert len(looked) <= 1
+    before = servers.lake.version
+    assert post(servers, route, change("t", [setting("a", "1")])).status < 300, "told again after a lost answer"
+    assert servers.lake.version == before
 
 
 @pytest.mark.parametrize("route", ROUTES)

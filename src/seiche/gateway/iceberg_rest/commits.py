@@ -124,23 +124,30 @@ class Commits:
         """
         wanted = request_hash(list(request.changes))
         base = request.key or f"req:{self._catalog}:{wanted}"
+        last: tuple[str, int] | None = None
         for name in attempts(base):
             transaction = self._lake.transaction_on(state, name, {HASH: wanted})
             decided = state.outcome(transaction.id)
-            if decided is None and was_there_before(request.changes, state):
-                return Committed(state, transaction.id)
             if decided is None:
-                self.plan(transaction, request.changes)
-                self._stay(transaction, request.changes)
-                return transaction
-            if decided.outcome == "aborted":
-                continue
-            if request.key is not None:
-                check_same_request(self._lake, transaction.id, decided.version, wanted)
-            then = self._version(decided.version)
+                break
+            if decided.outcome == "committed":
+                last = transaction.id, decided.version
+                if request.key is not None:
+                    check_same_request(self._lake, *last, wanted)
+                    break
+        else:
+            raise too_many()
+        # Only the last time counts: before it was applied then, what came of the earlier ones was found to be gone. To
+        # look at each of them again would read as many versions of the past as there were.
+        if last is not None:
+            then = self._version(last[1])
             if request.key is not None or (then is not None and is_there(request.changes, then, state)):
-                return Committed(showing(request.changes, then, state), transaction.id)
-        raise too_many()
+                return Committed(showing(request.changes, then, state), last[0])
+        if was_there_before(request.changes, state):
+            return Committed(state, transaction.id)
+        self.plan(transaction, request.changes)
+        self._stay(transaction, request.changes)
+        return transaction
 
     def _plan_one(self, transaction: "Transaction", change: TableChange) -> None:
         # Who says which snapshot a branch must have wants to be told if it has another, not to be put behind it.
