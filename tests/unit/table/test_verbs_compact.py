@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import lance
+import pyarrow as pa
 import pytest
 
 from seiche import InvalidInput, RetryableConflict
@@ -114,6 +116,25 @@ def test_binary_copies(tmp_path: Path) -> None:
     table.compact(compaction_mode="force_binary_copy", target_rows_per_fragment=100)
     assert ids(table) == [*range(30), 0, 1, 2]
     native(table)
+
+
+def test_what_native_code_does_not_compact_is_no_trouble_with_storage(tmp_path: Path) -> None:
+    """Neither tries again nor looks for damage who is told so."""
+    table = verb_table(tmp_path / "t", delete="id = 3", dictionaries=False)
+    version = table.version
+    with pytest.raises(InvalidInput, match="binary copy is not supported") as refused:
+        table.compact(compaction_mode="force_binary_copy", target_rows_per_fragment=100)
+    assert "reencode" in refused.value.remedy
+    assert table.version == version
+    # Files of this version keep no structs that are null, which rows without the column have.
+    rows = pa.table({"id": [1], "inside": [{"a": 1}]})
+    lance.write_dataset(rows, str(tmp_path / "old"), data_storage_version="2.0")
+    old = Table.open(tmp_path / "old")
+    old.append([{"id": 2}])
+    with pytest.raises(InvalidInput, match="`inside`") as refused:
+        old.compact()
+    assert "format version" in refused.value.remedy
+    assert old.to_arrow()["inside"].to_pylist() == [{"a": 1}, None]
 
 
 def test_a_column_that_came_later_is_part_of_it(table: Table, stable: bool) -> None:

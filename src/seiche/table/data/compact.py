@@ -15,7 +15,14 @@ from seiche.table.data.compact_plan import Options
 from seiche.table.data.copying import has_dictionaries, stored_rows
 from seiche.table.data.fragments import fragment_from_json, fragment_to_json
 from seiche.table.data.native import open_version
-from seiche.table.data.native_errors import native_message, trouble, without_panics
+from seiche.table.data.native_errors import (
+    is_damage,
+    is_refusal,
+    is_unsupported,
+    native_message,
+    trouble,
+    without_panics,
+)
 from seiche.table.data.portion import Portion
 from seiche.table.data.removal import live_rows
 from seiche.table.data.row_marks import RowMarks, addresses
@@ -50,16 +57,25 @@ def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime
     try:
         with without_panics():
             done = _Task.from_json(json.dumps(task)).execute(dataset)
-    except (ValueError, NotImplementedError) as error:
-        raise InvalidInput(
-            f"{portion!r} cannot be compacted with {options!r}: {native_message(error)}",
-            remedy="With `compaction_mode='reencode'`, the usual one, and the usual sizes any table can be.",
-        ) from error
-    except OSError as error:
-        raise trouble(f"{store.uri}: {portion!r} could not be compacted", error, table=store.uri) from error
+    except (ValueError, NotImplementedError, OSError) as error:
+        raise _uncompacted(portion, options, error, store) from error
     made = tuple(map(fragment_from_json, json.loads(done.json())["new_fragments"]))
     store.flush(with_blobs(store, data_files(made), snapshot.manifest.header.fields))
     return made
+
+
+def _uncompacted(portion: Portion, options: Options, error: Exception, store: Store) -> SeicheError:
+    said = f"{portion!r} cannot be compacted with {options!r}: {native_message(error)}"
+    if isinstance(error, ValueError) or is_unsupported(error):
+        remedy = "With `compaction_mode='reencode'`, the usual one, and the usual sizes any table can be."
+        return InvalidInput(said, remedy=remedy, table=store.uri)
+    if is_refusal(error) and not is_damage(error):
+        remedy = (
+            "Nothing was changed. Data files of the table's format version cannot hold what these rows have: give them"
+            " other values, or leave them where they are."
+        )
+        return InvalidInput(said, remedy=remedy, table=store.uri)
+    return trouble(f"{store.uri}: {portion!r} could not be compacted", error, table=store.uri)
 
 
 def _opened(portion: Portion, store: Store) -> lance.LanceDataset | None:

@@ -13,10 +13,12 @@ __all__ = [
     "FREE_SPACE",
     "Panic",
     "from_storage",
+    "is_damage",
     "is_forbidden",
     "is_full",
     "is_gone",
     "is_refusal",
+    "is_unsupported",
     "native_message",
     "trouble",
     "without_panics",
@@ -34,6 +36,7 @@ _FORBIDDEN = (
 )
 _FULL = ("No space left on device", "Disk quota exceeded")
 _REFUSED = "Invalid user input"
+_UNSUPPORTED = "Not supported"
 _PANICKED = "panicked"
 _ABORTED = "Task was aborted"
 _STORAGE = ("LanceError(IO)", _GONE)
@@ -108,6 +111,11 @@ def is_full(error: Exception) -> bool:
 def is_refusal(error: Exception) -> bool:
     """Whether native code would not take the rows that it was to write."""
     return str(error).startswith(_REFUSED)
+
+
+def is_unsupported(error: Exception) -> bool:
+    """Whether it is asked for something that native code does not do, or not with such data."""
+    return isinstance(error, NotImplementedError) or str(error).startswith(_UNSUPPORTED)
 
 
 def trouble(what: str, error: Exception, **details: Any) -> SeicheError:
