@@ -19,13 +19,16 @@ from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
 from seiche.table.format.manifest_pb2 import IndexMetadata
 
-__all__ = ["SCALAR", "VECTOR", "IndexTask", "Segment", "build_segment", "joined"]
+__all__ = ["NEEDING_ALL", "SCALAR", "VECTOR", "IndexTask", "Segment", "build_segment", "joined"]
 
 SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "INVERTED", "NGRAM", "ZONEMAP", "BLOOMFILTER", "RTREE", "MINHASHLSH")
 VECTOR = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
 # Segments of these cannot be read before they have been put together, even if there is only one: then their files get
 # other names.
 _PARTIAL = ("INVERTED",)
+
+# Segments of these are put together natively only if all fragments that they were built over are still there.
+NEEDING_ALL = ("NGRAM",)
 
 _Done = TypeVar("_Done")
 

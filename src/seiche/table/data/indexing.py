@@ -11,7 +11,7 @@ from seiche.errors import SPENT, AlreadyExists, InvalidInput, NotFound, Retryabl
 from seiche.table import footprint
 from seiche.table.change import Change
 from seiche.table.data.index_age import is_older
-from seiche.table.data.index_build import SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
+from seiche.table.data.index_build import NEEDING_ALL, SCALAR, VECTOR, IndexTask, Segment, build_segment, joined
 from seiche.table.data.index_overlap import apart, knows
 from seiche.table.data.index_standing import Standing, is_of
 from seiche.table.data.native_errors import trouble, without_panics
@@ -324,10 +324,11 @@ def _is_inside(segment: IndexMetadata, manifest: Manifest) -> bool:
 def _joined(segments: Sequence[Segment], snapshot: Snapshot) -> Iterator[tuple[IndexMetadata, Sequence[Segment]]]:
     """Entries, and the segments that each was made of.
 
-    Segments are put together unless two of them know the same fragment, each in its own way.
+    Segments are put together unless two of them know the same fragment, each in its own way, or native code does not.
     """
     known = [fragment_id for segment in segments for fragment_id in segment.portion.ids]
-    apart = len(set(known)) < len(known)
+    gone = any(snapshot.manifest.fragments.get(one) is None for one in known)
+    apart = len(set(known)) < len(known) or (gone and segments[0].index_type in NEEDING_ALL)
     for group in [[one] for one in segments] if apart else [segments]:
         entries = joined(group, snapshot.dataset, snapshot.store)
         if len(entries) == len(group):
