@@ -189,6 +189,18 @@ def test_given_rows_that_do_not_match_the_deletion_file_are_refused(files: Delet
         rebase.against(committed(2, theirs)).finish(manifest(2, theirs.updated_fragments), files)
 
 
+@pytest.mark.parametrize("uncounted", ["ours", "the one before"])
+def test_given_rows_are_taken_where_a_deletion_file_does_not_count_its_rows(
+    files: DeletionFiles, uncounted: str
+) -> None:
+    """Older writers left the number out, and then there is nothing to compare."""
+    before, theirs, ours = (delete_of(rows, files).updated_fragments[0] for rows in ([2], [1, 2], [2, 5]))
+    (ours if uncounted == "ours" else before).deletion_file.num_deleted_rows = 0
+    rebase = begin(Delete((ours,)), manifest(1, [before]), affected_rows={0: BitMap([5])})
+    ready = rebase.against(committed(2, Delete((theirs,)))).finish(manifest(2, [theirs]), files)
+    assert merged_rows(ready, files) == BitMap([1, 2, 5])
+
+
 def test_rows_of_fragments_that_the_operation_does_not_change_are_refused(files: DeletionFiles) -> None:
     with pytest.raises(InvalidInput, match="fragment 3"):
         begin(delete_of([5], files), affected_rows={3: BitMap([1])})
