@@ -25,7 +25,7 @@ def is_of(segment: Segment, manifest: Manifest) -> bool:
 
 
 class Standing:
-    """Segments beside one version. Deletion vectors are read where they differ, once for each segment."""
+    """Segments beside one version. Deletion vectors are read where they differ, once for each segment, side by side."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -50,16 +50,14 @@ class Standing:
         portion = segment.portion
         then = portion.snapshot(self._snapshot.store, self._snapshot.runtime)
         fields = related(then.manifest.header.fields, _used(segment))
-        same = BitMap()
-        for one in portion.fragments:
-            now = self._snapshot.manifest.fragments.get(one.id)
-            if (
-                now is not None
-                and fields.isdisjoint(changed_fields(one, now))
-                and not came_back(one, then, now, self._snapshot)
-            ):
-                same.add(one.id)
-        return same
+        pairs = [(one, self._snapshot.manifest.fragments.get(one.id)) for one in portion.fragments]
+        same = [(one, now) for one, now in pairs if now is not None and fields.isdisjoint(changed_fields(one, now))]
+        had_deletions = [(one, now) for one, now in same if one.HasField("deletion_file")]
+        compared = self._snapshot.store.in_parallel(
+            lambda pair: came_back(pair[0], then, pair[1], self._snapshot), had_deletions
+        )
+        back = BitMap(one.id for (one, _), came in zip(had_deletions, compared, strict=True) if came)
+        return BitMap(one.id for one, _ in same) - back
 
 
 def _used(segment: Segment) -> set[int]:
