@@ -71,41 +71,60 @@ def _taken_name(trial: Trial) -> str:
     return "the second writer is refused, the first one's bytes stay"
 
 
-def _race(trial: Trial, verb: str, create: Callable[[str, str, bytes], None]) -> str:
+# Lets a writer create a name: from its staged file, under the name that all want, with its bytes.
+_Create: TypeAlias = Callable[[str, str, bytes], None]
+
+
+def _race(trial: Trial, verb: str, create: _Create) -> str:
     undecided = 0
     for number in range(trial.rounds):
         target = trial.path(f"race-{verb}/{number}")
         contents = [f"writer {writer} of round {number}".encode() for writer in range(trial.writers)]
         if verb != "put":
             for writer, content in enumerate(contents):
-                trial.store.put(f"{target}-staged-{writer}", content, durable=False)
-        start = threading.Barrier(trial.writers)
-
-        def attempt(writer: int, target: str = target, contents: Sequence[bytes] = contents, start: Any = start) -> str:
-            start.wait()
-            try:
-                create(f"{target}-staged-{writer}", target, contents[writer])
-                return "won"
-            except AlreadyExists:
-                return "lost"
-            except (CommitUnknown, Unavailable) as error:
-                return error.kind
-
-        with ThreadPoolExecutor(trial.writers) as pool:
-            outcomes = list(pool.map(attempt, range(trial.writers)))
-        winners = [writer for writer, outcome in enumerate(outcomes) if outcome == "won"]
-        unknown = [writer for writer, outcome in enumerate(outcomes) if outcome == CommitUnknown.kind]
+                trial.store.put(_staged(target, writer), content, durable=False)
+        outcomes = _raced(target, contents, create)
+        _check_race(trial.store, target, contents, outcomes)
         undecided += sum(outcome not in ("won", "lost") for outcome in outcomes)
-        _expect(len(winners) < 2, f"{len(winners)} of {trial.writers} writers that created the same name all won")
-        there = trial.store.get(target) if trial.store.exists(target) else None
-        nobody = f"none of {trial.writers} writers that created the same name won"
-        _expect(bool(winners or unknown) or "lost" not in outcomes, nobody)
-        if winners or there is not None:
-            owners = [contents[writer] for writer in winners or unknown]
-            _expect(there in owners, "the bytes are not those of the writer that won")
     answered = f", {undecided} answers left it open" if undecided else ""
     at_most = "at most " if undecided else ""
     return f"{at_most}one of {trial.writers} won, in each of {trial.rounds} rounds{answered}"
+
+
+def _staged(target: str, writer: int) -> str:
+    return f"{target}-staged-{writer}"
+
+
+def _raced(target: str, contents: Sequence[bytes], create: _Create) -> list[str]:
+    """Let one writer for each of the contents create `target`, all at once; what became of each."""
+    start = threading.Barrier(len(contents))
+
+    def attempt(writer: int) -> str:
+        start.wait()
+        try:
+            create(_staged(target, writer), target, contents[writer])
+            return "won"
+        except AlreadyExists:
+            return "lost"
+        except (CommitUnknown, Unavailable) as error:
+            return error.kind
+
+    with ThreadPoolExecutor(len(contents)) as pool:
+        return list(pool.map(attempt, range(len(contents))))
+
+
+def _check_race(store: Store, target: str, contents: Sequence[bytes], outcomes: Sequence[str]) -> None:
+    """At most one has won, somebody has if others have lost, and the bytes are those of the winner."""
+    writers = len(contents)
+    winners = [writer for writer, outcome in enumerate(outcomes) if outcome == "won"]
+    unknown = [writer for writer, outcome in enumerate(outcomes) if outcome == CommitUnknown.kind]
+    _expect(len(winners) < 2, f"{len(winners)} of {writers} writers that created the same name all won")
+    there = store.get(target) if store.exists(target) else None
+    nobody = f"none of {writers} writers that created the same name won"
+    _expect(bool(winners or unknown) or "lost" not in outcomes, nobody)
+    if winners or there is not None:
+        owners = [contents[writer] for writer in winners or unknown]
+        _expect(there in owners, "the bytes are not those of the writer that won")
 
 
 def _race_put(trial: Trial) -> str:
