@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, unquote_plus
 
@@ -55,33 +56,6 @@ def config_route(catalog: Catalog, routes: Sequence[Route]) -> Route:
 
 def token_route(auth: Auth) -> Route:
     """Exchanges a client's id and secret, in the form or as HTTP Basic, for a token; or a token for a newer one."""
-
-    def token(call: Call) -> Answer:
-        form = {name: values[-1] for name, values in parse_qs(call.body.decode("utf-8", "replace")).items()}
-        kind = form.get("grant_type")
-        if kind not in (_CLIENT, _EXCHANGE):
-            return _oauth_problem(400, "unsupported_grant_type", f"known here: {_CLIENT}, {_EXCHANGE}")
-        client, secret = _basic(call) or (form.get("client_id", ""), form.get("client_secret", ""))
-        scope = form.get("scope", "")
-        try:
-            # Java's client sends its secret along when its token has expired: then that is what counts.
-            by_token = kind == _EXCHANGE and not secret
-            granted = (
-                auth.renew(form.get("subject_token", ""), scope) if by_token else auth.grant(client, secret, scope)
-            )
-        except PermissionDenied as error:
-            return _oauth_problem(401, "invalid_client", error.message)
-        return Answer(
-            body={
-                "access_token": granted.token,
-                "token_type": "bearer",
-                "expires_in": granted.seconds,
-                "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
-                **({"scope": granted.scope} if granted.scope else {}),
-            },
-            headers={"Cache-Control": "no-store"},
-        )
-
     about = operation(
         "getToken",
         "A token for a client that has an id and a secret.",
@@ -93,7 +67,7 @@ def token_route(auth: Auth) -> Route:
             401: {"type": "object", "required": ["error"]},
         },
     )
-    return Route("POST", "/v1/oauth/tokens", token, about, public=True)
+    return Route("POST", "/v1/oauth/tokens", partial(_token, auth), about, public=True)
 
 
 def function_routes(catalog: Catalog) -> list[Route]:
@@ -131,6 +105,31 @@ def _refused(method: str, path: str, name: str, why: str) -> Route:
         raise Refusal(406, "UnsupportedOperationException", why)
 
     return Route(method, path, refuse, operation(name, f"Refused: {why}."))
+
+
+def _token(auth: Auth, call: Call) -> Answer:
+    form = {name: values[-1] for name, values in parse_qs(call.body.decode("utf-8", "replace")).items()}
+    kind = form.get("grant_type")
+    if kind not in (_CLIENT, _EXCHANGE):
+        return _oauth_problem(400, "unsupported_grant_type", f"known here: {_CLIENT}, {_EXCHANGE}")
+    client, secret = _basic(call) or (form.get("client_id", ""), form.get("client_secret", ""))
+    scope = form.get("scope", "")
+    try:
+        # Java's client sends its secret along when its token has expired: then that is what counts.
+        by_token = kind == _EXCHANGE and not secret
+        granted = auth.renew(form.get("subject_token", ""), scope) if by_token else auth.grant(client, secret, scope)
+    except PermissionDenied as error:
+        return _oauth_problem(401, "invalid_client", error.message)
+    return Answer(
+        body={
+            "access_token": granted.token,
+            "token_type": "bearer",
+            "expires_in": granted.seconds,
+            "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+            **({"scope": granted.scope} if granted.scope else {}),
+        },
+        headers={"Cache-Control": "no-store"},
+    )
 
 
 def _basic(call: Call) -> tuple[str, str] | None:
