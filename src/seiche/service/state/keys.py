@@ -1,5 +1,7 @@
 """Idempotency keys: the same request under the same key is done once, and answered the same each time."""
 
+# ruff: noqa: S608 - statements are put together from names, numbers and question marks only
+
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -14,6 +16,8 @@ TTL_MILLIS: Final = 900_000
 # A lease that ends later than that was given by a clock that was wrong, and would keep others out for as long as it
 # was: for hours, where the clock of a server that died has been set right since. Clocks may differ a little.
 _LONGEST_LEASE: Final = 2 * LEASE_MILLIS
+
+_THIS: Final = "account = ? AND operation = ? AND key = ?"
 
 
 class Verdict(Enum):
@@ -47,8 +51,7 @@ class KeyStore:
 
         def act(session: Session) -> Verdict:
             where = (claim.account, claim.operation, claim.key)
-            mine = "account = ? AND operation = ? AND key = ?"
-            session.run(f"DELETE FROM seiche_idempotency WHERE {mine} AND expires < ?", (*where, now))  # noqa: S608
+            session.run(f"DELETE FROM seiche_idempotency WHERE {_THIS} AND expires < ?", (*where, now))
             made = session.run(
                 "INSERT INTO seiche_idempotency (account, operation, key, request_hash, done, owner, lease, expires)"
                 " VALUES (?, ?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING owner",
@@ -56,10 +59,7 @@ class KeyStore:
             )
             if made:
                 return Verdict.RUN
-            rows = session.run(
-                f"SELECT request_hash, done, owner, lease FROM seiche_idempotency WHERE {mine}",  # noqa: S608
-                where,
-            )
+            rows = session.run(f"SELECT request_hash, done, owner, lease FROM seiche_idempotency WHERE {_THIS}", where)
             if not rows:
                 return Verdict.PENDING
             request, done, owner, lease = rows[0]
@@ -71,7 +71,7 @@ class KeyStore:
                 return Verdict.PENDING
             taken = session.run(
                 "UPDATE seiche_idempotency SET owner = ?, lease = ?"
-                " WHERE account = ? AND operation = ? AND key = ? AND owner = ? AND done = 0 RETURNING owner",
+                f" WHERE {_THIS} AND owner = ? AND done = 0 RETURNING owner",
                 (claim.owner, now + LEASE_MILLIS, *where, owner),
             )
             return Verdict.RUN if taken else Verdict.PENDING
@@ -81,28 +81,18 @@ class KeyStore:
     def done(self, claim: Claim, now: int) -> None:
         """The request has its answer, for good."""
         self._end(
-            "UPDATE seiche_idempotency SET done = 1, expires = ?"
-            " WHERE account = ? AND operation = ? AND key = ? AND owner = ?",
+            f"UPDATE seiche_idempotency SET done = 1, expires = ? WHERE {_THIS} AND owner = ?",
             (now + TTL_MILLIS,),
             claim,
         )
 
     def release(self, claim: Claim) -> None:
         """It has none yet: whoever comes next works on it, without waiting for the lease to run out."""
-        self._end(
-            "UPDATE seiche_idempotency SET lease = ?"
-            " WHERE account = ? AND operation = ? AND key = ? AND owner = ? AND done = 0",
-            (0,),
-            claim,
-        )
+        self._end(f"UPDATE seiche_idempotency SET lease = ? WHERE {_THIS} AND owner = ? AND done = 0", (0,), claim)
 
     def forget(self, claim: Claim) -> None:
         """It was refused: the key may be used for another request."""
-        self._end(
-            "DELETE FROM seiche_idempotency WHERE account = ? AND operation = ? AND key = ? AND owner = ? AND done = 0",
-            (),
-            claim,
-        )
+        self._end(f"DELETE FROM seiche_idempotency WHERE {_THIS} AND owner = ? AND done = 0", (), claim)
 
     def _end(self, statement: str, values: tuple[int, ...], claim: Claim) -> None:
         where = (claim.account, claim.operation, claim.key, claim.owner)
