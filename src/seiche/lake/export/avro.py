@@ -19,6 +19,8 @@ Schema: TypeAlias = Any
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16
+# Deflate without a header or checksum, as zlib is told to read and write it.
+_BARE: Final = -15
 _FIXED: Final = {"float": "<f", "double": "<d"}
 _PLAIN: Final = ("null", "boolean", "int", "long", "enum", "float", "double", "bytes", "string")
 _COMPOSED: Final = ("fixed", "record", "array", "map")
@@ -60,20 +62,27 @@ def _rewritten(reader: "_Reader", change: Callable[[Record], Record], path: str)
     out += sync
     while not reader.ended:
         count, block = reader.long(), reader.bytes()
-        inside = _Reader(zlib.decompress(block, -15) if codec == "deflate" else block, names)
+        inside = _Reader(_unpacked(block, codec), names)
         made = bytearray()
         for _ in range(count):
             _Writer(made, names).value(schema, change(inside.value(schema)))
         if reader.take(_SYNC) != sync:
             raise ValueError("a block does not end as it must")
-        packed = bytes(made)
-        if codec == "deflate":
-            packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-            packed = packer.compress(packed) + packer.flush()
         writer.long(count)
-        writer.bytes(packed)
+        writer.bytes(_packed(bytes(made), codec))
         out += sync
     return bytes(out)
+
+
+def _unpacked(block: bytes, codec: str) -> bytes:
+    return zlib.decompress(block, _BARE) if codec == "deflate" else block
+
+
+def _packed(block: bytes, codec: str) -> bytes:
+    if codec != "deflate":
+        return block
+    packer = zlib.compressobj(9, zlib.DEFLATED, _BARE)
+    return packer.compress(block) + packer.flush()
 
 
 def _named(schema: Schema, names: dict[str, Schema]) -> Schema:
