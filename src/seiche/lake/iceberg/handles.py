@@ -305,7 +305,7 @@ def _count(table: "EngineTable", where: Any) -> int:
         return int(_rows(table, None, where).num_rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return table.scan(row_filter=where).count()
+        return int(table.scan(row_filter=where).count())
 
 
 def _check_columns(table: IcebergTable, names: Sequence[str]) -> None:
