@@ -1,6 +1,7 @@
 """Statements that Spark executes, against what plain data frames and Python make of the same rows."""
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -425,3 +426,27 @@ def test_keys_that_spark_cannot_tell_apart_are_not_merged(spark: "SparkSession",
         assert lake.version == before
     else:
         assert upsert() == [(1000, 10), (1001, 2), (3000, 3)]
+
+
+def test_what_is_no_expression_is_refused_before_anything_runs(spark: "SparkSession", lake: Any) -> None:
+    lake.create_table("shop.t", SCHEMA)
+    no: Any = None
+    with lake.transaction(spark=spark) as tx:
+        merge = tx.merge("shop.t", as_rows([(1, 1, "a")]), on="id")
+        wrong: list[Callable[[], Any]] = [
+            lambda: tx.update("shop.t", {"n": 5}),
+            lambda: tx.update("shop.t", {"n": no}),
+            lambda: tx.update("shop.t", "n = 5"),
+            lambda: tx.update("shop.t", {"n": "5"}, 5),
+            lambda: tx.delete("shop.t", no),
+            lambda: tx.delete("shop.t", 5),
+            lambda: tx.merge("shop.t", as_rows([]), condition=5),
+            lambda: merge.when_not_matched_insert("id"),
+            lambda: merge.when_not_matched_insert({"id": 1}),
+            lambda: tx.read("shop.t", columns="n"),
+            lambda: tx.read("shop.t", filter=5),
+            lambda: lake.spark(spark).sql(5),
+        ]
+        for one in wrong:
+            with pytest.raises(InvalidInput):
+                one()

@@ -14,6 +14,7 @@ from seiche.spark.applying import edit_part
 from seiche.spark.casting import stored_as
 from seiche.spark.edits import ACTION, Action, Edited, Editing, by_kind, unpacked, value_of
 from seiche.spark.explaining import explained
+from seiche.spark.given import check_expression, check_expressions
 from seiche.spark.jobs import Readable, collected, frame_of
 from seiche.spark.scanning import GROUP, scans, size_of
 from seiche.spark.types import spark_schema
@@ -164,6 +165,7 @@ class Deleting:
     """Prepares a Delete of the rows that meet a condition of Spark."""
 
     def __init__(self, session: "SparkSession", condition: Expression, parts: int | None = None) -> None:
+        check_expression(condition, "the condition")
         if isinstance(condition, str) and not condition.strip():
             raise InvalidInput("a condition in SQL is needed", remedy="Say 'true' to delete all rows.")
         self._session = session
@@ -199,6 +201,9 @@ class Updating:
         limits: Limits,
         parts: int | None = None,
     ) -> None:
+        check_expressions(assignments, "what is set")
+        if where is not None:
+            check_expression(where, "the condition")
         self._session = session
         self._set = dict(assignments)
         self._where = where

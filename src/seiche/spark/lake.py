@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from seiche.core import given
 from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake
 from seiche.lake.objects.names import parts, text
@@ -46,6 +47,7 @@ class SparkLake:
         """
         from seiche.spark.sql.session import SqlSession
 
+        given.text(statement, "a statement", 'Give SQL, such as "SELECT * FROM shop.orders".')
         if self._sql is None:
             self._sql = SqlSession(self)
         return self._sql.execute(statement)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
+from seiche.spark.given import check_expression, check_expressions
 from seiche.table.change import Result
 from seiche.table.data.clauses import Clause
 from seiche.table.data.write import Limits
@@ -31,6 +32,8 @@ class SparkMergeBuilder(MergeBuilder):
         parts: int | None = None,
     ) -> None:
         """Use `merge` of a transaction with Spark."""
+        if condition is not None:
+            check_expression(condition, "the condition of the merge")
         super().__init__(run, data, on, limits)
         self._condition = condition
         self._parts = parts
@@ -43,6 +46,7 @@ class SparkMergeBuilder(MergeBuilder):
         """For rows of the data whose key is not in the table, rows with these values are added; other columns are
         null.
         """
+        check_expressions(values, "what is inserted")
         return self._with(Clause("not matched", "insert", dict(values), condition))
 
     def execute(self, *, attempts: int | None = None, timeout: float | None = None) -> Result:

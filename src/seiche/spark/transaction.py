@@ -8,6 +8,7 @@ from seiche.errors import InvalidInput
 from seiche.lake.handles import TransactionTable
 from seiche.lake.statements import TableName
 from seiche.lake.transaction import Transaction
+from seiche.spark.given import check_chosen
 from seiche.spark.jobs import parallelism
 from seiche.spark.merge_builder import SparkMergeBuilder
 from seiche.spark.scanning import GROUP, live_rows, read_frame
@@ -57,6 +58,7 @@ class SparkTransaction(Transaction):
         storage engine, not of Spark) are applied while reading: Spark itself cannot push them down here. With
         `addresses`, each row comes with its place, `_rowaddr`.
         """
+        check_chosen(columns, filter)
         handle = self.table(table)
         if columns is not None and not columns and not addresses:
             return self._read_no_columns(handle, filter)
