@@ -14,6 +14,8 @@ _PLACE = re.compile(r";? ?\(?line \d+,? pos \d+\)?")
 # values that do not fit, and statements that make no sense.
 _CODE = re.compile(r"\s*SQLSTATE: \w{5}\.?")
 _MENDABLE = re.compile(r"\[[A-Z_.]+\].*SQLSTATE: (?:2[0-9]|42|0A)", re.DOTALL)
+# Advice that would not help here: without ANSI rules nothing can be stored at all.
+_LENIENT = re.compile(r' If necessary set "spark\.sql\.ansi\.enabled" to "false" to bypass this error[^.]*\.')
 # A list of names, and those in it that only we know.
 _NAMES = re.compile(r" Did you mean one of the following\? \[([^\]]*)\]\.?")
 _OURS = re.compile(r"`_(?:rowaddr|seiche_[^`]*)`$")
@@ -91,7 +93,9 @@ def first_line(error: BaseException) -> str:
 def _said(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # The place is one in what Spark was given, where names are other ones.
-    return _NAMES.sub(_suggested, _CODE.sub("", _PLACE.sub("", lines[0]))).rstrip("; ") if lines else ""
+    if not lines:
+        return ""
+    return _NAMES.sub(_suggested, _LENIENT.sub("", _CODE.sub("", _PLACE.sub("", lines[0])))).rstrip("; ")
 
 
 def _suggested(found: "re.Match[str]") -> str:
