@@ -6,8 +6,10 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import TableUpdate
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, NestedField, StructType, UUIDType
 
 from seiche import Lake
@@ -49,6 +51,25 @@ def test_uuids_are_compared(lake: Lake, column: str) -> None:
         f"{column} IS NULL": [4],
     }.items():
         same_rows(lake, condition, wanted)
+
+
+def test_uuids_of_partitions_are_compared(lake: Lake) -> None:
+    """PyIceberg took none of them for the one that was asked for: nothing was read or updated, and all deleted."""
+    columns = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "u", UUIDType()))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "by_u"))
+    table = lake.create_table("shop.i", columns, format="iceberg", partition_spec=spec)
+    table.append([{"id": n, "u": uuid(n) if n < 4 else None} for n in (1, 2, 3, 4)])
+    for condition, wanted in {
+        f"u = '{uuid(2)}'": [2],
+        f"u != '{uuid(2)}'": [1, 3],
+        f"u > '{uuid(2)}' OR id = 4": [3, 4],
+        f"u IN ('{uuid(1)}', '{uuid(3)}')": [1, 3],
+        "u IS NULL": [4],
+    }.items():
+        same_rows(lake, condition, wanted)
+        if "id" not in condition and "!=" not in condition:
+            planned = lake.table("shop.i").to_iceberg().scan(row_filter=condition).plan_files()
+            assert len(list(planned)) == len(wanted), "other partitions are not read"
 
 
 def test_fields_of_a_column_can_be_chosen_where_uuids_are_compared(lake: Lake) -> None:

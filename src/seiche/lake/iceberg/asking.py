@@ -1,7 +1,8 @@
 """Conditions that PyIceberg knows the meaning of, and asks in a way that nobody can answer.
 
 Arrow is asked for columns by their names, which PyIceberg joins by dots and parts at dots again: one whose name has a
-dot was not found. Arrow compares no uuids; their bytes it does. The value that rows have of a column that is younger
+dot was not found. Arrow compares no uuids; their bytes it does, and PyIceberg compared those with the uuids that
+partitions have: none were equal. The value that rows have of a column that is younger
 than they are was compared as Python has it, not as Iceberg does: no date equals the number of its day. Whether all rows
 of a file are meant PyIceberg cannot tell of a column inside of another, and failed. And for partitions in months or
 years it looks at the next day, which there is none of at the end of the calendar.
@@ -11,11 +12,12 @@ import operator
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import transforms
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import BooleanExpression, BoundReference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.visitors import (
     ROWS_MIGHT_NOT_MATCH,
@@ -47,6 +49,7 @@ def ask_what_is_meant() -> None:
     """From now on such conditions are answered, in this process."""
     pyarrow_io._ConvertToArrowExpression = _Asking  # type: ignore[misc]
     held: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
+        (BoundReference, "eval", _comparable),
         (_ColumnNameTranslator, "visit_bound_predicate", _with_default),
         *((_StrictMetricsEvaluationVisitor, f"visit_{name}", _perhaps_not) for name in _COMPARED),
         (transforms, "_truncate_number", _if_there_is_one),
@@ -112,6 +115,15 @@ def _with_default(translate: Callable[..., BooleanExpression]) -> Callable[..., 
         return translate(visitor, predicate)
 
     return translated
+
+
+def _comparable(look: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(look)
+    def looked(column: BoundReference, row: Any) -> Any:
+        found = look(column, row)
+        return found.bytes if isinstance(found, UUID) else found  # as the value is that it is compared with
+
+    return looked
 
 
 def _perhaps_not(compare: Callable[..., bool]) -> Callable[..., bool]:
