@@ -308,6 +308,21 @@ def test_a_query_that_had_no_nulls_may_have_some_later(shop: Shop, kind: str, mo
     assert {"id": 1, "n": None} in shop.rows("shop.t")
 
 
+@pytest.mark.parametrize("kind", ["lance", "iceberg"])
+def test_the_query_is_the_table_also_when_its_columns_change(shop: Shop, kind: str) -> None:
+    text = STEP % f"format: {kind}, sql: 'SELECT %s'"
+    shop.run(text % "1 AS id, 2 AS old, 1 AS kept")
+    before = shop.lake.version
+    shop.run(text % '3 AS id, "x" AS new, CAST(5 AS TINYINT) AS kept')
+    assert sorted(shop.lake.table("shop.t").schema.names) == ["id", "kept", "new"]
+    assert shop.rows("shop.t") == [{"id": 3, "kept": 5, "new": "x"}]
+    assert shop.lake.version == before + 1
+    past = seiche.open(shop.lake.uri, version=before).table("shop.t")
+    assert past.to_arrow().to_pylist() == [{"id": 1, "old": 2, "kept": 1}]
+    shop.run(text % "7 AS other")
+    assert shop.rows("shop.t", "other") == [{"other": 7}]
+
+
 def test_a_table_that_is_there_in_another_format(shop: Shop) -> None:
     text = STEP % "sql: SELECT 1 AS a%s"
     shop.run(text % ", format: iceberg")

@@ -94,9 +94,10 @@ class Builder:
 
     def _overwrite(self, step: Step, frame: "DataFrame") -> "Result":
         self._check_key(step, frame)
-        iceberg = self.tx.is_iceberg(self.tx.table(step.table))
-        options = {} if iceberg else {"schema": self._kept_types(step, frame)}
-        return self.tx.overwrite(step.table, frame, **options)
+        if not self.tx.is_iceberg(self.tx.table(step.table)):
+            return self.tx.overwrite(step.table, frame, schema=self._kept_types(step, frame))
+        self._take_columns(step, frame)
+        return self.tx.overwrite(step.table, frame)
 
     def _check_key(self, step: Step, frame: "DataFrame") -> None:
         if not step.key:
@@ -113,6 +114,18 @@ class Builder:
         old = self.tx.table(step.table).schema
         names = set(old.names)
         return pa.schema([old.field(one.name) if one.name in names else one for one in columns_of(step, frame)])
+
+    def _take_columns(self, step: Step, frame: "DataFrame") -> None:
+        """Give an Iceberg table the columns of the query; those that it has stay as they are."""
+        from seiche.spark.sql.iceberg_columns import IcebergColumns
+
+        table, columns = self.tx.table(step.table), columns_of(step, frame)
+        there = table.schema.names
+        check_iceberg(columns)
+        if new := [one for one in columns if one.name not in there]:
+            IcebergColumns(table).add_columns(pa.schema(new))
+        if gone := [name for name in there if name not in columns.names]:
+            IcebergColumns(table).drop_columns(gone)
 
     def _replace(self, step: Step, frame: "DataFrame") -> "Result":
         kind = frame.selectExpr(f"({step.where}) AS condition").schema["condition"].dataType.simpleString()
