@@ -140,3 +140,11 @@ def test_where_no_thread_can_be_had_a_turn_is_not_kept_and_the_commit_is_done(
     for _ in range(3):
         assert world.after(0.001)
     assert world.crowd.left == world.crowd.taken == 4
+
+
+def test_who_is_slow_has_no_turn_for_the_whole_of_it_however_often_he_lost(world: World) -> None:
+    taken = world.crowd.taken
+    with world.turns.attempt(4, 0.5), world.turns.attempt(3, 0.1):
+        assert world.crowd.taken == taken
+    with world.turns.attempt(4, 0.1):
+        assert world.crowd.taken == taken + 1

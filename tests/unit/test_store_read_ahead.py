@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 
 import pytest
 
@@ -13,8 +15,8 @@ def makers() -> list[str]:
     return [one.name for one in threading.enumerate() if one.name == "seiche-read-ahead"]
 
 
-def numbers(count: int) -> Iterator[bytes]:
-    return (str(number).encode() for number in range(count))
+def numbers(most: int) -> Iterator[bytes]:
+    return (str(number).encode() for number in range(most))
 
 
 def test_all_pieces_in_order() -> None:
@@ -53,4 +55,26 @@ def test_a_writer_that_stops_leaves_no_thread() -> None:
 
     with pytest.raises(ValueError, match="full"):
         write()
+    assert makers() == []
+
+
+def test_a_writer_that_stops_while_pieces_are_waiting_is_not_held_up_by_those_that_would_follow() -> None:
+    waiting = threading.Event()
+
+    def endless() -> Iterator[bytes]:
+        for number in count():
+            if number == 3:  # one was taken, two wait for the writer, and this one waits for room
+                waiting.set()
+            yield b"x"
+
+    def write() -> None:
+        with suppress(ValueError), read_ahead(endless) as pieces:
+            next(pieces)
+            waiting.wait(30)
+            raise ValueError("the disk is full")
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    writer.join(30)
+    assert not writer.is_alive()
     assert makers() == []

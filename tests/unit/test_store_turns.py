@@ -1,5 +1,6 @@
 """Turns: one at a time while all goes well, and nobody is ever stopped by somebody else."""
 
+import errno
 import fcntl
 import os
 import signal
@@ -178,3 +179,22 @@ def test_a_forked_process_does_not_keep_the_turn(tmp_path: Path) -> None:
 def test_without_a_directory_everybody_is_let_in(tmp_path: Path) -> None:
     with Turns(str(tmp_path / "none")).one() as waited:
         assert not waited
+
+
+def test_who_gets_the_turn_lets_the_others_see_that_it_has_passed_on(
+    tmp_path: Path, holder: "subprocess.Popen[str]"
+) -> None:
+    os.utime(tmp_path, (1, 1))
+    with Turns(str(tmp_path), patience=60).one(meanwhile=holder.kill) as waited:
+        assert waited
+        assert tmp_path.stat().st_mtime > 1
+
+
+def test_where_there_are_no_locks_everybody_is_let_in_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    with Turns(str(tmp_path)).one() as waited, Turns(str(tmp_path)).one() as again:
+        assert not waited
+        assert not again
