@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -745,6 +746,19 @@ def test_a_file_deleted_while_listing_is_left_out(store: LocalStore) -> None:
     assert next(listing).path == "a"
     store.delete("b")
     assert [info.path for info in listing] == ["c"]
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_view_of_whole_numbers_is_written_to_its_last_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool
+) -> None:
+    """It has fewer elements than bytes: a disk that takes as many bytes as there are elements has not taken all."""
+    writev = os.writev
+    monkeypatch.setattr(os, "writev", lambda fd, views: writev(fd, [memoryview(views[0]).cast("B")[:3]]))
+    view = memoryview(array("i", [1, 2, 3]))
+    store = LocalStore(tmp_path, durability="os")
+    store.put_if_absent("f", view if joined else [view])
+    assert store.get("f") == bytes(view)
 
 
 def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

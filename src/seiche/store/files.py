@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from seiche.store.base import Buffer, Data
 
-__all__ = ["buffers", "copy_all", "fsync_directory", "joined", "read_all", "write_all"]
+__all__ = ["buffers", "copy_all", "fsync_directory", "joined", "length_of", "read_all", "write_all"]
 
 _ONE_BUFFER = (bytes, bytearray, memoryview)
 
@@ -19,6 +19,11 @@ _COPY_STEP = 256 * 1024 * 1024
 def buffers(data: Data) -> Sequence[Buffer]:
     """The buffers of `data`, whichever form it came in."""
     return (data,) if isinstance(data, _ONE_BUFFER) else data
+
+
+def length_of(data: Data) -> int:
+    """How many bytes there are in `data`: a view of whole numbers is longer than it has elements."""
+    return sum(one.nbytes if isinstance(one, memoryview) else len(one) for one in buffers(data))
 
 
 def joined(data: Data) -> bytes:
@@ -40,7 +45,7 @@ def write_all(fd: int, data: Data) -> None:
             return
     else:
         data = buffers(data)
-        size = sum(map(len, data))
+        size = length_of(data)
         done = os.writev(fd, data[:_MOST_BUFFERS]) if size else 0
         if done == size:
             return

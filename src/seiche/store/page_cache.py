@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from seiche.store.base import Data
-from seiche.store.files import buffers, write_all
+from seiche.store.files import length_of, write_all
 
 __all__ = ["LARGE", "LargeFiles", "is_large"]
 
@@ -29,7 +29,7 @@ _CAN_ADVISE: Final = hasattr(os, "posix_fadvise")
 
 def is_large(data: Data) -> bool:
     """Whether it is worth while."""
-    return (len(data) if isinstance(data, bytes) else sum(map(len, buffers(data)))) >= LARGE
+    return (len(data) if isinstance(data, bytes) else length_of(data)) >= LARGE
 
 
 class LargeFiles:
