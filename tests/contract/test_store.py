@@ -351,6 +351,18 @@ def test_names_are_literal(store: Store) -> None:
     assert paths(store) == ["odd/copy of a%20b #1"]
 
 
+def test_what_is_no_path_and_no_content_is_named(store: Store) -> None:
+    for wrong in (None, 5, b"f", ["f"]):
+        for verb in (store.get, store.head, store.exists, store.delete):
+            with pytest.raises(InvalidInput, match="path"):
+                verb(wrong)  # type: ignore[arg-type]
+    for content in ("text", None, 5, ["text"], {1: b""}):
+        for write in (store.put, store.put_if_absent):
+            with pytest.raises(InvalidInput, match="content of a file"):
+                write("f", content)  # type: ignore[arg-type]
+    assert paths(store) == []
+
+
 def test_bad_paths_are_refused_before_any_io(store: Store) -> None:
     store.put("good", b"untouched")
     for bad in BAD_PATHS:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from seiche.core.given import wrong
 from seiche.store.base import Buffer, Data
 
 __all__ = ["buffers", "copy_all", "fsync_directory", "joined", "length_of", "read_all", "write_all"]
@@ -17,8 +18,13 @@ _COPY_STEP = 256 * 1024 * 1024
 
 
 def buffers(data: Data) -> Sequence[Buffer]:
-    """The buffers of `data`, whichever form it came in."""
-    return (data,) if isinstance(data, _ONE_BUFFER) else data
+    """The buffers of `data`, whichever form it came in; `InvalidInput` if it is something else."""
+    if isinstance(data, _ONE_BUFFER):
+        return (data,)
+    given: object = data
+    if isinstance(given, str) or not isinstance(given, Sequence) or any(isinstance(one, str | int) for one in given):
+        raise wrong("the content of a file", data, "Give bytes, or a list of them; a text is made bytes by `encode()`.")
+    return data
 
 
 def length_of(data: Data) -> int:
@@ -30,7 +36,7 @@ def joined(data: Data) -> bytes:
     """All bytes of `data` as one value that nobody can change afterwards."""
     if isinstance(data, bytes):
         return data
-    return bytes(data) if isinstance(data, bytearray | memoryview) else b"".join(data)
+    return bytes(data) if isinstance(data, bytearray | memoryview) else b"".join(buffers(data))
 
 
 def write_all(fd: int, data: Data) -> None:

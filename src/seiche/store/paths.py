@@ -3,6 +3,7 @@
 import re
 from urllib.parse import quote
 
+from seiche.core.given import wrong
 from seiche.errors import InvalidInput
 
 __all__ = [
@@ -39,7 +40,11 @@ def valid(path: str) -> bool:
 
 def check(path: str) -> str:
     """Return `path` if it is relative, literal and cannot leave the store's root; else raise `InvalidInput`."""
-    if _SAFE.fullmatch(path) is None:
+    try:
+        safe = _SAFE.fullmatch(path)
+    except TypeError as error:
+        raise wrong("a path inside a store", path, "Give a text.") from error
+    if safe is None:
         raise InvalidInput(f"{path!r} is not a path inside a store", remedy=_REMEDY, path=path)
     return path
 

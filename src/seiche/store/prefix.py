@@ -29,7 +29,8 @@ class PrefixStore(Store):
         self._start = prefix + "/"
 
     def _full(self, path: str) -> str:
-        return self._start + path
+        given: object = path
+        return self._start + path if isinstance(given, str) else paths.check(path)
 
     @property
     def uri(self) -> str:
