@@ -58,6 +58,12 @@ class Sight(ABC):
     def check_running(self) -> None:
         """`InvalidInput` if the transaction has ended."""
 
+    @abstractmethod
+    def check_overtaken(self, error: Exception) -> None:
+        """`RetryableConflict` if something failed only because a clean-up took what the transaction sees, or has
+        written: then that is what there is to say.
+        """
+
     @property
     def base(self) -> int:
         """The version of the lake that this transaction sees."""

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Transaction"]
 
-# What comes of files that are not there any more.
-_LOST = (Corrupt, NotFound, Unavailable)
+# What comes of files that are not there any more, also where PyIceberg tells it.
+_LOST = (Corrupt, NotFound, Unavailable, FileNotFoundError)
 
 Status = Literal["running", "committed", "rolled back", "failed", "unknown"]
 
@@ -176,7 +176,7 @@ class Transaction(Definitions):
         try:
             self.state.store.flush(self.unflushed)
         except NotFound as error:
-            self._check_overtaken(error)
+            self.check_overtaken(error)
             raise
         self.unflushed.clear()
         saved.write(self, self.state.store)
@@ -245,12 +245,10 @@ class Transaction(Definitions):
             return
         self.rollback()
         if isinstance(error, _LOST) and not self._read_only:
-            self._check_overtaken(error)
+            self.check_overtaken(error)
 
-    def _check_overtaken(self, error: SeicheError) -> None:
-        """Whether something failed only because a clean-up took what the transaction sees, or has written: then that
-        is what there is to say.
-        """
+    def check_overtaken(self, error: Exception) -> None:
+        """`RetryableConflict` if a clean-up has come since the transaction began, and explains what failed."""
         try:
             newest = self._committer.states.latest()
         except SeicheError:

@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,8 @@ from seiche.lake import saved
 from seiche.lake.care.saved_work import saved_work
 from seiche.lake.commit import Answer, Committer
 from seiche.lake.handles import LakeTable
+from seiche.lake.iceberg import statements
+from seiche.lake.iceberg.new_files import named_by
 from seiche.lake.intent import Intent
 from seiche.lake.transaction import Transaction
 from seiche.store.base import Store
@@ -157,6 +160,53 @@ def test_a_transaction_whose_version_is_cleared_away_before_a_statement_is_run_a
     lasting.run(work)
     assert met[0]
     assert {3} <= set(ids(lasting, "shop.a")) <= {2, 3, 9}
+    assert lasting.fsck(deep=True).problems == ()
+
+
+ON_ICEBERG: dict[str, Callable[[Transaction], object]] = {
+    "read": lambda tx: tx.table("shop.i").to_arrow(),
+    "append": lambda tx: tx.append("shop.i", rows(9)),
+    "delete": lambda tx: tx.delete("shop.i", "id = 2"),
+    "update": lambda tx: tx.update("shop.i", {"n": "n + 1"}, "id = 2"),
+    "overwrite": lambda tx: tx.overwrite("shop.i", rows(3, 9)),
+    "upsert": lambda tx: tx.table("shop.i").to_iceberg().upsert(rows(2, 9), join_cols=["id"]),
+}
+
+
+@pytest.mark.parametrize("statement", ON_ICEBERG)
+def test_so_is_one_on_an_iceberg_table(lasting: Lake, statement: str) -> None:
+    lasting.create_table("shop.i", SCHEMA, format="iceberg").append(rows(1, 2))
+    met: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        if not met:
+            tx.append("shop.i", rows(4))
+            lasting.table("shop.i").overwrite(rows(2, 3))
+            met.append(given_up(lasting))
+        ON_ICEBERG[statement](tx)
+
+    lasting.run(work)
+    assert met[0]
+    assert {3} <= set(ids(lasting, "shop.i")) <= {2, 3, 9}
+    assert lasting.fsck(deep=True).problems == ()
+
+
+def test_so_is_one_whose_files_are_cleared_away_before_it_has_named_them(
+    lasting: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an Iceberg table: PyIceberg writes all files first, and hands them in then."""
+    lasting.create_table("shop.i", SCHEMA, format="iceberg")
+    met: list[int] = []
+
+    def slowly(*named: Any) -> list[str]:
+        if not met:
+            met.append(cleaned_up(lasting))
+        return named_by(*named)
+
+    monkeypatch.setattr(statements, "named_by", slowly)
+    lasting.run(lambda tx: tx.append("shop.i", rows(1)))
+    assert met[0]
+    assert ids(lasting, "shop.i") == [1]
     assert lasting.fsck(deep=True).problems == ()
 
 

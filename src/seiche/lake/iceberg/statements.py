@@ -131,8 +131,9 @@ def _with_files(
     """The table after a step, whose files are the transaction's now; as it was `before` if they cannot be."""
     try:
         _take_files(transaction, step, written, _work(transaction, transaction.edit(table_id)).running.specs())
-    except SeicheError:
+    except SeicheError as error:
         _put_back(transaction, name, table_id, before)
+        transaction.check_overtaken(error)
         raise
     return _seen(transaction, name, transaction.edit(table_id))
 
