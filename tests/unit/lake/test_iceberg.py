@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 from pyiceberg import transforms
-from pyiceberg.exceptions import NotInstalledError
+from pyiceberg.exceptions import NotInstalledError, ValidationException
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
@@ -708,3 +708,14 @@ def test_what_pyiceberg_lacks_a_library_for_is_an_error_of_the_lake(
     monkeypatch.setattr(transforms, "_try_import", lacking)
     with pytest.raises(InvalidInput, match="pyiceberg_core needs to be installed"):
         lake.table("shop.parts").append([{"id": 1}])
+
+
+def test_who_lost_against_others_is_told_which_snapshot_he_had_and_which_is_current(lake: Lake) -> None:
+    """Both were told to be the current one."""
+    table = lake.create_table("shop.i", SCHEMA, format="iceberg")
+    table.append(rows(1))
+    mine = table.to_iceberg()
+    table.append(rows(2))
+    had, current = (one.metadata.current_snapshot_id for one in (mine, table.to_iceberg()))
+    with pytest.raises(ValidationException, match=f"built on snapshot {had}, and {current} is current"):
+        mine.overwrite(rows(3))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertRefSnapshotId,
@@ -43,6 +43,8 @@ class Rebase:
     applied: list[Step] = field(default_factory=list)
     _content: bool = False
     _before: dict[int, Any] = field(default_factory=dict)
+    # The snapshot that was current for whoever made the steps.
+    _built_on: int | None = None
 
     def run(self, steps: Sequence[Step]) -> Metadata:
         """The metadata after all steps; raises `RetryableConflict`, and then nothing of it was kept."""
@@ -51,6 +53,7 @@ class Rebase:
         self._content = changes_content(self.found, self.running)
         known = [*(() if self.found is None else self.found.snapshots), *self.running.snapshots]
         self._before = {one.snapshot_id: one for one in known}
+        self._built_on = None if self.found is None else self.found.current_snapshot_id
         newest = self.running
         lacking = _lacking(self.found, newest)
         if lacking and any(isinstance(one, AddSnapshotUpdate) for step in steps for one in step.updates):
@@ -66,6 +69,7 @@ class Rebase:
         self.moved |= {one.ref for one in required if heads(self.running).get(one.ref) != one.snapshot_id}
         self._content = bool(self.moved)
         self._before = {one.snapshot_id: one for one in self.running.snapshots}
+        self._built_on = next((one.snapshot_id for one in required if one.ref == MAIN_BRANCH), None)
         return self._step(step)
 
     def _step(self, step: Step) -> Step:
@@ -138,8 +142,7 @@ class Rebase:
         return moved
 
     def _conflict(self, what: str, mine: int | None = None) -> RetryableConflict:
-        was = None if self.found is None else self.found.current_snapshot_id
-        return conflict(self.table, what, was, self.running.current_snapshot_id, mine)
+        return conflict(self.table, what, self._built_on, self.running.current_snapshot_id, mine)
 
 
 def conflict(table: str, what: str, was: int | None, now: int | None, mine: int | None = None) -> RetryableConflict:
