@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import AlreadyExists, Corrupt, InvalidInput, Lake, NotFound, Unavailable
+from seiche import AlreadyExists, Corrupt, InvalidInput, Lake, NotFound, PermissionDenied, Unavailable
 from seiche.lake.export import copying, export
 from seiche.lake.export.copying import FOLDER, LIST, read_list
 from seiche.lake.export.items import Item
@@ -286,6 +286,30 @@ def test_of_two_exports_that_come_to_a_place_at_once_one_gets_it(
     with pytest.raises(AlreadyExists, match="another export"):
         lake.export("second", str(tmp_path / "copy"))
     assert list(lake.exports()) == ["first"]
+
+
+def test_a_place_that_cannot_be_one_leaves_no_export_behind(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInput, match="Not a directory"):
+        lake.export("x", tmp_path / "file")
+    assert lake.exports() == {}
+
+    def refused(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(export, "claim", refused)
+    failure: Exception = PermissionDenied("no right to write there")
+    with pytest.raises(PermissionDenied):
+        lake.export("x", tmp_path / "copy")
+    assert lake.exports() == {}
+    for failure in (Unavailable("no answer"), PermissionDenied("the right is gone")):
+        with pytest.raises(type(failure)):
+            lake.export("x", tmp_path / "copy")
+        assert list(lake.exports()) == ["x"], "one that was begun earlier may have copied much"
+    monkeypatch.undo()
+    assert lake.export("x", tmp_path / "copy").done
 
 
 def test_the_list_proves_every_file(full: Lake, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from seiche.errors import AlreadyExists, NotFound, SeicheError
+from seiche.errors import AlreadyExists, InvalidInput, NotFound, PermissionDenied, SeicheError
 from seiche.lake.export import copying
 from seiche.lake.export.contents import Contents, check_exportable, contents, export_root_id
 from seiche.lake.export.records import Beginning, Export, Finishing, Forgetting, check_mode, find_export, remembered
@@ -75,9 +75,12 @@ def export_lake(
         export = remembered(states.latest(), export)
     try:
         claim(store, export, lake_id, states.runtime)
-    except AlreadyExists:
-        with suppress(NotFound):  # somebody has forgotten it already, and may have begun another under its name
-            lake.decide(Forgetting(str(states.runtime.uuid()), states.latest().version, name=name, export=export))
+    except (AlreadyExists, InvalidInput, PermissionDenied) as error:
+        # Nothing is there yet of what was just begun, and the next attempt goes elsewhere: a record of it would take
+        # the name, and keep the version. One that was begun earlier may have copied much.
+        if begun is None or isinstance(error, AlreadyExists):
+            with suppress(NotFound):  # somebody has forgotten it already, and may have begun another under its name
+                lake.decide(Forgetting(str(states.runtime.uuid()), states.latest().version, name=name, export=export))
         raise
     _carry_out(states, export, store, progress, carrier)
     lake.decide(Finishing(str(states.runtime.uuid()), states.latest().version, export=export))
