@@ -5,7 +5,8 @@ will not happen. What it is told after is a convenience; if that fails, the answ
 finds it in the tree.
 
 Appends in one call are not written down before. Nothing can be asked about them that the tree does not answer: who
-sends them again is told what became of them, and a negative answer about them is a root.
+sends them again is told what became of them, and a negative answer about them is a root. Those with a key are: what the
+tree has under a key may be another request that came at the same time, to another server.
 """
 
 import logging
@@ -34,11 +35,12 @@ log = logging.getLogger("seiche.service")
 class Begun:
     """A group as it goes to be decided: what is known of its members, and the answers of those that do not go.
 
-    `unwritten` are those that no other server can know of.
+    `appends` are those in one call, `unwritten` those of them that no other server can know of.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
     answers: dict[str, Decided | SeicheError] = field(default_factory=dict)
+    appends: frozenset[str] = frozenset()
     unwritten: frozenset[str] = frozenset()
     # When the first of them was decided, which is when all of them were.
     decided_at: int = 0
@@ -55,15 +57,16 @@ class Notes:
 
     def begin(self, group: Sequence[Ticket]) -> Begun:
         """Count the attempt of each member, and find those that may not be committed, or not any more."""
-        appends = [ticket.id for ticket in group if ticket.plan is not None and ticket.plan.appends]
-        known = self._store.known(self._account, appends) if appends else {}
-        unwritten = frozenset(appends) - known.keys()
+        appends = {one.id: one.key for one in group if one.plan is not None and one.plan.appends}
+        unnamed = [tx for tx, key in appends.items() if not key]
+        known = self._store.known(self._account, unnamed) if unnamed else {}
+        unwritten = frozenset(unnamed) - known.keys()
         executing = [one.record for one in group if one.record is not None and one.id not in unwritten]
         committing = [one.id for one in group if one.record is None]
         started = {}
         if executing or committing:
             started = self._store.start(self._account, executing, committing, self._now())
-        begun = Begun(unwritten=unwritten)
+        begun = Begun(appends=frozenset(appends), unwritten=unwritten)
         failed = [one.id for one in started.values() if one.state is State.APPLY_FAILED_CONFLICT]
         failures = self._store.failures(self._account, failed) if failed else {}
         for ticket in group:
@@ -79,7 +82,7 @@ class Notes:
         """Whether it is written down that a transaction will not happen, and why. If another server may be at it, only
         a root can say so.
         """
-        if tx in begun.unwritten:
+        if tx in begun.appends:
             return False
         try:
             return self._store.refuse(self._account, tx, errors, self._now(), to_text(failure))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from seiche import InvalidInput, Lake, RetryableConflict, Unavailable
+from seiche import InvalidInput, Lake, RetryableConflict, SeicheError, Unavailable
 from seiche.lake.commit import Committer
 from seiche.lake.transacting import Status
 from seiche.service.core import Service
@@ -166,6 +166,33 @@ def test_a_paused_server_and_another_that_aborts(tmp_path: Path, call: str, monk
     assert answers == [State.ABORTED, State.ABORTED]
     assert numbers_in(lake) == []
     assert lake.status(tx).outcome == "aborted"
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_one_key_at_two_servers_at_once(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    """The same request is applied once, and told to both. Another one is refused: it did not happen."""
+    first, second = make_service(lake, tmp_path), make_service(reopened(lake), tmp_path)
+    one = [appending(lake, "shop.orders", numbers=[1])]
+    other = one if same else [appending(lake, "shop.orders", numbers=[2])]
+    put = Committer._put
+    told: list[object] = []
+
+    def between(self: Committer, *given: Any) -> bool:
+        if self.states is lake.states and not told:
+            try:
+                told.append(second.execute(other, key="k").record.state)
+            except SeicheError as error:
+                told.append(error.details["reason"])
+        return put(self, *given)
+
+    monkeypatch.setattr(Committer, "_put", between)
+    told.append(first.execute(one, key="k").record.state)
+    assert told == [State.APPLIED if same else "idempotency.mismatch", State.APPLIED]
+    assert numbers_in(lake) == [1]
     first.close()
     second.close()
 
