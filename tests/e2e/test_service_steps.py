@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -76,15 +77,17 @@ class Client:
             self.failure = error
 
     def repeat(self) -> list[Told]:
-        """All requests once more, under their keys."""
+        """All requests once more, under their keys and ids."""
         return [self.kind(number) for number in range(len(self.told))]
 
     def execute(self, number: int) -> Told:
         request = pb.ExecuteTransactionRequest(base_version=0)
-        request.idempotency.key = f"{self.writer}-{number}"
         request.changes.add(table_fq="lake.shop.orders", payload=self.sent[number])
         if self.writer % 2:
+            # As `seiche.connect` does: what has an id is written down once, after; what has a key, before too.
+            request.tx_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.writer}-{number}"))
             return self.until_decided(lambda: self.channel.execute(request).transaction, number)
+        request.idempotency.key = f"{self.writer}-{number}"
         return self.until_decided(
             lambda: self.channel.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse).transaction, number
         )
