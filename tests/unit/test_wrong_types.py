@@ -18,6 +18,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 ROW = [{"id": 1, "name": "a"}]
 NEW = [{"id": 1, "n": 1}]
 THING = object()
+NO_TEXT = "\ud800"  # half of a pair: it cannot be written as UTF-8
 RESERVE = ReserveFragments(1)
 
 
@@ -170,6 +171,15 @@ OF_TABLES: dict[str, tuple[Call, str]] = {
 }
 OF_PLAIN: dict[str, tuple[Call, str]] = {
     "drop_columns(5)": (lambda table: table.drop_columns(5), "columns"),
+    "append(number as name)": (lambda table: table.append([{1: 2}]), "name of a column cannot be 1"),
+    "append(columns by number)": (lambda table: table.append({1: [2]}), "name of a column cannot be 1"),
+    "append(rows by nothing)": (lambda table: table.append(iter([{None: 2}])), "name of a column cannot be None"),
+    "append(no text as name)": (lambda table: table.append([{NO_TEXT: 2}]), "name of a column"),
+    "rename_columns(no text)": (lambda table: table.rename_columns({"name": NO_TEXT}), "name of a column"),
+    "update_metadata(no text)": (lambda table: table.update_metadata({"a": NO_TEXT}), "value of 'a'"),
+    "update_config(no text)": (lambda table: table.update_config({NO_TEXT: "a"}), "name of a setting"),
+    "add_bases(no text)": (lambda table: table.add_bases(NO_TEXT), "path of a base"),
+    "add_bases(name=no text)": (lambda table: table.add_bases({"path": "/x", "name": NO_TEXT}), "name of a base"),
     "reorder(5)": (lambda table: table.reorder(5), "sorted by 5"),
     "append(attempts=text)": (lambda table: table.append(ROW, attempts="many"), "attempts"),
     "append(timeout=text)": (lambda table: table.append(ROW, timeout="1 s"), "timeout"),

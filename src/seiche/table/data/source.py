@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.dataset
 
+from seiche.core.given import text
 from seiche.errors import SPENT, InvalidInput, RetryableConflict
 from seiche.table.data.blobs import is_blob
 from seiche.table.data.values import typed
@@ -186,6 +187,7 @@ def _from_dictionaries(rows: Sequence[Mapping[str, Any]], wanted: pa.Schema | No
 def _from_columns(columns: Mapping[str, Any], wanted: pa.Schema | None) -> pa.Table:
     made = {}
     for name, values in columns.items():
+        text(name, "the name of a column", "Name columns by texts.")
         kind = _type_of(wanted, name)
         if not hasattr(values, "__iter__") or isinstance(values, str | bytes):
             remedy = "Give a list of values for each column, or a list of rows: [{...}]."
@@ -206,6 +208,7 @@ def _from_pandas(frame: Any, wanted: pa.Schema | None) -> pa.Table:
     _once(name for name, _ in columns)
     made = {}
     for name, column in columns:
+        text(name, "the name of a column")
         kind = _type_of(wanted, name)
         try:
             if column.dtype == object:

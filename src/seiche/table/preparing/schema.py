@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from seiche.core.given import names
+from seiche.core.given import names, text
 from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.format.fields import SYSTEM_COLUMNS, children, path_of
@@ -105,7 +105,7 @@ def check_name(name: str) -> str:
             " Lance, such as _rowid or *.",
             column=name,
         )
-    return name
+    return text(given, "the name of a column")
 
 
 def _check_rest(fields: Sequence[Field], kept: Sequence[Field]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from seiche.core.given import wrong
+from seiche.core.given import text, wrong
 from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.format import manifest_pb2 as pb
@@ -183,6 +183,8 @@ def _update_map(values: Mapping[str, str | None], replace: bool) -> UpdateMap:
                 remedy="Write it as text; None deletes the key.",
                 key=key,
             )
+        text(key, "the name of a setting")
+        text(value or "", f"the value of {key!r}")
     return UpdateMap({key: value for key, value in values.items() if value is not None or not replace}, bool(replace))
 
 
@@ -201,7 +203,7 @@ def a_base(given: Any) -> pb.BasePath:
     if isinstance(given, pb.BasePath):
         made = given
     elif isinstance(given, str | os.PathLike):
-        made = pb.BasePath(path=os.fspath(given))
+        made = pb.BasePath(path=text(os.fspath(given), "the path of a base"))
     else:
         made = pb.BasePath(**_base_members(given))
     if not made.path:
@@ -227,6 +229,8 @@ def _base_members(given: Any) -> dict[str, Any]:
         raise InvalidInput(
             f"a base cannot be made of {given!r}", remedy="Give its path, or a mapping with path, name and so on."
         )
+    for name in ("path", "name"):
+        text(present.get(name, ""), f"the {name} of a base")
     return present
 
 
