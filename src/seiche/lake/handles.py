@@ -228,6 +228,11 @@ class LakeTable(TableVerbs):
         return self._lake.state().table(self._name)
 
     @property
+    def format(self) -> str:
+        """`lance` or `iceberg`."""
+        return self.row.format
+
+    @property
     def version(self) -> int:
         """The table's own version."""
         return self.row.table_version

@@ -73,6 +73,12 @@ def numbers(lake: Lake, table: str) -> list[int]:
     return sorted(entry.sequence_number or 0 for one in found for entry in one.fetch_manifest_entry(io))
 
 
+def test_a_table_says_of_which_format_it_is(ice: Lake) -> None:
+    assert [ice.table(name).format for name in ("shop.a", "shop.i")] == ["lance", "iceberg"]
+    with ice.transaction() as tx:
+        assert [tx.table(name).format for name in ("shop.a", "shop.i")] == ["lance", "iceberg"]
+
+
 def test_rows_are_read_by_the_lake_and_by_pyiceberg_alone(ice: Lake) -> None:
     ice.table("shop.i").append(rows(1, 2))
     with ice.transaction() as tx:
