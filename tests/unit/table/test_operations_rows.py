@@ -108,6 +108,7 @@ class TestAppend:
         [
             (fragment(deleted=1), "deletion file"),
             (fragment(rows=(1 << 32) + 1), "more than one can have"),
+            (fragment(rows=0), "how many rows"),
             (DataFragment(physical_rows=1), "no data file"),
             (fragment(0, data_file("", [0])), "no path"),
             (fragment(0, data_file("x", [])), "no fields"),
@@ -129,6 +130,15 @@ class TestAppend:
         header.reader_feature_flags = header.writer_feature_flags = flags.MIXED_DATA_VERSIONS
         mixed = Manifest(header, base.fragments)
         assert len(commit(Append((fragment(0, data_file("x", [0], file_minor_version=1)),)), mixed).fragments) == 2
+        with pytest.raises(InvalidInput, match="which there is not"):
+            commit(Append((fragment(0, data_file("x", [0], file_minor_version=4)),)), mixed)
+
+    def test_a_table_in_the_first_format_takes_no_files_of_a_later_one(self) -> None:
+        first = fragment(0, data_file("x", [0], file_major_version=0, file_minor_version=2))
+        base = commit(Overwrite((first,), SCHEMA), empty(data_format="0.1"))
+        assert len(commit(Append((first,)), base).fragments) == 2
+        with pytest.raises(InvalidInput, match=r"format version 2\.2, the table has 0\.1"):
+            commit(Append((fragment(),)), base)
 
     def test_more_rows_than_ids_are_refused(self) -> None:
         base = table(fragment(0), stable=True)
@@ -392,6 +402,13 @@ class TestOverwrite:
         assert commit(Overwrite((first,), SCHEMA), table(fragment(0))).header.data_format.version == "2.0"
         with pytest.raises(InvalidInput, match="format version"):
             commit(Overwrite((older, fragment()), SCHEMA), table(fragment(0)))
+
+    @pytest.mark.parametrize(("major", "minor"), [(2, 4), (1, 0), (3, 0), (0, 4), (9999, 9999)])
+    def test_a_format_version_that_there_is_not_is_refused(self, major: int, minor: int) -> None:
+        made_up = fragment(0, data_file("x", [0], file_major_version=major, file_minor_version=minor))
+        for base in (table(fragment(0)), empty(data_format="0.1"), empty()):
+            with pytest.raises(InvalidInput, match=rf"format version {major}\.{minor}, which there is not"):
+                commit(Overwrite((made_up,), SCHEMA), base)
 
     @pytest.mark.parametrize(
         "schema",

@@ -166,6 +166,8 @@ class TestRewrite:
         for rows in (19, 21):
             with pytest.raises(InvalidInput, match=f"20 rows, those in their place {rows}"):
                 commit(Rewrite((self.group(1, 2, new=4, rows=rows),)), self.base())
+        with pytest.raises(InvalidInput, match="how many rows"):
+            commit(Rewrite((self.group(1, 2, new=4, rows=0),)), self.base())
         masked = commit(Delete((fragment(1, deleted=3),)), self.base())
         group = self.group(2, new=4, rows=17)
         group.old_fragments.append(fragment(1, deleted=3))
@@ -318,6 +320,10 @@ class TestMerge:
         assert files(made.fragments[2]) == [("0.lance", [0, 1]), ("fresh", [2])]
         assert [one.name for one in made.header.fields] == ["a", "b", "c"]
         assert dict(made.header.schema_metadata) == {"k": b"v"}
+
+    def test_how_many_rows_a_fragment_has_is_not_forgotten(self) -> None:
+        made = commit(Merge((self.merged(0, ("n0", [2]), rows=0),), self.NEW), table(fragment(0, rows=7)))
+        assert made.fragments[0].physical_rows == 7
 
     def test_metadata_of_the_schema_stays_if_there_is_no_new(self) -> None:
         base = commit(UpdateConfig(schema_metadata_updates=UpdateMap({"k": "v"})), table(fragment(0)))

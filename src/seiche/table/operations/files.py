@@ -10,6 +10,7 @@ from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFil
 __all__ = [
     "TOMBSTONE",
     "changed_fields",
+    "check_counted",
     "check_deletions",
     "check_files",
     "data_version",
@@ -25,12 +26,18 @@ TOMBSTONE = -2
 # Rows of a fragment are addressed by 32 bits.
 _MOST_ROWS = 1 << 32
 
+_FIRST = frozenset({(0, 0), (0, 1), (0, 2)})
+# The second is how the first files of the second generation call themselves.
+_SECOND = frozenset({(2, 0), (0, 3)})
+# What readers know: of a file with any other number they do not even open the table.
+_READABLE = _FIRST | _SECOND | {(2, 1), (2, 2), (2, 3)}
+
 
 @lru_cache(maxsize=16)
 def data_version(version: str) -> frozenset[tuple[int, int]]:
     """The numbers that data files of this version carry; empty if the version does not say."""
-    if version == "2.0":
-        return frozenset({(2, 0), (0, 3)})  # the second is how the first files of the second generation call themselves
+    if version in {"0.1", "2.0"}:
+        return _FIRST if version == "0.1" else _SECOND
     major, _, minor = version.partition(".")
     return (
         frozenset({(int(major), int(minor))}) if major.isdigit() and minor.isdigit() and major != "0" else frozenset()
@@ -67,6 +74,12 @@ def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
         _check_file(file, fields, header)
         present.update(fields)
         version = (file.file_major_version, file.file_minor_version)
+        if version not in _READABLE:
+            raise InvalidInput(
+                f"{file.path} has format version {version[0]}.{version[1]}, which there is not",
+                remedy="Leave `file_major_version` and `file_minor_version` as they were when the file was written.",
+                path=file.path,
+            )
         if versions and version not in versions and not header.reader_feature_flags & MIXED_DATA_VERSIONS:
             raise InvalidInput(
                 f"{file.path} has format version {version[0]}.{version[1]}, the table has {header.data_format.version}",
@@ -75,6 +88,15 @@ def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
             )
     present.discard(TOMBSTONE)
     return present
+
+
+def check_counted(fragment: DataFragment) -> None:
+    """Refuse a new fragment that does not say how many rows it has: only tables of old have such."""
+    if not fragment.physical_rows:
+        raise InvalidInput(
+            "a new fragment does not say how many rows it has",
+            remedy="Set `physical_rows` to the number of rows in its data files; leave a fragment without rows out.",
+        )
 
 
 def check_deletions(fragment: DataFragment, header: Manifest) -> None:

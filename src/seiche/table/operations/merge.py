@@ -77,6 +77,7 @@ class Merge(Values):
         check_same_rows(now, fragment)
         made = DataFragment()
         made.CopyFrom(fragment)
+        made.physical_rows = now.physical_rows or fragment.physical_rows
         settle(made, {field.id for field in self.schema})
         if manifest.has_stable_row_ids:
             from seiche.table.operations.rows import keep_rows, mark_updated

@@ -6,6 +6,7 @@ from seiche.errors import InvalidInput
 from seiche.table.format.manifest import STABLE_ROW_IDS, Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.manifest_pb2 import Manifest as Header
+from seiche.table.operations.files import check_counted
 
 __all__ = ["add_new", "clear_rows", "raise_max_fragment_id", "renumbered"]
 
@@ -37,6 +38,7 @@ def renumbered(fragments: Iterable[DataFragment], header: Header, manifest: Mani
                 "a new fragment has a deletion file",
                 remedy="Write the fragment without the deleted rows, or commit the deletion afterwards.",
             )
+        check_counted(fragment)
         following += 1
         copy = DataFragment()
         copy.CopyFrom(fragment)
