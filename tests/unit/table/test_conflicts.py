@@ -220,6 +220,29 @@ def test_a_group_of_which_a_reuse_index_does_not_know_is_not_led_on() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("built", "old", "new", "known"),
+    [
+        (index("x", [1], [7]), [7, 8], [20], [20]),
+        (pb.IndexMetadata(name="x", fields=[1]), [7], [20], [20]),
+        (index("x", [1], [7]), [7], [20, 21], [20]),
+        (index("x", [1], [7]), [7], [], [20]),
+    ],
+    ids=["a part of the group", "coverage that is not said", "a new fragment it does not know", "no new fragment"],
+)
+def test_what_a_reuse_index_does_not_lead_on_whole_conflicts_on_either_side(
+    built: pb.IndexMetadata, old: list[int], new: list[int], known: list[int]
+) -> None:
+    group = RewriteGroup(old_fragments=map(fragment, old), new_fragments=map(fragment, new))
+    carried = index("__lance_frag_reuse", (), covers=known)
+    with pytest.raises(RetryableConflict, match="which index x covers"):
+        begin(CreateIndex((built,)), manifest(1)).against(
+            committed(2, Rewrite((group,)), manifest(2, indices=[carried]))
+        )
+    with pytest.raises(RetryableConflict, match="built index x"):
+        begin(Rewrite((group,), frag_reuse_index=carried), manifest(1)).against(committed(2, CreateIndex((built,))))
+
+
 @pytest.mark.parametrize("kind", ["NGramIndexDetails", "ZoneMapIndexDetails", "BloomFilterIndexDetails"])
 def test_an_index_that_cannot_be_led_on_conflicts_also_with_a_reuse_index(kind: str) -> None:
     entry = index("x", [1], [7])
@@ -253,6 +276,10 @@ def test_an_index_covers_a_field_also_if_it_only_carries_it_along() -> None:
     covering.covering_fields.append(1)
     with pytest.raises(RetryableConflict, match="dropped field 1"):
         begin(CreateIndex((covering,))).against(committed(2, Project(schema=(field(0, "id"),))))
+    replacing = DataReplacement((DataReplacementGroup(fragment_id=0, new_file=pb.DataFile(path="x", fields=[1])),))
+    for ours, theirs in ((CreateIndex((covering,)), replacing), (replacing, CreateIndex((covering,)))):
+        with pytest.raises(RetryableConflict, match="index x"):
+            begin(ours, manifest(1)).against(committed(2, theirs))
 
 
 # Base paths and configuration.

@@ -10,7 +10,7 @@ from seiche.table import affected
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
 from seiche.table.format.deletions import DeletionFiles
-from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, find
+from seiche.table.format.index_details import FRAGMENT_REUSE, MEM_WAL, ReuseContent, ReuseIndexFiles, find
 from seiche.table.format.index_details_pb2 import FragmentReuseIndexDetails
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import (
@@ -134,6 +134,44 @@ def test_a_fragment_that_does_not_say_how_many_rows_it_has_is_never_taken_for_em
     ours = begin(delete_of([0], files, unknown), manifest(1, [unknown]))
     ready = ours.against(committed(2, theirs)).finish(manifest(2, theirs.updated_fragments), files)
     assert merged_rows(ready, files) == BitMap([0, 1])
+
+
+@pytest.mark.parametrize("writer", ["ours", "theirs"])
+def test_deleted_rows_and_new_data_files_of_one_fragment_are_not_put_together(
+    files: DeletionFiles, writer: str
+) -> None:
+    """What one side wrote would be lost with the files of the other, or moved away as it was before."""
+    written = Update(updated_fragments=(fragment(0, path="anew.lance"),), fields_modified=(1,))
+    moved = Update(updated_fragments=(masked(BASE, [5], files),), new_fragments=(fragment(0, rows=1),))
+    for other in (delete_of([5], files), moved):
+        ours, theirs = (written, other) if writer == "ours" else (other, written)
+        with pytest.raises(RetryableConflict, match="fragment 0, of which one side wrote new data files"):
+            begin(ours, manifest(1, [BASE])).against(committed(2, theirs))
+
+
+def test_a_fragment_that_one_side_removes_and_the_other_changes_is_retryable(files: DeletionFiles) -> None:
+    for gone in (Delete(deleted_fragment_ids=(0,)), Update(removed_fragment_ids=(0,), new_fragments=(fragment(0),))):
+        with pytest.raises(RetryableConflict, match="changed rows of fragment 0, which we remove"):
+            begin(gone, manifest(1, [BASE])).against(committed(2, delete_of([5], files)))
+        with pytest.raises(RetryableConflict, match="removed fragment 0"):
+            begin(delete_of([5], files), manifest(1, [BASE])).against(committed(2, gone))
+
+
+def test_each_fragment_gets_its_own_rows_also_if_deletion_files_have_the_same_number(
+    files: DeletionFiles, store: DictStore
+) -> None:
+    """Numbers are drawn for each file, and only its name holds the fragment: one may come twice."""
+    before = [BASE, fragment(1)]
+    theirs = [masked(one, [7 + one.id], files) for one in before]
+    path = "_deletions/{}-1-{}.arrow"
+    same = theirs[0].deletion_file
+    store.put(path.format(1, same.id), store.get(path.format(1, theirs[1].deletion_file.id)))
+    theirs[1].deletion_file.CopyFrom(same)
+    ours = Delete(tuple(masked(one, [one.id], files) for one in before))
+    rebase = begin(ours, manifest(1, before)).against(committed(2, Delete(tuple(theirs))))
+    ready = rebase.finish(manifest(2, theirs), files)
+    assert isinstance(ready.operation, Delete)
+    assert [files.read(one) for one in ready.operation.updated_fragments] == [BitMap([0, 7]), BitMap([1, 8])]
 
 
 def test_a_lost_race_does_not_write_the_merged_vector_again_unless_it_changed(store: DictStore) -> None:
@@ -280,6 +318,43 @@ def test_coverage_is_trimmed_by_each_update_in_turn() -> None:
     assert covered(rebase.transaction.operation.new_indices[0]) == BitMap([1])
 
 
+def test_an_index_on_a_struct_is_trimmed_when_a_field_in_it_changes() -> None:
+    fields = (field(0, "id"), field(1, "s", "struct"), field(2, "x", parent=1))
+    for indexed, changed in ((1, 2), (2, 1)):
+        rebase = begin(CreateIndex((index("x", [indexed], [0, 1]),)), manifest(1, fields=fields)).against(
+            committed(2, Update(updated_fragments=(fragment(0),), fields_modified=(changed,)), manifest(2))
+        )
+        assert isinstance(rebase.transaction.operation, CreateIndex)
+        assert covered(rebase.transaction.operation.new_indices[0]) == BitMap([1])
+
+
+def test_an_index_that_carries_a_column_along_is_trimmed_when_others_change_that_column() -> None:
+    carrying = index("x", [0], [0, 1])
+    carrying.covering_fields.append(1)
+    rebase = begin(CreateIndex((carrying,)), manifest(1)).against(
+        committed(2, Update(updated_fragments=(fragment(0),), fields_modified=(1,)), manifest(2))
+    )
+    assert isinstance(rebase.transaction.operation, CreateIndex)
+    assert covered(rebase.transaction.operation.new_indices[0]) == BitMap([1])
+
+
+def test_a_log_that_we_drop_is_dropped_also_if_others_marked_something_in_it(files: DeletionFiles) -> None:
+    read, marked = (index(MEM_WAL, (), [], number=number) for number in (1, 2))
+    rebase = begin(CreateIndex((), (read,)), manifest(1, indices=[read])).against(committed(2, Append((fragment(0),))))
+    ready = rebase.finish(manifest(2, indices=[marked]), files)
+    assert isinstance(ready.operation, CreateIndex)
+    assert [one.uuid.uuid for one in ready.operation.removed_indices] == [read.uuid.uuid, marked.uuid.uuid]
+
+
+def test_an_index_of_the_same_name_that_others_built_goes_when_we_build_or_drop_it(files: DeletionFiles) -> None:
+    old, theirs, ours = (index("x", [1], [0], number=number) for number in (1, 2, 3))
+    for operation in (CreateIndex((ours,), (old,)), CreateIndex((), (old,))):
+        rebase = begin(operation, manifest(1, indices=[old])).against(committed(2, CreateIndex((theirs,), (old,))))
+        ready = rebase.finish(manifest(2, indices=[theirs]), files)
+        assert isinstance(ready.operation, CreateIndex)
+        assert {one.uuid.uuid for one in ready.operation.removed_indices} == {old.uuid.uuid, theirs.uuid.uuid}
+
+
 def reuse(versions: dict[int, tuple[int, int]], store: DictStore, number: int) -> pb.IndexMetadata:
     """A fragment-reuse index: version to the fragment that was rewritten and the one that came of it."""
     content = ReuseContent()
@@ -327,6 +402,29 @@ def test_a_reuse_index_that_we_clean_keeps_what_others_added(files: DeletionFile
     assert versions_of(find(ready.operation.new_indices, FRAGMENT_REUSE), store) == [7]
     removed = {one.uuid.uuid for one in ready.operation.removed_indices}
     assert removed == {before.uuid.uuid, theirs.uuid.uuid}, "one entry must be left, ours"
+
+
+def test_indices_beside_a_reuse_index_stay_what_they_are_when_it_is_merged(
+    files: DeletionFiles, store: DictStore
+) -> None:
+    before, theirs, ours = reuse({}, store, 1), reuse({7: (2, 12)}, store, 2), reuse({9: (3, 13)}, store, 3)
+    beside = index("x", [1], [0], number=9)
+    rebase = begin(CreateIndex((beside, ours), (before,)), manifest(1, indices=[before]))
+    rebase = rebase.against(committed(2, CreateIndex((theirs,), (before,))))
+    ready = rebase.finish(manifest(2, indices=[theirs]), files)
+    assert isinstance(ready.operation, CreateIndex)
+    assert ready.operation.new_indices[0] == beside
+    assert versions_of(ready.operation.new_indices[1], store) == [7, 9]
+
+
+def test_a_reuse_index_that_nobody_else_wrote_is_left_as_it_was_handed_over(
+    files: DeletionFiles, store: DictStore
+) -> None:
+    ours = reuse({9: (4, 14)}, store, 4)
+    group = RewriteGroup(old_fragments=[fragment(4)], new_fragments=[fragment(14)])
+    for operation in (Rewrite((group,), frag_reuse_index=ours), CreateIndex((ours,))):
+        rebase = begin(operation, manifest(1)).against(committed(2, Append((fragment(0),))))
+        assert rebase.finish(manifest(2), files).operation == operation
 
 
 def test_dropping_the_reuse_index_that_others_wrote_is_retryable(store: DictStore) -> None:
