@@ -10,7 +10,7 @@ from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput
 from seiche.table import invariants
-from seiche.table.build import build, empty
+from seiche.table.build import build, empty, settled
 from seiche.table.format import flags
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.fragments import Fragments
@@ -145,6 +145,18 @@ class TestBuild:
 
     def test_a_clone_keeps_the_number_of_its_source(self) -> None:
         assert build(table(fragment(0)), transaction(Clone(True, None, 1, "/source"))).version == 1
+
+    def test_a_rewrite_in_the_flat_form_is_stored_with_the_ids_that_its_fragments_get(self) -> None:
+        """Others see in it where the rows went, and so which indices still know them."""
+        base = table(fragment(0), fragment(4))
+        group = RewriteGroup(old_fragments=[fragment(0)], new_fragments=[fragment(0)])
+        flat = transaction(Rewrite((group,), flat=True))
+        stored = settled(base, flat).operation
+        assert isinstance(stored, Rewrite)
+        assert [one.id for one in stored.groups[0].new_fragments] == [5]
+        assert build(base, flat).fragments.ids() == [4, 5]
+        grouped = transaction(Append((fragment(),)))
+        assert settled(base, grouped) is grouped
 
     def test_the_schema_at_the_read_version_may_be_looked_up_when_needed(self) -> None:
         asked = []

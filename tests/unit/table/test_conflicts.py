@@ -187,6 +187,26 @@ def test_appended_rows_must_fit_the_schema(
             ours.against(theirs)
 
 
+def test_every_appended_fragment_must_fit_the_schema() -> None:
+    after = (field(0, "id"), field(1, "w"))
+    ours = begin(Append((fragment(0, fields=[0]), fragment(0, fields=[0, 1]))), manifest(1))
+    with pytest.raises(RetryableConflict, match="made field 1, which was v"):
+        ours.against(committed(2, Project(schema=after), manifest(2, fields=after)))
+
+
+def test_values_put_in_the_place_of_others_must_not_be_null_where_they_became_required() -> None:
+    after = (field(0, "id"), field(1, "v", nullable=False))
+    theirs = committed(2, Project(schema=after), manifest(2, fields=after))
+    for field_id, refused in ((1, True), (0, False)):
+        file = pb.DataFile(path="x", fields=[field_id])
+        ours = begin(DataReplacement((DataReplacementGroup(fragment_id=0, new_file=file),)), manifest(1))
+        if refused:
+            with pytest.raises(RetryableConflict, match="made field 1 required"):
+                ours.against(theirs)
+        else:
+            assert ours.against(theirs) is ours
+
+
 def test_an_append_of_nothing_fits_every_schema() -> None:
     after = (*BEFORE, field(9, "new", nullable=False))
     ours = begin(Append(), manifest(1, fields=BEFORE))

@@ -268,6 +268,14 @@ class TestDelete:
         unrecorded = Manifest(header, base.fragments)
         assert commit(Delete(deleted_fragment_ids=(5,)), unrecorded).header.max_fragment_id == 5
 
+    def test_the_id_0_is_not_given_out_again_either(self) -> None:
+        """What an index or a deletion file knows of the old fragment would be taken to be about the new one."""
+        base = table(fragment(0))
+        header = base.copy_header()
+        header.ClearField("max_fragment_id")
+        empty = commit(Delete(deleted_fragment_ids=(0,)), Manifest(header, base.fragments))
+        assert commit(Append((fragment(),)), empty).fragments.ids() == [1]
+
     @pytest.mark.parametrize("make", [lambda one: Delete((one,)), lambda one: Update(updated_fragments=(one,))])
     @pytest.mark.parametrize(
         ("stale", "why"),

@@ -348,11 +348,12 @@ def test_a_log_that_we_drop_is_dropped_also_if_others_marked_something_in_it(fil
 
 def test_an_index_of_the_same_name_that_others_built_goes_when_we_build_or_drop_it(files: DeletionFiles) -> None:
     old, theirs, ours = (index("x", [1], [0], number=number) for number in (1, 2, 3))
-    for operation in (CreateIndex((ours,), (old,)), CreateIndex((), (old,))):
-        rebase = begin(operation, manifest(1, indices=[old])).against(committed(2, CreateIndex((theirs,), (old,))))
+    for new, removed in (((ours,), (old,)), ((), (old,)), ((ours,), ())):
+        rebase = begin(CreateIndex(new, removed), manifest(1, indices=removed))
+        rebase = rebase.against(committed(2, CreateIndex((theirs,), removed)))
         ready = rebase.finish(manifest(2, indices=[theirs]), files)
         assert isinstance(ready.operation, CreateIndex)
-        assert {one.uuid.uuid for one in ready.operation.removed_indices} == {old.uuid.uuid, theirs.uuid.uuid}
+        assert ready.operation.removed_indices == (*removed, theirs)
 
 
 def reuse(versions: dict[int, tuple[int, int]], store: DictStore, number: int) -> pb.IndexMetadata:
