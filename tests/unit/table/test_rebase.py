@@ -1,6 +1,7 @@
 """Deletion vectors, indices and metadata of two writers put together, without a real table."""
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 from pyroaring import BitMap
@@ -10,8 +11,16 @@ from seiche.table import affected
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
 from seiche.table.format.deletions import DeletionFiles
-from seiche.table.format.index_details import FRAGMENT_REUSE, MEM_WAL, ReuseContent, ReuseIndexFiles, find
-from seiche.table.format.index_details_pb2 import FragmentReuseIndexDetails
+from seiche.table.format.index_details import (
+    FRAGMENT_REUSE,
+    MEM_WAL,
+    ReuseContent,
+    ReuseIndexFiles,
+    find,
+    mem_wal_details,
+    mem_wal_index,
+)
+from seiche.table.format.index_details_pb2 import FragmentReuseIndexDetails, MemWalIndexDetails
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import (
     Append,
@@ -19,6 +28,7 @@ from seiche.table.operations import (
     CreateIndex,
     Delete,
     Merge,
+    MergedGeneration,
     Project,
     Rewrite,
     RewriteGroup,
@@ -336,6 +346,18 @@ def test_an_index_that_carries_a_column_along_is_trimmed_when_others_change_that
     )
     assert isinstance(rebase.transaction.operation, CreateIndex)
     assert covered(rebase.transaction.operation.new_indices[0]) == BitMap([1])
+
+
+def test_an_index_and_a_log_built_in_one_are_both_adapted_to_the_same_update() -> None:
+    built = index("x", [1], [0, 1])
+    log = mem_wal_index(MemWalIndexDetails(), uuid=UUID(int=2), dataset_version=1, created_at=1)
+    merged = MergedGeneration(shard=pb.UUID(uuid=b"s" * 16), generation=4)
+    theirs = Update(updated_fragments=(fragment(0),), fields_modified=(1,), merged_generations=(merged,))
+    rebase = begin(CreateIndex((built, log)), manifest(1)).against(committed(2, theirs, manifest(2)))
+    assert isinstance(rebase.transaction.operation, CreateIndex)
+    ours = rebase.transaction.operation.new_indices
+    assert covered(ours[0]) == BitMap([1])
+    assert [one.generation for one in mem_wal_details(ours[1]).compacted_sstables] == [4]
 
 
 def test_a_log_that_we_drop_is_dropped_also_if_others_marked_something_in_it(files: DeletionFiles) -> None:
