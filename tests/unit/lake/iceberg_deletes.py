@@ -1,4 +1,4 @@
-"""Position deletes in an Iceberg table of a lake, as engines other than PyIceberg leave them.
+"""Deletes by files of their own in an Iceberg table of a lake, as engines other than PyIceberg leave them.
 
 PyIceberg writes none; its models write the manifests that speak of these.
 """
@@ -23,6 +23,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
+from pyiceberg.typedef import Record
 
 from seiche import Lake
 
@@ -48,14 +49,50 @@ def delete_by_position(lake: Lake, name: str, wanted: int, kind: Kind = "parquet
         if wanted in held:
             position = held.index(wanted)
             break
-    metadata, snapshot_id = table.metadata, table.metadata.new_snapshot_id()
-    where = f"{metadata.location}/data/{snapshot_id}-deletes.{kind}"
+    snapshot_id = table.metadata.new_snapshot_id()
+    where = f"{table.metadata.location}/data/{snapshot_id}-deletes.{kind}"
     data = {"parquet": _parquet, "puffin": _puffin}[kind](task.file.file_path, position)
     _write(table.io, where, data)
-    entry = _entry(where, data, task.file, kind, snapshot_id)
+    _commit(lake, name, table, _entry(where, data, task.file, kind, snapshot_id))
+    return where
+
+
+def delete_by_equality(lake: Lake, name: str, wanted: int) -> str:
+    """Delete all rows with this id that are there now, by a file that says no more than the id; returns its address."""
+    table: Any = lake.table(name).to_iceberg()
+    snapshot_id, number = table.metadata.new_snapshot_id(), table.schema().find_field("id").field_id
+    where = f"{table.metadata.location}/data/{snapshot_id}-deletes.parquet"
+    out = io.BytesIO()
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": str(number)})])
+    pq.write_table(pa.table({"id": [wanted]}, schema=schema), out, store_schema=False)
+    _write(table.io, where, out.getvalue())
+    bound = {number: struct.pack("<q", wanted)}
+    file = DataFile.from_args(
+        content=DataFileContent.EQUALITY_DELETES,
+        file_path=where,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=1,
+        file_size_in_bytes=len(out.getvalue()),
+        value_counts={number: 1},
+        null_value_counts={number: 0},
+        nan_value_counts={},
+        lower_bounds=bound,
+        upper_bounds=bound,
+        equality_ids=[number],
+    )
+    file.spec_id = table.spec().spec_id
+    entry = ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
+    _commit(lake, name, table, entry)
+    return where
+
+
+def _commit(lake: Lake, name: str, table: Any, entry: ManifestEntry) -> None:
+    """Add a file of deletions to the table."""
+    metadata, snapshot_id = table.metadata, entry.snapshot_id
     manifest_path = f"{metadata.location}/metadata/{snapshot_id}-m0.avro"
     with _Deletes(
-        metadata.specs()[task.file.spec_id],
+        metadata.specs()[entry.data_file.spec_id],
         metadata.schema(),
         table.io.new_output(manifest_path),
         snapshot_id,
@@ -96,30 +133,27 @@ def delete_by_position(lake: Lake, name: str, wanted: int, kind: Kind = "parquet
                 SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": snapshot_id}),
             ],
         )
-    return where
 
 
 def _entry(where: str, data: bytes, of: DataFile, kind: Kind, snapshot_id: int) -> ManifestEntry:
     path = of.file_path.encode()
-    return ManifestEntry.from_args(
-        status=ManifestEntryStatus.ADDED,
-        snapshot_id=snapshot_id,
-        data_file=DataFile.from_args(
-            content=DataFileContent.POSITION_DELETES,
-            file_path=where,
-            file_format=FileFormat(kind.upper()),
-            partition=of.partition,
-            record_count=1,
-            file_size_in_bytes=len(data),
-            column_sizes={PATH_ID: 100, POS_ID: 50} if kind == "parquet" else None,
-            value_counts={PATH_ID: 1, POS_ID: 1},
-            null_value_counts={PATH_ID: 0, POS_ID: 0},
-            nan_value_counts={},
-            lower_bounds={PATH_ID: path, POS_ID: struct.pack("<q", 0)},
-            upper_bounds={PATH_ID: path, POS_ID: struct.pack("<q", 0)},
-            split_offsets=[4] if kind == "parquet" else None,
-        ),
+    file = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=where,
+        file_format=FileFormat(kind.upper()),
+        partition=of.partition,
+        record_count=1,
+        file_size_in_bytes=len(data),
+        column_sizes={PATH_ID: 100, POS_ID: 50} if kind == "parquet" else None,
+        value_counts={PATH_ID: 1, POS_ID: 1},
+        null_value_counts={PATH_ID: 0, POS_ID: 0},
+        nan_value_counts={},
+        lower_bounds={PATH_ID: path, POS_ID: struct.pack("<q", 0)},
+        upper_bounds={PATH_ID: path, POS_ID: struct.pack("<q", 0)},
+        split_offsets=[4] if kind == "parquet" else None,
     )
+    file.spec_id = of.spec_id
+    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
 
 
 def _parquet(path: str, position: int) -> bytes:

@@ -16,6 +16,7 @@ from pyiceberg.typedef import Record
 from seiche.lake.iceberg.asking import ask_what_is_meant
 from seiche.lake.iceberg.conditions import agree_on_nulls, explicit
 from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.hidden_rows import keep_hidden
 from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.lake.iceberg.partitions import keep_rows
 from seiche.lake.reads import Aspect
@@ -27,6 +28,7 @@ keep_nulls()
 keep_rows()
 agree_on_nulls()
 ask_what_is_meant()
+keep_hidden()
 
 
 class EngineFileIO(LakeFileIO):

@@ -1,17 +1,39 @@
-"""Rows that deletes by position took out of a table: its files still count them, and so does PyIceberg."""
+"""Rows that files of deletes took out of a table: its data files still have and count them, and so does PyIceberg."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import ManifestContent
+from pyiceberg.manifest import DataFileContent, ManifestContent
+from pyiceberg.table import ManifestGroupPlanner
 
 if TYPE_CHECKING:
     from seiche.lake.engines.iceberg_table import EngineTable
     from seiche.lake.iceberg.metadata import Metadata
 
-__all__ = ["hidden_in", "with_deletes"]
+__all__ = ["hidden_in", "keep_hidden", "with_deletes"]
+
+
+def keep_hidden() -> None:
+    """From now on a plan has all files of deletes that may hold for its data files, in this process.
+
+    PyIceberg leaves out those whose statistics say that they hide none of the rows that are asked for. But who writes a
+    file anew because of one row takes all its rows along, and what such a file hides would be back in the table.
+    """
+    found = ManifestGroupPlanner._build_metrics_evaluator
+    if not hasattr(found, "__wrapped__"):
+        ManifestGroupPlanner._build_metrics_evaluator = _of_data_only(found)  # type: ignore[method-assign]
+
+
+def _of_data_only(build: Callable[..., Callable[[Any], bool]]) -> Callable[..., Callable[[Any], bool]]:
+    @wraps(build)
+    def built(planner: ManifestGroupPlanner) -> Callable[[Any], bool]:
+        may_match = build(planner)
+        return lambda one: one.content != DataFileContent.DATA or may_match(one)
+
+    return built
 
 
 def with_deletes(table: "EngineTable") -> list[Any]:
