@@ -725,3 +725,14 @@ def test_who_lost_against_others_is_told_which_snapshot_he_had_and_which_is_curr
     had, current = (one.metadata.current_snapshot_id for one in (mine, table.to_iceberg()))
     with pytest.raises(ValidationException, match=f"built on snapshot {had}, and {current} is current"):
         mine.overwrite(rows(3))
+
+
+@pytest.mark.parametrize("name", ["shop.i", "shop.a"])
+def test_an_append_without_rows_leaves_the_table_and_the_lake_as_they_are(ice: Lake, name: str) -> None:
+    version = ice.version
+    assert not ice.table(name).append([]).changed
+    with ice.transaction() as tx:
+        assert not tx.append(name, SCHEMA.empty_table()).changed
+    assert ice.version == version
+    with pytest.raises(InvalidInput, match="no column"):
+        ice.table(name).append(pa.table({"other": pa.array([], pa.int64())}))

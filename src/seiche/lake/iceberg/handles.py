@@ -108,9 +108,9 @@ class IcebergTransactionTable(_Shown, TransactionTable):
             return _count(self.to_iceberg(), where)
 
     def append(self, data: Any, **options: Any) -> Result:
-        """Add rows."""
+        """Add rows; without any the table stays as it is."""
         rows = self._taken("append", data, options)
-        return self._changed("append", rows.num_rows, lambda table: table.append(rows))
+        return self._changed("append", rows.num_rows, lambda table: table.append(rows) if rows.num_rows else None)
 
     def overwrite(
         self,
