@@ -53,7 +53,7 @@ def delete_by_position(lake: Lake, name: str, wanted: int, kind: Kind = "parquet
     where = f"{table.metadata.location}/data/{snapshot_id}-deletes.{kind}"
     data = {"parquet": _parquet, "puffin": _puffin}[kind](task.file.file_path, position)
     _write(table.io, where, data)
-    _commit(lake, name, table, _entry(where, data, task.file, kind, snapshot_id))
+    _commit(lake, name, table, _entry(where, data, task.file, kind, snapshot_id), snapshot_id)
     return where
 
 
@@ -83,13 +83,13 @@ def delete_by_equality(lake: Lake, name: str, wanted: int) -> str:
     )
     file.spec_id = table.spec().spec_id
     entry = ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
-    _commit(lake, name, table, entry)
+    _commit(lake, name, table, entry, snapshot_id)
     return where
 
 
-def _commit(lake: Lake, name: str, table: Any, entry: ManifestEntry) -> None:
+def _commit(lake: Lake, name: str, table: Any, entry: ManifestEntry, snapshot_id: int) -> None:
     """Add a file of deletions to the table."""
-    metadata, snapshot_id = table.metadata, entry.snapshot_id
+    metadata = table.metadata
     manifest_path = f"{metadata.location}/metadata/{snapshot_id}-m0.avro"
     with _Deletes(
         metadata.specs()[entry.data_file.spec_id],
