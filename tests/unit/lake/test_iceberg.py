@@ -258,6 +258,35 @@ def test_an_append_follows_no_column_that_its_rows_have_to_have_now(ice: Lake, i
         table.append(rows(7))
 
 
+@pytest.mark.parametrize("moved", [True, False])
+def test_an_old_handle_of_pyiceberg_adds_no_rows_without_a_column_that_they_have_to_have_now(
+    ice: Lake, moved: bool
+) -> None:
+    table = ice.table("shop.i")
+    old = table.to_iceberg()
+    with table.to_iceberg().update_schema(allow_incompatible_changes=True) as change:
+        change.update_column("n", required=True)
+    if moved:
+        table.append(rows(8))
+    version = ice.version
+    with pytest.raises(InvalidInput, match="'n' cannot be null any more"):
+        old.append(pa.table({"id": [7], "n": [None]}, schema=SCHEMA))
+    assert ice.version == version
+    table.append(rows(9))
+    assert ids(ice, "shop.i") == ([8, 9] if moved else [9])
+
+
+def test_rows_and_the_change_that_makes_a_column_required_or_not_are_one_commit(ice: Lake) -> None:
+    table = ice.table("shop.i")
+    with table.to_iceberg().transaction() as both:
+        both.append(rows(1))
+        both.update_schema(allow_incompatible_changes=True).update_column("id", required=True).commit()
+    with table.to_iceberg().transaction() as both:
+        both.update_schema().update_column("id", required=False).commit()
+        both.append(rows(2))
+    assert ids(ice, "shop.i") == [1, 2]
+
+
 def test_an_append_follows_new_columns_that_have_to_have_something_inside(ice: Lake) -> None:
     table = ice.table("shop.i")
     tx = ice.transaction()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyiceberg.schema import Schema
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -20,7 +21,7 @@ from seiche.lake.iceberg.specs import missing_spec
 from seiche.lake.iceberg.updates import apply, unmet
 from seiche.lake.iceberg.work import Step, changes_content, heads
 
-__all__ = ["Rebase", "conflict"]
+__all__ = ["Rebase", "conflict", "lacking"]
 
 
 @dataclass(slots=True)
@@ -55,9 +56,10 @@ class Rebase:
         self._before = {one.snapshot_id: one for one in known}
         self._built_on = None if self.found is None else self.found.current_snapshot_id
         newest = self.running
-        lacking = _lacking(self.found, newest)
-        if lacking and any(isinstance(one, AddSnapshotUpdate) for step in steps for one in step.updates):
-            raise self._conflict(lacking)
+        if self.found is not None and any(isinstance(one, AddSnapshotUpdate) for step in steps for one in step.updates):
+            why = lacking(self.found.schema(), newest.schema())
+            if why:
+                raise self._conflict(why)
         for step in steps:
             self.applied.append(self._step(step))
         self._check_specs(self.found, newest)
@@ -157,14 +159,14 @@ def conflict(table: str, what: str, was: int | None, now: int | None, mine: int 
     )
 
 
-def _lacking(before: Metadata | None, now: Metadata) -> str:
-    """Which column has to have a value now that rows written before need not have; empty if there is none.
+def lacking(before: Schema, schema: Schema) -> str:
+    """Which column has to have a value that rows written by the schema `before` need not have; empty if there is none.
 
     What is inside of a new column is missing with it.
     """
-    if before is None or before.current_schema_id == now.current_schema_id:
+    if before.schema_id == schema.schema_id:
         return ""
-    had, schema = before.schema()._lazy_id_to_field, now.schema()
+    had = before._lazy_id_to_field
     for number, column in schema._lazy_id_to_field.items():
         parent = schema._lazy_id_to_parent.get(number)
         could_be_null = had[number].optional if number in had else parent is None or parent in had

@@ -18,7 +18,7 @@ from seiche.lake.iceberg.foreign_edit import ForeignAppends, ForeignEdit
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.new_files import age_of, named_by
 from seiche.lake.iceberg.places import address, path_of
-from seiche.lake.iceberg.rebase import Rebase, conflict
+from seiche.lake.iceberg.rebase import Rebase, conflict, lacking
 from seiche.lake.iceberg.registering import registered
 from seiche.lake.iceberg.specs import missing_spec
 from seiche.lake.iceberg.table import IcebergTable
@@ -237,9 +237,29 @@ def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) ->
         stage(transaction.state.store, appends.files, runtime=transaction.runtime)
     else:
         raise conflict(edit.name, why, None, work.running.current_snapshot_id)
+    _check_columns(edit, work.running, running, step)
     transaction.put_edit(IcebergEdit.of(edit, work.with_step(step, running)))
     if any(isinstance(one, AddSnapshotUpdate) and not _appends(one) for one in step.updates) or step.exclusive:
         transaction.note_read(edit.row.id)
+
+
+def _check_columns(edit: TableEdit, before: Metadata, after: Metadata, step: Step) -> None:
+    """Refuse rows that were written by other columns than the table has, and may lack some that have to be there.
+
+    Not by a conflict: engines answer that by sending the same files again, as if they were written by the new columns.
+    A step may change the columns as well, before or after its rows.
+    """
+    for update in step.updates:
+        added = after.snapshot_by_id(update.snapshot.snapshot_id) if isinstance(update, AddSnapshotUpdate) else None
+        number = None if added is None else added.schema_id
+        written = next((one for one in after.schemas if one.schema_id == number), None)
+        why = written is not None and lacking(written, before.schema()) and lacking(written, after.schema())
+        if why:
+            raise InvalidInput(
+                f"{edit.name}: the rows were written when it had other columns: {why}",
+                remedy="Nothing was committed. Load the table again, and write the rows by the columns it has now.",
+                table=edit.name,
+            )
 
 
 def _check_specs(transaction: "Sight", edit: TableEdit, before: Metadata, after: Metadata) -> None:
