@@ -33,6 +33,7 @@ from pyiceberg.types import UUIDType
 __all__ = ["ask_what_is_meant", "needs_rows"]
 
 _BYTES: Final = pa.binary(16)
+_NONE: Final = pa.chunked_array([], pa.int64())
 _COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "equal": operator.eq,
     "not_equal": operator.ne,
@@ -54,6 +55,7 @@ def ask_what_is_meant() -> None:
         *((_StrictMetricsEvaluationVisitor, f"visit_{name}", _perhaps_not) for name in _COMPARED),
         (transforms, "_truncate_number", _if_there_is_one),
         (transforms, "_truncate_number_strict", _if_there_is_one),
+        (pyarrow_io, "_task_to_record_batches", _after_reading),
     )
     for owner, name, holding in held:
         found = getattr(owner, name)
@@ -134,6 +136,23 @@ def _perhaps_not(compare: Callable[..., bool]) -> Callable[..., bool]:
         return compare(visitor, term, *args, **wanted)
 
     return compared
+
+
+def _after_reading(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Arrow is not given a file together with a condition on uuids, of which it would compare the least and the
+    greatest first. Where rows were deleted by position PyIceberg asks it of rows that have been read: here none were.
+    """
+
+    @wraps(read)
+    def asked(
+        files: Any, task: Any, where: Any, wanted: Any, schema: Schema, ids: Any, deleted: Any, *more: Any
+    ) -> Any:
+        columns = (schema.find_field(number) for number in extract_field_ids(where))
+        if not deleted and any(isinstance(one.field_type, UUIDType) for one in columns):
+            deleted = [_NONE]
+        return read(files, task, where, wanted, schema, ids, deleted, *more)
+
+    return asked
 
 
 def _if_there_is_one(project: Callable[..., Any]) -> Callable[..., Any]:
