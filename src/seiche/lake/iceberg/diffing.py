@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pyiceberg.manifest import read_manifest_list
+from pyiceberg.manifest import DataFileContent, read_manifest_list
 
 from seiche.lake.changes import ObjectChange
 from seiche.lake.iceberg.file_io import LakeFileIO
-from seiche.lake.iceberg.metadata import Metadata, load, summary_of
+from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.objects.rows import Row, TableRow
 from seiche.lake.state import State
 from seiche.lake.table_diff import ColumnChange, TableDiff, TableOperation
@@ -18,8 +18,9 @@ __all__ = ["iceberg_diff"]
 def iceberg_diff(state: State, change: ObjectChange) -> TableDiff | None:
     """How the content of the table differs; `None` if its metadata is the same, or it is not the lake's own.
 
-    Operations are the snapshots that the later of both has and the earlier has not. Rows are counted by the snapshots'
-    own summaries.
+    Operations are the snapshots that the later of both has and the earlier has not. Rows are counted by the data files;
+    those that files of deletes hide are among them. How many were added and removed the snapshots' own summaries say,
+    as far as they fit: not all engines write them.
     """
     before, after = _row(change.before), _row(change.after)
     if before == after or (before is not None and after is not None and before.iceberg == after.iceberg):
@@ -32,8 +33,7 @@ def iceberg_diff(state: State, change: ObjectChange) -> TableDiff | None:
     first, last = (0 if row is None else row.table_version for row in (before, after))
     older, newer = (old, new) if first <= last else (new, old)
     made = _snapshots(older, newer) if old is not None and new is not None else []
-    old_files, new_files = (_files(state, one) for one in (old, new))
-    rows_before, rows_after = _total(old), _total(new)
+    (old_files, rows_before), (new_files, rows_after) = (_files(state, one) for one in (old, new))
     added = sum(_number(one, "added-records") for one in made)
     removed = sum(_number(one, "deleted-records") for one in made)
     if first > last:
@@ -73,22 +73,20 @@ def _number(snapshot: Any, name: str) -> int:
     return 0 if snapshot.summary is None else int(snapshot.summary[name] or 0)
 
 
-def _total(metadata: Metadata | None) -> int:
-    return 0 if metadata is None else int(summary_of(metadata).get("total-records", 0))
-
-
-def _files(state: State, metadata: Metadata | None) -> frozenset[str]:
+def _files(state: State, metadata: Metadata | None) -> tuple[frozenset[str], int]:
+    """The files of the table, and how many rows are in those that have rows."""
     snapshot = None if metadata is None else metadata.current_snapshot()
     if snapshot is None or metadata is None:
-        return frozenset()
+        return frozenset(), 0
     io = LakeFileIO(state.store, outside=state.outside)
     start = f"{metadata.location.rstrip('/')}/"
-    found = (
-        entry.data_file.file_path
+    found = [
+        entry.data_file
         for manifest in read_manifest_list(io.new_input(snapshot.manifest_list))
         for entry in manifest.fetch_manifest_entry(io)
-    )
-    return frozenset(one.removeprefix(start) for one in found)
+    ]
+    rows = sum(one.record_count for one in found if one.content == DataFileContent.DATA)
+    return frozenset(one.file_path.removeprefix(start) for one in found), rows
 
 
 def _columns(old: Metadata | None, new: Metadata | None) -> Iterator[ColumnChange]:
