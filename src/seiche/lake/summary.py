@@ -92,12 +92,13 @@ def _iceberg(known: TableSummary, state: State, row: TableRow) -> TableSummary:
 
     metadata = load(state, row)
     said = summary_of(metadata)
-    # How many rows files of deletions take away, the metadata does not say.
-    exact = int(said.get("total-delete-files", 0)) == 0
+    # How many rows files of deletions take away, the metadata does not say; nor has it to say anything of rows.
+    total = said.get("total-records", 0 if metadata.current_snapshot() is None else None)
+    exact = total is not None and int(said.get("total-delete-files", 0)) == 0
     return replace(
         known,
         config=dict(metadata.properties),
-        rows=int(said.get("total-records", 0)) if exact else None,
+        rows=int(total) if exact else None,
         columns=tuple(map(_column, metadata.schema().as_arrow())),
     )
 

@@ -8,6 +8,7 @@ from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.summary import summary
 from tests.unit.lake.conftest import SCHEMA, rows
+from tests.unit.lake.iceberg_deletes import delete_by_position
 from tests.unit.lake.past import put_row
 
 
@@ -41,6 +42,17 @@ def test_an_iceberg_table_of_the_lake_has_columns_and_rows(lake: Lake) -> None:
         ("id", "int64", True),
         ("n", "int64", True),
     ]
+
+
+def test_where_no_snapshot_says_how_many_rows_an_iceberg_table_has_nothing_is_said_of_them(lake: Lake) -> None:
+    """Engines need not count; it was said to have none."""
+    made = lake.create_table("shop.trips", SCHEMA, format="iceberg")
+    made.append(rows(*range(10)))
+    delete_by_position(lake, "shop.trips", 3)
+    assert summary(lake.state(), ("shop", "trips")).rows is None
+    made.append(rows(11))
+    assert summary(lake.state(), ("shop", "trips")).rows is None
+    assert made.count_rows() == 10
 
 
 def test_a_table_of_others_has_none(lake: Lake) -> None:
