@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -450,3 +451,42 @@ def test_what_is_no_expression_is_refused_before_anything_runs(spark: "SparkSess
         for one in wrong:
             with pytest.raises(InvalidInput):
                 one()
+
+
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+def test_columns_that_are_called_as_ours_are_refused_by_name(spark: "SparkSession", lake: Any, format: str) -> None:
+    """Spark could not tell them apart, or took ours for them: every row had `true` where the data said something."""
+    columns = ["_seiche_group", "_Seiche_Action", "_seiche_actions"]
+    lake.create_table("shop.odd", pa.schema([(name, pa.int64()) for name in ("id", *columns)]), format=format)
+    lake.create_table("shop.t", pa.schema([("id", pa.int64()), ("n", pa.int64())]), format=format)
+    lake.table("shop.odd").append(pa.table({name: [1] for name in ("id", *columns)}))
+
+    def merge(tx: Any, name: str) -> None:
+        data = spark.sql(f"SELECT 1L AS id, 7L AS {name}")
+        tx.merge("shop.t", data, on="id").when_not_matched_insert({"id": "id", "n": name}).execute()
+
+    with lake.transaction(spark=spark) as tx:
+        refused: list[tuple[str, Callable[[], Any]]] = [
+            ("_seiche_group", lambda: tx.update("shop.odd", {"id": "_seiche_group + 1"})),
+            ("_seiche_group", lambda: tx.delete("shop.odd", "_seiche_group = 1")),
+            (
+                "_Seiche_Action",
+                lambda: (
+                    tx.merge("shop.odd", spark.sql("SELECT 1L AS id"), on="id")
+                    .when_matched_update({"_seiche_actions": "target._Seiche_Action"})
+                    .execute()
+                ),
+            ),
+            *((name, partial(merge, tx, name)) for name in ("_seiche_here", "_seiche_holds_0", "_SEICHE_action")),
+        ]
+        for name, statement in refused:
+            with pytest.raises(InvalidInput, match=f"'{name}' of the") as error:
+                statement()
+            assert error.value.column == name
+        # Others are no concern of ours, nor those that a statement does not speak of.
+        tx.update("shop.odd", {"_Seiche_Action": "_seiche_actions + 1"})
+        merge(tx, "_seiche_actions")
+    assert lake.table("shop.odd").to_arrow().to_pylist() == [
+        {"id": 1, "_seiche_group": 1, "_Seiche_Action": 2, "_seiche_actions": 1}
+    ]
+    assert lake.table("shop.t").to_arrow().to_pylist() == [{"id": 1, "n": 7}]

@@ -14,7 +14,7 @@ from seiche.lake.iceberg.handles import IcebergTransactionTable, condition
 from seiche.spark.address import Address
 from seiche.spark.jobs import Batches, executor
 from seiche.spark.narrow import collected_rows
-from seiche.spark.scanning import GROUP
+from seiche.spark.scanning import GROUP, addressed
 from seiche.spark.types import as_shown, conform_shown, settled, shown_schema, spark_schema
 from seiche.table.change import Result
 from seiche.table.data.scanning import ADDRESS
@@ -121,7 +121,7 @@ def iceberg_scans(
     if addresses:
         if where is not None:
             raise InvalidInput("rows with addresses cannot be filtered while reading", remedy="Filter the frame.")
-        fields = fields.add(ADDRESS, "long", nullable=False).add(GROUP, "integer", nullable=False)
+        fields = addressed(fields)
     wanted = shown_schema(fields)
     planned = list(table.scan(row_filter=condition(where or "true"), selected_fields=tuple(names)).plan_files())
     planned.sort(key=lambda one: str(one.file.file_path))

@@ -27,7 +27,7 @@ from seiche.spark.changing import (
 )
 from seiche.spark.edits import ACTION, Action, value_of
 from seiche.spark.explaining import explained
-from seiche.spark.names import quoted
+from seiche.spark.names import quoted, refuse_ours
 from seiche.spark.scanning import GROUP
 from seiche.spark.types import conform_shown
 from seiche.spark.upserting import Unsuited, suits, upsert
@@ -52,6 +52,7 @@ __all__ = ["FrameMerging"]
 _HERE = "_seiche_here"
 _HOLDS = "_seiche_holds_"
 _SET = "_seiche_set_"
+_OURS = (ACTION, _HERE, _HOLDS, _SET)
 
 
 class FrameMerging:
@@ -96,8 +97,11 @@ class FrameMerging:
     def _join(self, ground: Ground[Outcome_co], given: "pa.Schema") -> Outcome_co:
         schema = ground.schema
         taken = {number: self._columns(clause, given, schema) for number, clause in enumerate(self._clauses)}
+        needed = self._needed(schema.names)
+        refuse_ours(needed, _OURS, "the table")
+        refuse_ours(given.names, _OURS, "the data")
         # Keys that only Spark takes for equal would be merged, and the one be written over the other.
-        rows = ground.rows(self._frame.sparkSession, self._needed(schema.names), self._parts, exact=self._on)
+        rows = ground.rows(self._frame.sparkSession, needed, self._parts, exact=self._on)
         columns = sorted({name for names in taken.values() for name in names or ()})
         tasks, inserting = len(rows.tasks), self._inserting_tasks()
         with explained(lambda: self._said_of(schema)):

@@ -11,7 +11,7 @@ from seiche.core.runtime import SYSTEM
 from seiche.errors import InvalidInput
 from seiche.spark.address import Address
 from seiche.spark.jobs import frame_of
-from seiche.spark.names import quoted
+from seiche.spark.names import quoted, refuse_ours
 from seiche.spark.types import as_shown, shown_schema, spark_schema
 from seiche.table.data.portion import Portion
 from seiche.table.data.scanning import ADDRESS, batches, scanner
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["GROUP", "Scan", "grouped", "live_rows", "read_frame", "scans", "size_of", "spread"]
+__all__ = ["GROUP", "Scan", "addressed", "grouped", "live_rows", "read_frame", "scans", "size_of", "spread"]
 
 # The number of the task that a row was read by. All rows of a fragment are read by the same one.
 GROUP = "_seiche_group"
@@ -84,7 +84,7 @@ def scans(
     chosen = _chosen(snapshot.schema, columns)
     fields = spark_schema(chosen)
     if addresses:
-        fields = fields.add(ADDRESS, "long", nullable=False).add(GROUP, "integer", nullable=False)
+        fields = addressed(fields)
     wanted = shown_schema(fields)
     address = Address.of(snapshot.store)
     # Refused here, on the driver, rather than by every worker.
@@ -198,6 +198,12 @@ def live_rows(snapshot: Snapshot) -> int | None:
     if not all(map(is_counted, fragments)):
         return None
     return sum(map(rows_left, fragments))
+
+
+def addressed(fields: "StructType") -> "StructType":
+    """Columns, and with them the address of each row and the number of the task that reads it."""
+    refuse_ours(fields.names, (ADDRESS, GROUP), "the table")
+    return fields.add(ADDRESS, "long", nullable=False).add(GROUP, "integer", nullable=False)
 
 
 def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
