@@ -429,6 +429,31 @@ def test_keys_that_spark_cannot_tell_apart_are_not_merged(spark: "SparkSession",
         assert upsert() == [(1000, 10), (1001, 2), (3000, 3)]
 
 
+@pytest.mark.parametrize("stable", [False, True])
+def test_keys_that_are_rounded_when_they_are_stored_are_found_again(
+    spark: "SparkSession", lake: Any, stable: bool
+) -> None:
+    """Spark shows floats of two bytes as such of four, which have more digits. As above, of two ways to do it."""
+    lake.create_table("shop.t", pa.schema([("k", pa.float16()), ("n", pa.int64())]), stable_row_ids=stable)
+    rows = [(0.1, 1), (float("nan"), 2), (None, 3), (1e-9, 4)]
+    for _ in range(2):
+        with lake.transaction(spark=spark) as tx:
+            merge = tx.merge("shop.t", spark.createDataFrame(rows, "k float, n long"), on="k")
+            merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    found = lake.table("shop.t").to_arrow().to_pylist()
+    # What is null is equal to nothing.
+    assert sorted(row["n"] for row in found) == [1, 2, 3, 3, 4]
+    with lake.transaction(spark=spark) as tx:
+        # Of a merge that inserts nothing, longer numbers may be the key.
+        merge = tx.merge("shop.t", spark.createDataFrame([(0.1,), (1e300,)], "k double"), on="k")
+        assert merge.when_matched_delete().execute().rows == 1
+    for wrong, message in (([(0.2, 1), (0.20001, 2)], "have the key"), ([(70_000.0, 1)], "too large")):
+        merge = lake.transaction(spark=spark).merge("shop.t", spark.createDataFrame(wrong, "k float, n long"), on="k")
+        merge.when_matched_update({"n": "source.n"}).when_not_matched_insert_all()
+        with pytest.raises(InvalidInput, match=message):
+            merge.execute()
+
+
 def test_what_is_no_expression_is_refused_before_anything_runs(spark: "SparkSession", lake: Any) -> None:
     lake.create_table("shop.t", SCHEMA)
     no: Any = None

@@ -4,6 +4,7 @@ Spark's own cast takes fields by their order, whatever they are called: values w
 does not fit without a word: numbers that are too large for a short float, and if so set all others, too.
 """
 
+import struct
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
@@ -14,7 +15,7 @@ from seiche.errors import InvalidInput
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-__all__ = ["is_strict", "stored_as"]
+__all__ = ["as_half", "is_strict", "stored_as"]
 
 # So many digits may be any; the largest number has one more.
 _INTEGERS: "dict[type[spark.DataType], int]" = {
@@ -56,6 +57,24 @@ def stored_as(
 def is_strict(session: "SparkSession") -> bool:
     """Whether Spark fails for values that do not fit a type, and does not put others into their place."""
     return str(session.conf.get("spark.sql.ansi.enabled")).lower() == "true"
+
+
+def as_half(value: "Column", given: spark.DataType) -> "Column":
+    """A number of the type `given` as a column of two-byte floats holds it, which Spark shows as its short floats."""
+    if not isinstance(given, _FLOATS):
+        return value
+    return fn.udf(_halved, spark.DoubleType(), useArrow=False)(value.cast("double")).cast(given)
+
+
+def _halved(value: float | None) -> float | None:
+    """The number, rounded; one that is too large stays, and is refused where it would be stored. In a worker."""
+    if value is None:
+        return None
+    try:
+        (made,) = struct.unpack("<e", struct.pack("<e", value))
+    except OverflowError:
+        return value
+    return float(made)
 
 
 def _always_fits(given: spark.DataType, wanted: spark.DataType) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from seiche.errors import InvalidInput
-from seiche.spark.casting import stored_as
+from seiche.spark.casting import as_half, stored_as
 from seiche.spark.changing import (
     Expression,
     Ground,
@@ -107,7 +107,7 @@ class FrameMerging:
         with explained(lambda: self._said_of(schema)):
             given_types = self._given_types(taken, schema)
             values = [self._value(name, given_types, schema).alias(value_of(name)) for name in columns]
-            edits = self._joined(rows).withColumn(ACTION, self._action()).where(fn.col(ACTION).isNotNull())
+            edits = self._joined(rows, schema).withColumn(ACTION, self._action()).where(fn.col(ACTION).isNotNull())
             chosen = edits.select(
                 fn.col(f"target.{ADDRESS}").alias(ADDRESS),
                 self._group(tasks, inserting).alias(GROUP),
@@ -170,10 +170,10 @@ class FrameMerging:
         wanted = {*self._on, *mentioned(said, names)}
         return [name for name in names if name in wanted]
 
-    def _joined(self, rows: Rows) -> "DataFrame":
+    def _joined(self, rows: Rows, schema: "pa.Schema") -> "DataFrame":
         """Both sides, each as `target` or `source`, with what one-sided clauses say of it worked out before."""
         target = self._prepared(rows.frame.alias("target"), "not matched by source").alias("target")
-        source = self._prepared(self._frame.alias("source"), "not matched").withColumn(_HERE, fn.lit(True))
+        source = self._prepared(self._data(schema).alias("source"), "not matched").withColumn(_HERE, fn.lit(True))
         source = source.alias("source")
         conditions = [fn.col(f"target.{quoted(name)}") == fn.col(f"source.{quoted(name)}") for name in self._on]
         if self._condition is not None:
@@ -190,6 +190,15 @@ class FrameMerging:
         }["not matched" in sides, "not matched by source" in sides]
         # Never through the driver, which Spark would choose for data that it takes for small.
         return target.hint("merge").join(source, condition, how)
+
+    def _data(self, schema: "pa.Schema") -> "DataFrame":
+        """The data, with the keys that the table would hold: one that is rounded there would never be found again."""
+        import pyarrow as pa
+
+        given = {field.name: field.dataType for field in self._frame.schema}
+        halves = [name for name in self._on if pa.types.is_float16(schema.field(name).type)]
+        made = {name: as_half(fn.col(quoted(name)), given[name]) for name in halves}
+        return self._frame.withColumns(made) if made else self._frame
 
     def _said_of(self, schema: "pa.Schema") -> None:
         """Everything that is said, over the columns of both sides alone."""
