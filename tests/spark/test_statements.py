@@ -3,15 +3,17 @@
 import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PythonException
 from pyspark.sql import functions as fn
 
-from seiche.errors import InvalidInput, RetryableConflict
+from seiche.errors import InvalidInput, NotFound, RetryableConflict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -422,7 +424,7 @@ def test_keys_that_spark_cannot_tell_apart_are_not_merged(spark: "SparkSession",
     lake.table("shop.t").append(pa.table({"at": pa.array([1001], kind), "n": [2]}))
     if stable:
         before = lake.version
-        with pytest.raises(Exception, match=r"InvalidInput: column 'at'.*cannot hold.*lose data: 1001"):
+        with pytest.raises(InvalidInput, match=r"^column 'at'.*cannot hold.*lose data: 1001"):
             upsert()
         assert lake.version == before
     else:
@@ -515,3 +517,28 @@ def test_columns_that_are_called_as_ours_are_refused_by_name(spark: "SparkSessio
         {"id": 1, "_seiche_group": 1, "_Seiche_Action": 2, "_seiche_actions": 1}
     ]
     assert lake.table("shop.t").to_arrow().to_pylist() == [{"id": 1, "n": 7}]
+
+
+def test_errors_of_workers_that_read_a_frame_are_raised_as_what_they_are(
+    spark: "SparkSession", lake: Any, tmp_path: Path
+) -> None:
+    """As if the version had been cleaned up. They came as a PythonException of Spark's, with a traceback in it."""
+    table_with(lake, [[(1, 1, "a")]], "shop.t", stable=False)
+    table_with(lake, [], "shop.other", stable=False)
+    frame = lake.spark(spark).read("shop.t")
+    for file in tmp_path.rglob("data/*.lance"):
+        file.unlink()
+    with lake.transaction(spark=spark) as tx:
+        failing: list[Callable[[], Any]] = [
+            lambda: tx.append("shop.other", frame),
+            lambda: tx.merge("shop.other", frame, on="id").when_not_matched_insert_all().execute(),
+            lambda: tx.update("shop.t", {"n": "n + 1"}),
+        ]
+        for statement in failing:
+            with pytest.raises(NotFound, match=r"^the table could not be read") as error:
+                statement()
+            assert "cleaned up" in error.value.remedy
+            assert "Traceback" not in str(error.value)
+        # What others raise stays what it is.
+        with pytest.raises(PythonException, match="ZeroDivisionError"):
+            tx.append("shop.other", spark.range(1).select(fn.udf(lambda one: 1 // one, "long")("id").alias("id")))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import pyarrow as pa
 
 from seiche.errors import SeicheError
+from seiche.spark.raised import as_raised
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +68,8 @@ def run_each(
 
 def collected(frame: "DataFrame", work: Callable[[Batches], Iterator[Done]]) -> list[Done]:
     """What `work` makes of the rows of each partition, from all partitions, in no particular order."""
-    rows = frame.mapInArrow(partial(_pickled, work, _tries(frame.sparkSession)), _RESULT).collect()
+    with as_raised():  # by who reads the frame
+        rows = frame.mapInArrow(partial(_pickled, work, _tries(frame.sparkSession)), _RESULT).collect()
     found: list[Done] = []
     failed: list[SeicheError] = []
     for row in rows:

@@ -11,6 +11,7 @@ from seiche.lake.transaction import Transaction
 from seiche.spark.given import check_chosen
 from seiche.spark.jobs import parallelism
 from seiche.spark.merge_builder import SparkMergeBuilder
+from seiche.spark.raised import as_raised
 from seiche.spark.scanning import GROUP, live_rows, read_frame
 from seiche.table.change import Result
 from seiche.table.data.scanning import ADDRESS
@@ -84,11 +85,13 @@ class SparkTransaction(Transaction):
     def count(self, table: TableName) -> int:
         """How many rows the table has, from metadata alone where it says so."""
         handle = self.table(table)
-        if self.is_iceberg(handle):
-            return self.read(table).count()
-        self.note_read(handle.id)
-        known = live_rows(handle._snapshot())
-        return known if known is not None else self.read(table, columns=[]).count()
+        if not self.is_iceberg(handle):
+            self.note_read(handle.id)
+            known = live_rows(handle._snapshot())
+            if known is not None:
+                return known
+        with as_raised():
+            return self.read(table, columns=[]).count()
 
     def append(self, table: TableName, data: Any, **options: Any) -> Result:
         """Add rows."""
