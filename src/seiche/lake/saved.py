@@ -10,7 +10,7 @@ from seiche.errors import Corrupt, InvalidInput, NotFound, RetryableConflict
 from seiche.lake.edits import TableEdit
 from seiche.lake.handles import TransactionTable
 from seiche.lake.intent import Intent, RowEdit
-from seiche.lake.objects import rows
+from seiche.lake.objects import brought, rows
 from seiche.lake.objects.keys import KeyRange
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.reads import Aspect, ReadSet
@@ -108,7 +108,10 @@ def fill(transaction: "Transaction", saved: SavedTransaction, state: State) -> N
         transaction.reads.range(state, KeyRange(span.start, span.stop), structural=span.structural)
     for row in saved.rows:
         wanted = row.wanted if row.HasField("wanted") else None
-        transaction.rows[row.key] = RowEdit(state.get(row.key), wanted)
+        brought.check_key(row.key)
+        found = state.get(row.key)
+        brought.check_row(row.key, found, wanted)
+        transaction.rows[row.key] = RowEdit(found, wanted)
     for name in saved.names:
         transaction.names[name.key] = name.id if name.HasField("id") else None
     for edit in saved.edits:
@@ -123,6 +126,10 @@ def _repeat(transaction: "Transaction", saved: SavedEdit, state: State) -> None:
         if value is None:
             raise InvalidInput(f"the saved transaction changes table {row.id}, which its base version does not have")
         found = row = rows.decode(value, TableRow)
+    else:
+        brought.check_made(row)
+    if saved.HasField("key"):
+        brought.check_table_key(saved.key)
     changed: dict[str, str | None] = {**saved.properties, **dict.fromkeys(saved.removed_properties)}
     edit = TableEdit(
         row=row,
