@@ -5,6 +5,7 @@ A session lives in this process, and is saved with the lake after each statement
 a crash, goes on with all of its statements or with none of them forgotten.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,8 +14,17 @@ from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from seiche.core.runtime import Runtime
-from seiche.errors import CommitUnknown, ConflictError, InvalidInput, NotFound, RetryableConflict, SeicheError
+from seiche.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    ConflictError,
+    InvalidInput,
+    NotFound,
+    RetryableConflict,
+    SeicheError,
+)
 from seiche.lake import saved
+from seiche.lake.intent import Intent
 
 if TYPE_CHECKING:
     from seiche.gateway.lance_namespace.families import SessionNamespace
@@ -24,12 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = ["HEADER", "Session", "Sessions", "State"]
 
+log = logging.getLogger("seiche.gateway")
+
 HEADER = "x-seiche-transaction"
 
 State = Literal["Running", "Succeeded", "Canceled"]
 
 _IDLE = 3600.0
 _MOST = 1000
+# How many that are idle one call forgets: each may have to be written down, and somebody waits for that call.
+_AT_ONCE = 4
 # The time at which those expire that met a conflict: before there was any.
 _GIVEN_UP = 1
 
@@ -174,7 +188,9 @@ class Sessions:
             if session is None:
                 stored = self._stored(name)
                 session = Session(name, self._begin(name), self._now(), saved=stored)
-                self._running[name] = session
+            # The one that was used last stands last.
+            self._running.pop(name, None)
+            self._running[name] = session
             session.used = self._now()
             return session
 
@@ -188,7 +204,7 @@ class Sessions:
                 f"the transaction {name} met a conflict, and has ended.",
                 remedy="Nothing of it happened. Run its statements again under a new name.",
             )
-        if len(self._running) >= _MOST:
+        if len(self._running) >= _MOST and not self._forget(list(self._running.values()), most=1):
             raise RetryableConflict(f"{_MOST} transactions are under way.", remedy="Commit or cancel some.")
         return self._saved(name) or self._lake.transaction(key=_key(name))
 
@@ -219,10 +235,43 @@ class Sessions:
             self._running.pop(name, None)
 
     def _forget_idle(self) -> None:
-        """Out of memory only: whoever comes back goes on from what was saved."""
         now = self._now()
-        for name in [one.name for one in self._running.values() if now - one.used > _IDLE]:
-            del self._running[name]
+        self._forget([one for one in self._running.values() if now - one.used > _IDLE], most=_AT_ONCE)
+
+    def _forget(self, sessions: list[Session], most: int) -> int:
+        """The first of them that nobody uses; returns how many that were.
+
+        Out of memory only: whoever comes back goes on from what was saved, also who has only read, on the same version.
+        """
+        count = 0
+        for session in sessions:
+            if count == most:
+                break
+            if session.lock.acquire(blocking=False):
+                try:
+                    if session.saved is None:
+                        self._note_begun(session.transaction)
+                    self._end(session.name)
+                    count += 1
+                except SeicheError as error:
+                    log.warning("transaction %s stays in memory: %s", session.name, error.message)
+                    break
+                finally:
+                    session.lock.release()
+        return count
+
+    def _note_begun(self, transaction: "Transaction") -> None:
+        """Save the transaction without statements, unless another server has gone on with it, which has said more."""
+        begun = Intent(
+            transaction.id,
+            transaction.base,
+            transaction.isolation,
+            transaction.reads,
+            properties=transaction.properties,
+        )
+        with suppress(AlreadyExists):
+            data = saved.encode(begun, transaction.expires_at_millis).SerializeToString()
+            self._lake.store.put_if_absent(saved.saved_path(transaction.id), data)
 
     def _now(self) -> float:
         return self._runtime.clock.monotonic()

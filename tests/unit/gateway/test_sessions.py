@@ -1,5 +1,6 @@
 """Transactions that are chosen by a header: what is refused is not in them, and what is decided stays decided."""
 
+import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 import seiche
 from seiche import InvalidInput, Lake, RetryableConflict, Unavailable
-from seiche.core.runtime import SYSTEM
+from seiche.core.clock import SystemClock
+from seiche.core.runtime import SYSTEM, Runtime
+from seiche.gateway import sessions as sessions_module
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.lake import saved
 from seiche.lake.transaction import Transaction
@@ -261,3 +264,78 @@ def test_the_columns_of_a_table_are_those_of_the_version_that_is_asked_for(serve
             headers={"X-Seiche-Transaction": "s"},
         )
         assert [one["name"] for one in described.json["schema"]["fields"]] == columns
+
+
+class LaterClock(SystemClock):
+    """A clock that a test puts forward."""
+
+    later = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.later
+
+
+def test_transactions_that_only_read_leave_room_for_others_and_go_on_where_they_were(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions_module, "_MOST", 2)
+    sessions = Sessions(lake, SYSTEM)
+    with sessions.using("reader", changes=False) as reader:
+        seen = reader.transaction.base
+    lake.create_namespace("later")
+    for name in ("second", "third", "fourth"):
+        with sessions.using(name, changes=True) as session:
+            session.transaction.create_namespace(name)
+    assert len(sessions._running) == 2
+    assert sessions.state("reader") == "Running"
+    with sessions.using("reader", changes=False) as reader:
+        assert reader.transaction.base == seen
+        assert ("later",) not in reader.transaction.namespaces()
+    for name in ("second", "third", "fourth", "reader"):
+        sessions.commit(name)
+    assert {("second",), ("third",), ("fourth",)} <= set(lake.namespaces())
+
+
+def test_a_transaction_in_use_is_not_forgotten_for_another(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "_MOST", 1)
+    sessions = Sessions(lake, SYSTEM)
+
+    def ask() -> None:
+        with sessions.using("second", changes=False):
+            pass
+
+    with sessions.using("first", changes=True) as first, ThreadPoolExecutor(1) as thread:
+        first.transaction.create_namespace("first")
+        with pytest.raises(RetryableConflict, match="1 transactions are under way"):
+            thread.submit(ask).result()
+    ask()
+    sessions.commit("first")
+    assert ("first",) in set(lake.namespaces())
+
+
+def test_who_has_only_read_and_was_away_for_hours_reads_the_same_version(lake: Lake) -> None:
+    clock = LaterClock()
+    sessions = Sessions(lake, Runtime(clock, random.SystemRandom()))
+    with sessions.using("reader", changes=False) as reader:
+        seen = reader.transaction.base
+    lake.create_namespace("later")
+    clock.later += 7200
+    with sessions.using("other", changes=False):
+        pass
+    assert list(sessions._running) == ["other"]
+    with sessions.using("reader", changes=False) as reader:
+        assert reader.transaction.base == seen
+
+
+def test_a_server_that_forgets_a_reader_leaves_alone_what_another_has_of_it(lake: Lake) -> None:
+    clock = LaterClock()
+    here, there = Sessions(lake, Runtime(clock, random.SystemRandom())), Sessions(lake, SYSTEM)
+    with here.using("both", changes=False):
+        pass
+    with there.using("both", changes=True) as session:
+        session.transaction.create_namespace("made")
+    clock.later += 7200
+    with here.using("other", changes=False):
+        pass
+    there.commit("both")
+    assert ("made",) in set(lake.namespaces())
