@@ -2,9 +2,14 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +22,7 @@ from seiche.cli import main, serve
 from seiche.service.host import Host
 from seiche.service.state import postgres
 from seiche.store.local import Durability, LocalStore
+from tests.gateway_server import ask
 from tests.service_lake import SCHEMA, make_lake, numbers_in
 from tests.service_process import serving
 
@@ -187,3 +193,47 @@ def test_the_catalog_has_a_name(tmp_path: Path) -> None:
         tx.append("shop.stock", [{"writer": 1, "number": 1}])
         with pytest.raises(seiche.InvalidInput, match="more than 1"):
             tx.commit()
+
+
+# Without a quicker loop than Python's own, and with commits that take a while.
+SLOW = """
+import sys, time
+sys.modules["uvloop"] = None
+from seiche.cli import main
+from seiche.lake.commit import Committer
+
+decide = Committer.commit_group
+
+def slowly(self, *given):
+    print("deciding", flush=True)
+    time.sleep(1)
+    return decide(self, *given)
+
+Committer.commit_group = slowly
+sys.exit(main())
+"""
+
+
+def test_a_second_signal_does_not_end_a_server_whose_catalogs_still_answer(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    command = ["serve", str(tmp_path / "lake"), "--state", f"sqlite://{tmp_path}/state.db", "--no-auth"]
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, *command, "--port", "0", "--iceberg-port", "0"], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            assert "grpc://" in server.stdout.readline()
+            found = re.search(r"http://\S+", server.stdout.readline())
+            assert found is not None
+            made = b'{"namespace": ["late"]}'
+            with ThreadPoolExecutor(1) as thread:
+                answer = thread.submit(ask, f"{found[0]}/v1/lake/namespaces", "POST", made)
+                assert server.stdout.readline() == "deciding\n"
+                server.send_signal(signal.SIGTERM)
+                time.sleep(0.3)
+                server.send_signal(signal.SIGTERM)
+                assert answer.result().status == 200
+            assert server.wait(30) == 0
+        finally:
+            server.kill()
+    assert ("late",) in lake.namespaces()

@@ -122,9 +122,11 @@ def serve(
         # Clients name files, which are opened with the server's rights: only who trusts all of them lets them name any.
         for service in running.services.values():
             service.lake.states.confine(outside or ())
+    # The loop is closed last: with it goes what takes the signals, and a second one would end the process while its
+    # catalogs still answer.
     with (
-        _gateways(running, ports, catalog, iceberg_port, lance_port, credentials, outside) as addresses,
         asyncio.Runner(loop_factory=_event_loop) as runner,
+        _gateways(running, ports, catalog, iceberg_port, lance_port, credentials, outside) as addresses,
     ):
         settle_server()
         runner.run(_until_stopped(Server(running, ports), addresses))
