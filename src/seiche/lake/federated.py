@@ -191,6 +191,8 @@ class ForeignTable(TransactionTable):
 class ForeignLakeTable(LakeTable):
     """A table that is not the lake's own. Every verb of a federated one is a transaction of its own."""
 
+    _kind = ("lance", False)
+
     @property
     def version(self) -> int:
         """The table's own version now, or the one that it was registered at."""
@@ -227,7 +229,7 @@ class ForeignLakeTable(LakeTable):
 
     def _place(self) -> Store:
         states = self._lake.states
-        return place_of(states.store, states.outside, self.row, states.runtime)
+        return place_of(states.store, states.outside, self._known(), states.runtime)
 
     def _manifest(self) -> Manifest:
         return self._table().manifest

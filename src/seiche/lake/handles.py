@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from seiche.errors import InvalidInput
 from seiche.lake.edits import TableEdit
@@ -212,6 +212,9 @@ class LakeTable(TableVerbs):
     Of a lake that was opened at a version, it is that version's table, and read-only.
     """
 
+    # The format of the tables that it is for, and whether they are the lake's own.
+    _kind: ClassVar[tuple[str, bool]] = ("lance", True)
+
     def __init__(self, lake: "Lake", name: Name) -> None:
         """Use `lake.table(name)`."""
         self._lake = lake
@@ -246,7 +249,7 @@ class LakeTable(TableVerbs):
     @property
     def uri(self) -> str:
         """Where a plain Lance reader finds the table."""
-        return below(self._lake.store, self.row.location).uri
+        return below(self._lake.store, self._known().location).uri
 
     def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as an Arrow table: all of them, or the `columns` and the rows that match `filter` (SQL)."""
@@ -287,16 +290,33 @@ class LakeTable(TableVerbs):
         """The table as a pylance dataset whose commits go through the lake, each as a transaction of its own."""
         from seiche.lake.engines.lance_dataset import LakeDataset
 
-        row = self.row
+        row = self._known()
         return LakeDataset(self._lake, row, below(self._lake.store, row.location))
 
     def to_iceberg(self) -> "EngineTable":
         """Refused: it is a Lance table. Of an Iceberg table, a PyIceberg table whose commits go through the lake."""
-        raise not_iceberg(self.row, self.name)
+        raise not_iceberg(self._known(), self.name)
+
+    def _known(self) -> TableRow:
+        """What the lake knows about the table, for whatever is done otherwise with tables of another kind."""
+        return self._same_kind(self.row)
+
+    def _same_kind(self, row: TableRow) -> TableRow:
+        """The row unchanged; `InvalidInput` if the table is of another kind than when this handle was taken."""
+        if (row.format, row.type == "managed") == self._kind:
+            return row
+        raise self._other_kind(row)
+
+    def _other_kind(self, row: TableRow) -> InvalidInput:
+        return InvalidInput(
+            f"{self.name} is by now a {row.type} table of format {row.format}, and was not when this handle was taken",
+            remedy=f"Take a new one: `lake.table({self.name!r})`.",
+            table=self.name,
+        )
 
     def _past(self) -> LakeVersions:
         state = self._lake.state()
-        return LakeVersions(state.store, state.table(self._name), state.manifests)
+        return LakeVersions(state.store, self._same_kind(state.table(self._name)), state.manifests)
 
     def _read(self) -> TransactionTable:
         return self._lake.transaction().table(self._name)

@@ -411,6 +411,42 @@ def test_a_released_table_belongs_to_plain_writers(lake: Lake) -> None:
     assert lake.release("shop.a") == uri, "once more does no harm"
 
 
+def test_a_handle_from_before_the_release_says_what_the_table_is_now(lake: Lake) -> None:
+    table = lake.table("shop.a")
+    table.append(rows(1))
+    lake.release("shop.a")
+    asked: dict[str, Callable[[], object]] = {
+        "uri": lambda: table.uri,
+        "versions": table.versions,
+        "changes": lambda: table.changes(0),
+        "to_lance": table.to_lance,
+    }
+    for what, ask in asked.items():
+        with pytest.raises(InvalidInput, match="by now a federated table") as told:
+            ask()
+        assert "lake.table('shop.a')" in told.value.remedy, what
+    assert table.to_arrow()["id"].to_pylist() == [1], "rows are found by the name"
+    assert [one.version for one in lake.table("shop.a").versions()] == [1, 2]
+
+
+def test_a_handle_of_a_federated_table_does_not_look_for_one_of_the_lake_in_the_working_directory(
+    lake: Lake, other: seiche.Table
+) -> None:
+    lake.register_table("shop.fed", other.uri, type="federated")
+    table = lake.table("shop.fed")
+    lake.drop_table("shop.fed")
+    lake.create_table("shop.fed", SCHEMA)
+    asked: dict[str, Callable[[], object]] = {
+        "version": lambda: table.version,
+        "uri": lambda: table.uri,
+        "versions": table.versions,
+        "to_lance": table.to_lance,
+    }
+    for ask in asked.values():
+        with pytest.raises(InvalidInput, match="by now a managed table of format lance"):
+            ask()
+
+
 def test_a_released_table_that_the_lake_forgets_stays_where_it_is(lake: Lake) -> None:
     lake.table("shop.a").append(rows(1))
     uri = lake.release("shop.a", drop=True)

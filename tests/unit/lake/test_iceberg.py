@@ -777,3 +777,13 @@ def test_an_append_without_rows_leaves_the_table_and_the_lake_as_they_are(ice: L
     assert ice.version == version
     with pytest.raises(InvalidInput, match="no column"):
         ice.table(name).append(pa.table({"other": pa.array([], pa.int64())}))
+
+
+def test_a_handle_of_an_iceberg_table_whose_name_a_lance_table_has_by_now_says_so(ice: Lake) -> None:
+    table = ice.table("shop.i")
+    ice.drop_table("shop.i")
+    ice.create_table("shop.i", SCHEMA)
+    for ask in (lambda: table.append(rows(1)), lambda: table.delete("id = 1"), table.to_lance, table.versions):
+        with pytest.raises(InvalidInput, match="by now a managed table of format lance"):
+            ask()
+    assert ids(ice, "shop.i") == []

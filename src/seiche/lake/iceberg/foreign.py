@@ -118,6 +118,8 @@ def was_made(tx: "Sight", edit: ForeignEdit, step: Step) -> bool:
 class ForeignIcebergTable(IcebergLakeTable):
     """An Iceberg table that is not the lake's own. Every verb of a federated one is a transaction of its own."""
 
+    _kind = ("iceberg", False)
+
     @property
     def version(self) -> int:
         """The table's own sequence number now; 0 in format version 1, which has none."""
@@ -132,7 +134,7 @@ class ForeignIcebergTable(IcebergLakeTable):
         """The snapshot that a transaction of the lake has made, whether or not the lake decided for it: 0 if it only
         changed the metadata, `None` if it has made none that is kept.
         """
-        row, states = self.row, self._lake.states
+        row, states = self._known(), self._lake.states
         _, found = _found(states.store, states.outside, row, self.name, states.runtime)
         return made_by(found.metadata, str(Runtime.derived_uuid(UUID(transaction_id), row.id)))
 

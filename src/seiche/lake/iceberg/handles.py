@@ -232,6 +232,13 @@ class IcebergTransactionTable(_Shown, TransactionTable):
 class IcebergLakeTable(_Shown, LakeTable):
     """An Iceberg table of a lake. Every verb is a transaction of its own."""
 
+    _kind = ("iceberg", True)
+
+    def to_lance(self) -> "lance.LanceDataset":
+        """Refused: it is an Iceberg table."""
+        self._known()
+        return super().to_lance()
+
     def to_iceberg(self) -> "EngineTable":
         """The table as PyIceberg has it; its commits go through the lake, each as a transaction of its own."""
         with unwrapped():
@@ -266,6 +273,7 @@ class IcebergLakeTable(_Shown, LakeTable):
         return IcebergMerge(self.name, merged)
 
     def _past(self) -> NoReturn:
+        self._known()
         remedy = "`lake.log()` tells when it changed; its own snapshots are in `to_iceberg().snapshots()`."
         _refuse(self.name, "history of versions", remedy)
 
@@ -275,7 +283,8 @@ class IcebergLakeTable(_Shown, LakeTable):
         rest = {name: value for name, value in options.items() if name not in _BOUNDS}
 
         def once(table: TransactionTable) -> Result:
-            assert isinstance(table, IcebergTransactionTable)  # noqa: S101 - for the type
+            if not isinstance(table, IcebergTransactionTable):
+                raise self._other_kind(table._edit.row)
             return do(table, rest)
 
         return self._alone(once, attempts=options.get("attempts"), timeout=options.get("timeout"))
