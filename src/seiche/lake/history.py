@@ -222,6 +222,10 @@ def _last_before(states: States, since: Point | None) -> int:
     """The last version that is not wanted any more."""
     if since is None:
         return -1
+    if isinstance(since, int) and since < 0:
+        raise InvalidInput(
+            f"{since} is not a version", remedy="Versions begin with 0; leave `since=` out for all of them."
+        )
     try:
         return version_of(states, since)
     except NotFound:

@@ -109,6 +109,8 @@ def test_limit_and_since(lake: Lake) -> None:
     assert list(lake.log(0)) == list(lake.log(since=newest)) == []
     with pytest.raises(InvalidInput, match="-1 versions"):
         lake.log(-1)
+    with pytest.raises(InvalidInput, match="-1 is not a version"):
+        lake.log(since=-1)
     with pytest.raises(NotFound, match="no tag 'late'"):
         lake.log(since="late")
 
