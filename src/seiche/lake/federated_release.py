@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from seiche.core.insisting import insist
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, RetryableConflict
-from seiche.lake.care.insisting import insist
 from seiche.lake.edits import Planned
 from seiche.lake.intent import Intent
 from seiche.lake.objects import rows

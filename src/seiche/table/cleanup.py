@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from seiche.core.insisting import insist
 from seiche.core.retry import Patience
 from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, SeicheError, Unavailable
 from seiche.store.base import ObjectInfo
@@ -69,7 +70,7 @@ class Cleaner:
         self._here.versions.announce(max(survey.folder.manifests))
         gone = self._remove_versions(survey)
         files = self._still_unneeded(survey, gone)
-        self._store.in_parallel(lambda removal: self._store.delete(removal.path), files)
+        self._store.in_parallel(lambda removal: self._delete(removal.path), files)
         for folder in {_emptied(removal.path) for removal in files} - {*FOLDERS, "_versions", refs.TAGS}:
             self._store.prune(folder)
         manifests = [removal for number, removal in zip(survey.going, survey.manifests, strict=True) if number in gone]
@@ -213,17 +214,19 @@ class Cleaner:
             data = self._store.get(path)
         except NotFound:
             return None
-        self._here.versions.forget(number)
-        self._store.delete(path)
+        insist(lambda: self._here.versions.forget(number), self._here.runtime)
+        self._delete(path)
         return data
 
+    def _delete(self, path: str) -> None:
+        """As often as it takes: a connection that was cut, of which an object store tells at once, is no reason to stop
+        among thousands of files.
+        """
+        insist(lambda: self._store.delete(path), self._here.runtime)
+
     def _put_back(self, path: str, data: bytes) -> None:
-        for _ in _PATIENCE.tries(self._here.runtime):
-            with suppress(CommitUnknown):
-                with suppress(AlreadyExists):
-                    self._store.put_if_absent(path, data)
-                return
-        raise Unavailable(f"{path}: the storage would not say whether it was written back", path=path)
+        with suppress(AlreadyExists):
+            insist(lambda: self._store.put_if_absent(path, data), self._here.runtime)
 
     def _still_unneeded(self, survey: _Survey, gone: frozenset[int]) -> list[Removal]:
         """The files of the plan that nobody has begun to need since it was made."""
@@ -249,7 +252,7 @@ class Cleaner:
                 now = self._store.head(path).modified
                 self._store.delete(path)
                 return now
-            except (CommitUnknown, NotFound) as error:
+            except (CommitUnknown, NotFound, Unavailable) as error:
                 failure = error
         raise Unavailable(f"{self._store.uri}: the storage would not say what time it is", path=path) from failure
 

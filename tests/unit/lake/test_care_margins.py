@@ -11,10 +11,10 @@ import pytest
 
 import seiche
 from seiche import CommitUnknown, Lake, RetryableConflict, SeicheError, Unavailable
+from seiche.core.insisting import insist
 from seiche.core.runtime import Runtime
 from seiche.lake.care import expiry, gc
 from seiche.lake.care.given_up import GivenUp
-from seiche.lake.care.insisting import insist
 from seiche.lake.care.layout import Place, Sort, place
 from seiche.lake.care.notes import Note, leave_note
 from seiche.lake.care.reachable import Reachable

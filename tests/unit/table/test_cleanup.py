@@ -481,6 +481,51 @@ class TestRefused:
             made.table.cleanup(protect=[b"\xff"])
 
 
+class TestConnections:
+    def test_one_that_is_cut_while_files_go_does_not_end_it(self, made: Aged) -> None:
+        """Of each file first comes a reset, which says nothing on whether the file is gone."""
+        expected = made.table.cleanup()
+        cut: set[str] = set()
+
+        def reset(call: Call) -> None:
+            if call.verb == "delete" and call.path not in cut:
+                cut.add(call.path)
+                raise Unavailable(f"{call.path}: connection reset")
+
+        table = Table.open(below(SimulatedStore(made.store, on_call=reset), "table"), runtime=made.runtime)
+        done = made.run(table=table)
+        assert (done.dropped, set(done.removals)) == (expected.dropped, set(expected.removals))
+        assert len(cut) > done.files
+        assert not missing_files(made.store, ["table"])
+
+    def test_a_version_that_gets_a_tag_meanwhile_is_written_back_through_a_cut_connection(self, made: Aged) -> None:
+        cut: list[str] = []
+
+        def tag(call: Call) -> None:
+            if call.verb == "delete" and call.path.endswith(".manifest") and not cut:
+                made.table.tag("held", 3)
+                cut.append("tagged")
+            if call.verb == "put_if_absent" and cut == ["tagged"]:
+                cut.append(call.path)
+                raise Unavailable(f"{call.path}: connection reset")
+
+        table = Table.open(below(SimulatedStore(made.store, on_call=tag), "table"), runtime=made.runtime)
+        made.run(table=table)
+        assert len(cut) == 2
+        assert Table.open(made.root, "held").version == 3
+        assert not missing_files(made.store, ["table"])
+
+    def test_one_that_stays_cut_is_told(self, made: Aged) -> None:
+        def reset(call: Call) -> None:
+            if call.verb == "delete":
+                raise Unavailable(f"{call.path}: connection reset")
+
+        table = Table.open(below(SimulatedStore(made.store, on_call=reset), "table"), runtime=made.runtime)
+        with pytest.raises(Unavailable):
+            made.run(table=table)
+        assert not missing_files(made.store, ["table"])
+
+
 class TestClocks:
     def test_ages_are_told_by_the_clock_of_the_storage(self) -> None:
         """This machine believes it is a year later: nothing young goes."""

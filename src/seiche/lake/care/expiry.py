@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from seiche.core.durations import Duration, duration, in_words, of_millis
 from seiche.core.given import number
+from seiche.core.insisting import insist
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.care.fence import Fence
 from seiche.lake.care.given_up import GivenUp
-from seiche.lake.care.insisting import insist
 from seiche.lake.care.leases import HeldVersion, leases, storage_clock
 from seiche.lake.care.ranges import NONE, Ranges
 from seiche.lake.care.saved_work import SavedWork, saved_work

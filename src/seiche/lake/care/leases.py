@@ -15,8 +15,8 @@ from math import ceil
 from typing import Final
 
 from seiche.core.durations import Duration, duration
+from seiche.core.insisting import insist
 from seiche.errors import NotFound, SeicheError
-from seiche.lake.care.insisting import insist
 from seiche.lake.pins import check_kept
 from seiche.lake.states import States
 from seiche.lake.tree.latest import read_root

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from seiche.core.insisting import insist
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound
-from seiche.lake.care.insisting import insist
 from seiche.lake.care.layout import NOTED
 from seiche.lake.care.listing import Listed, pack, unpack
 from seiche.lake.care.path_set import PathSet

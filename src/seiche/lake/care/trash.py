@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Final
 
 from seiche.core import given
+from seiche.core.insisting import insist
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, Corrupt, NotFound
-from seiche.lake.care.insisting import insist
 from seiche.lake.care.layout import TRASH, Sort, place
 from seiche.lake.care.listing import pack, unpack
 from seiche.store.base import Store

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias, TypeVar
 
+from seiche.core.insisting import insist
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound
-from seiche.lake.care.insisting import insist
 from seiche.lake.care.layout import EXPORTED
 from seiche.lake.care.listing import pack, unpack
 from seiche.lake.export.items import Item

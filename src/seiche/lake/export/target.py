@@ -7,9 +7,9 @@ from os import PathLike
 from typing import Any, Final
 
 from seiche.core.given import text
+from seiche.core.insisting import insist
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
-from seiche.lake.care.insisting import insist
 from seiche.lake.export.copying import FOLDER
 from seiche.lake.export.items import Item
 from seiche.lake.export.records import Export
