@@ -697,6 +697,17 @@ def test_what_pylance_wrote_is_flushed_before_the_commit(lake: Lake, monkeypatch
         assert Path(store.native_uri(path)).exists()
 
 
+def test_large_values_of_blob_columns_count_as_written(lake: Lake) -> None:
+    schema = pa.schema([("id", pa.int64()), lance.blob_field("b")])
+    data = pa.table({"id": [1, 2], "b": lance.blob_array([b"x" * 100_000, b"y" * 5_000_000])}, schema=schema)
+    table = lake.create_table("shop.scans", schema)
+    done = [table.append(data), table.merge(data, "id").when_matched_update_all().execute(), table.overwrite(data)]
+    written = [one for one in Path(lake.store.native_uri(table.row.location), "data").rglob("*") if one.is_file()]
+    assert len([one for one in written if one.suffix == ".blob"]) >= 3
+    assert sum(one.files for one in done) == len(written)
+    assert sum(one.bytes for one in done) == sum(one.stat().st_size for one in written)
+
+
 @pytest.mark.parametrize("way", ["append", "insert", "transaction", "namespace", "compact"])
 def test_large_values_of_blob_columns_are_flushed_before_the_commit(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, way: str

@@ -83,6 +83,7 @@ class FrameWritten(Written):
 @dataclass(frozen=True, slots=True)
 class _PartWritten:
     fragments: tuple[bytes, ...]
+    large: tuple[int, ...]
     executor: str
 
 
@@ -92,7 +93,8 @@ def write_frame(frame: "DataFrame", target: Target) -> FrameWritten:
     parts = collected_rows(frame, partial(_write_part, target))
     return FrameWritten(
         written_fragments(one for part in parts for one in part.fragments).fragments,
-        len({part.executor for part in parts}),
+        tuple(size for part in parts for size in part.large),
+        executors=len({part.executor for part in parts}),
     )
 
 
@@ -175,7 +177,7 @@ def _fields(schema: pa.Schema, snapshot: Snapshot) -> list[Field]:
 def _write_part(target: Target, batches: Batches) -> Iterator[_PartWritten]:
     written = write_batches(target, batches)
     if written.fragments:
-        yield _PartWritten(tuple(one.SerializeToString() for one in written.fragments), executor())
+        yield _PartWritten(tuple(one.SerializeToString() for one in written.fragments), written.large, executor())
 
 
 def write_batches(target: Target, batches: Batches) -> Written:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from seiche.store.base import Store
+from seiche.store.base import ObjectInfo, Store
 from seiche.table.format.fields import has_blobs
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.reachable import side_folder
 
-__all__ = ["data_files", "large_bytes", "side_file", "with_blobs"]
+__all__ = ["data_files", "large_bytes", "large_files", "side_file", "with_blobs"]
 
 _DATA: Final = "data/"
 
@@ -21,11 +21,16 @@ def data_files(fragments: Iterable[DataFragment]) -> Iterator[str]:
                 yield _DATA + one.path
 
 
+def large_files(store: Store, fragments: Iterable[DataFragment], fields: Iterable[Field]) -> Iterator[ObjectInfo]:
+    """What lies beside the data files of fragments of a table with these fields."""
+    if has_blobs(fields):
+        for path in data_files(fragments):
+            yield from store.list(side_folder(path))
+
+
 def large_bytes(store: Store, fragments: Iterable[DataFragment], fields: Iterable[Field]) -> int:
-    """How many bytes lie beside the data files of fragments of a table with these fields."""
-    if not has_blobs(fields):
-        return 0
-    return sum(info.size for path in data_files(fragments) for info in store.list(side_folder(path)))
+    """How many bytes that is."""
+    return sum(info.size for info in large_files(store, fragments, fields))
 
 
 def side_file(path: str, number: int) -> str:

@@ -1,7 +1,7 @@
 """Writing rows natively into data files that belong to no version yet."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import lance  # before its parts, which do not wait until another thread has imported all of it
@@ -12,7 +12,7 @@ from seiche.core.given import number
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.store.base import Store
-from seiche.table.blob_files import data_files, with_blobs
+from seiche.table.blob_files import data_files, large_files
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
 from seiche.table.data.native_errors import (
@@ -65,6 +65,8 @@ class Written:
     """Fragments with new data files; their ids are given when a manifest is built."""
 
     fragments: tuple[DataFragment, ...] = ()
+    # The sizes of the files beside them, with large values of blob columns, which no fragment names.
+    large: tuple[int, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -72,11 +74,12 @@ class Written:
 
     @property
     def files(self) -> int:
-        return sum(len(fragment.files) for fragment in self.fragments)
+        return sum(len(fragment.files) for fragment in self.fragments) + len(self.large)
 
     @property
     def bytes(self) -> int:
-        return sum(file.file_size_bytes for fragment in self.fragments for file in fragment.files)
+        named = sum(file.file_size_bytes for fragment in self.fragments for file in fragment.files)
+        return named + sum(self.large)
 
 
 def write_rows(
@@ -105,8 +108,9 @@ def write_rows(
     else:
         rows = _Watched(chain([first], () if second is None else [second], batches))
         written = _written_natively(store, header, schema, rows, limits, ids)
-    store.flush(with_blobs(store, data_files(written.fragments), header.fields))
-    return written
+    beside = list(large_files(store, written.fragments, header.fields))
+    store.flush([*data_files(written.fragments), *(info.path for info in beside)])
+    return replace(written, large=tuple(info.size for info in beside))
 
 
 def _written_directly(
