@@ -26,11 +26,38 @@ def json_columns(path: Path, files: Sequence[str], into: pa.Schema | None) -> pa
     columns = _columns(path, files, exact=into is None)
     if not columns:
         raise InvalidInput(f"{path} has no columns", remedy='Write one object in each line, as in {"id": 1}.')
-    if into is not None:
+    if into is None:
+        _require_told(path, columns)
+    else:
         for index, field in enumerate(columns):
             if field.name in into.names:
                 columns = columns.set(index, field.with_type(_read_as(field.type, into.field(field.name).type)))
     return columns
+
+
+def _require_told(path: Path, columns: pa.Schema) -> None:
+    """Refuse columns of which no line has a value: nothing could ever be put into those of the types that Arrow gives
+    them.
+    """
+    for field in columns:
+        if _is_untold(field.type):
+            raise InvalidInput(
+                f"{path} does not tell the type of {field.name!r}: it, or what is inside of it, is null or empty in"
+                " every line",
+                remedy="Say the types of the columns with 'seiche create-table --schema', then add the file with"
+                " 'seiche append' (of a column of objects in Python, by `lake.create_table`); or leave it out.",
+                column=field.name,
+            )
+
+
+def _is_untold(found: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    if kinds.is_list(found):
+        return _is_untold(found.value_type)
+    if kinds.is_struct(found):
+        return not found.num_fields or any(_is_untold(field.type) for field in found)
+    return bool(kinds.is_null(found))
 
 
 def json_batches(files: Sequence[str], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
