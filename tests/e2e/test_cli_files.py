@@ -1,7 +1,8 @@
-"""Files of JSON, of which commands make tables."""
+"""Files of JSON and of Arrow, of which commands make tables."""
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import seiche
@@ -46,3 +47,29 @@ def test_a_column_of_json_with_a_value_in_one_line_is_of_its_type(made: Lake, ru
     Path("rows.jsonl").write_text('{"id": 1, "note": []}\n{"id": 2, "note": ["x"]}\n{"id": 3, "note": null}\n')
     run("create-table", "lake", "shop.t", "--from", "rows.jsonl")
     assert made.table("shop.t").to_arrow()["note"].to_pylist() == [[], ["x"], None]
+
+
+@pytest.mark.parametrize("ending", ["arrow", "feather"])
+def test_arrow_in_the_format_for_streams_is_read(made: Lake, run: Command, ending: str) -> None:
+    name = f"rows.{ending}"
+    batches = [pa.record_batch({"id": [1, 2], "name": ["a", None]}), pa.record_batch({"id": [3], "name": ["c"]})]
+    with pa.OSFile(name, "wb") as file, pa.ipc.new_stream(file, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    run("create-table", "lake", "shop.t", "--from", name)
+    run("append", "lake", "shop.t", name)
+    table = made.table("shop.t")
+    assert table.schema == batches[0].schema
+    assert table.to_arrow()["id"].to_pylist() == [1, 2, 3, 1, 2, 3]
+
+
+def test_a_stream_of_arrow_that_was_cut_adds_nothing(made: Lake, run: Command) -> None:
+    batch = pa.record_batch({"id": list(range(1000))})
+    with pa.OSFile("rows.arrow", "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
+        writer.write_batch(batch)
+        writer.write_batch(batch)
+    whole = Path("rows.arrow").read_bytes()
+    Path("rows.arrow").write_bytes(whole[:-1000])
+    run("create-table", "lake", "shop.t", "--schema", "id:int64")
+    assert "cannot be read" in run("append", "lake", "shop.t", "rows.arrow", code=2)
+    assert made.table("shop.t").count_rows() == 0

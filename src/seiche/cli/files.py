@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seiche.cli.arrow_streams import is_stream, stream_batches, stream_columns
 from seiche.cli.csv_files import RECODE, csv_batches, delimiter_of, open_csv_files
 from seiche.cli.folders import files_of, open_files
 from seiche.cli.json_lines import json_batches, json_columns
@@ -83,6 +84,8 @@ def open_file(path: Path, into: pa.Schema | None = None, *, delimiter: str | Non
             found = open_csv_files(path, files, into, between)
             read = partial(csv_batches, path, files, found, between)
             return FileRows(path, format, read, _meant(found.schema, into), guessed=into is None)
+        if format == "ipc" and path.is_file() and is_stream(path):
+            return FileRows(path, format, partial(stream_batches, path), stream_columns(path))
         found = open_files(path, format)
         return FileRows(path, format, found.to_batches, found.schema)
 
