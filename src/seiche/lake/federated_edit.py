@@ -27,6 +27,7 @@ from seiche.store.base import Store
 from seiche.store.beside import open_beside
 from seiche.table.bases import deletion_files
 from seiche.table.commit import Committer
+from seiche.table.format.manifest import Manifest
 from seiche.table.operations import Append, Operation, Overwrite, ReserveFragments
 from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
@@ -119,6 +120,7 @@ class FederatedEdit(TableEdit):
         earlier = _made_before(versions, work.base.version, ids[-1]) if self.may_be_done else None
         if earlier is not None:
             return earlier
+        _check_same(self.name, versions, work.base)
         version = work.base.version
         # What was computed from the rows that it replaces holds for those rows only.
         unmoved = self.read and isinstance(folded.content, Overwrite)
@@ -151,6 +153,26 @@ class FederatedEdit(TableEdit):
                 remedy="Do it in two transactions, or copy the rows into a table of the lake's own.",
                 table=self.name,
             )
+
+
+def _check_same(table: str, versions: Versions, base: Manifest) -> None:
+    """`IncompatibleConflict` if another table has been made at the place since: what was prepared is about files that
+    went with the one before, and naming them there would leave that table unreadable.
+
+    It must not be tried again by itself: rows that are written once lie where they were written.
+    """
+    try:
+        there = versions.read(base.version).manifest.header
+        same = (there.timestamp, there.transaction_file) == (base.header.timestamp, base.header.transaction_file)
+    except NotFound:
+        same = versions.newest() >= base.version  # it was only cleaned up
+    if not same:
+        raise IncompatibleConflict(
+            f"{table}: the table that the transaction began from is gone, and another one lies at its place.",
+            remedy="Nothing was written. Run it again if the new one is meant.",
+            table=table,
+            version=base.version,
+        )
 
 
 def _made_before(versions: Versions, base: int, uuid: str) -> int | None:

@@ -1,5 +1,6 @@
 """Tables that are not the lake's own: read, written with the weaker promise, and given back to plain writers."""
 
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -384,6 +385,27 @@ def test_before_anything_is_done_elsewhere_the_newest_version_is_looked_for(lake
     with pytest.raises(RetryableConflict, match="dropped"):
         tx.commit()
     assert plain(other) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("appends", [0, 1, 2])
+def test_a_federated_table_that_is_made_anew_meanwhile_is_not_given_files_of_the_old_one(
+    lake: Lake, other: seiche.Table, appends: int
+) -> None:
+    """With as many versions it took the commit, and could not be read any more."""
+    lake.register_table("shop.fed", other.uri, type="federated")
+    tx = lake.transaction()
+    tx.append("shop.fed", rows(9))
+    tx.append("shop.a", rows(9))
+    place = Path(other.store.native_uri())
+    shutil.rmtree(place)
+    anew = seiche.Table.create(str(place), SCHEMA)
+    for number in range(appends):
+        anew.append(rows(11 + number))
+    with pytest.raises(IncompatibleConflict, match="another one lies at its place"):
+        tx.commit()
+    assert (plain(anew), ids(lake, "shop.a")) == (list(range(11, 11 + appends)), [])
+    lake.table("shop.fed").append(rows(9))
+    assert plain(anew) == [9, *range(11, 11 + appends)]
 
 
 def test_a_released_table_belongs_to_plain_writers(lake: Lake) -> None:
