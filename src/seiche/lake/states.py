@@ -92,9 +92,9 @@ class States:
             return self._known
         return self.of(read_root(self.store, version).live())
 
-    def as_of(self, moment: datetime) -> State:
-        """The version that was the newest at a time."""
-        return self.at(version_at(self.store, self.latest().root, moment, runtime=self.runtime))
+    def as_of(self, moment: datetime) -> int:
+        """The version that was the newest at a time, whether or not it is still kept."""
+        return version_at(self.store, self.latest().root, moment, runtime=self.runtime)
 
     def advance(self, root: Root) -> State:
         """Go on from a root that was just published here."""

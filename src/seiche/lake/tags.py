@@ -93,7 +93,7 @@ def version_of(states: States, point: Point) -> int:
     if isinstance(point, datetime):
         if point.tzinfo is None:
             raise InvalidInput(f"{point} has no time zone", remedy="Give an aware datetime, such as one in UTC.")
-        return states.as_of(point).version
+        return states.as_of(point)
     text(point, "a version", "Give a number, the name of a tag, or a time.")
     if point.isdecimal() and point.isascii():
         return int(point)

@@ -143,7 +143,7 @@ def test_a_root_that_a_copy_lost_is_still_found_missing(full: Lake, tmp_path: Pa
 
 def test_a_version_by_time(full: Lake, tmp_path: Path) -> None:
     time = full.log()[-1 - EARLY].time
-    assert full.export("old", str(tmp_path / "copy"), version=time).version == full.states.as_of(time).version
+    assert full.export("old", str(tmp_path / "copy"), version=time).version == full.states.as_of(time)
 
 
 @pytest.mark.parametrize("wanted", [EARLY, "early", "before"])

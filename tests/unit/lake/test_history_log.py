@@ -98,6 +98,23 @@ def test_an_entry_is_found_by_its_time() -> None:
     assert [one.version for one in lake.log(since=log[2].time)] == [5, 4]
 
 
+def test_since_a_time_whose_version_has_expired_lists_what_came_after_it() -> None:
+    """It listed everything, as if there had been no lake at that time."""
+    runtime = Runtime.seeded(0)
+    lake = seiche.create(DictStore(runtime=runtime), runtime=runtime)
+    for number in range(5):
+        runtime.clock.sleep(1)
+        lake.create_namespace(f"n{number}")
+    time = lake.log()[2].time
+    runtime.clock.sleep(3600)
+    lake.expire(older_than="1m", keep=1)
+    with pytest.raises(NotFound, match="version 3 of the lake has expired"):
+        open_lake(lake.store, as_of=time, runtime=runtime)
+    assert [one.version for one in lake.log(since=time)] == [6, 5, 4]
+    with pytest.raises(NotFound, match="version 3 of the lake has expired"):
+        lake.tag("then", time)
+
+
 def test_limit_and_since(lake: Lake) -> None:
     lake.tag("early", 1)
     lake.table("shop.a").append(rows(1))
