@@ -345,6 +345,24 @@ def test_an_overwrite_conflicts_by_the_keys_it_sets_and_no_others() -> None:
         ours.against(committed(2, UpdateConfig(UpdateMap({}, replace=True))))
 
 
+@pytest.mark.parametrize("other", [UpdateMap({"a": "1"}), UpdateMap({}, replace=True)], ids=["one key", "all of them"])
+def test_settings_that_are_replaced_as_a_whole_conflict_with_every_change_of_them(other: UpdateMap) -> None:
+    whole = UpdateConfig(UpdateMap({}, replace=True))
+    for ours, theirs in ((whole, UpdateConfig(other)), (UpdateConfig(other), whole)):
+        with pytest.raises(IncompatibleConflict, match=r"config\.\*"):
+            begin(ours).against(committed(2, theirs))
+        elsewhere = begin(UpdateConfig(table_metadata_updates=ours.config_updates))
+        assert elsewhere.against(committed(2, theirs)) is elsewhere
+
+
+@pytest.mark.parametrize("change", [UpdateMap({"a": "1"}), UpdateMap({}, replace=True)], ids=["one key", "all of them"])
+def test_metadata_of_the_schema_conflicts_with_a_schema_that_is_replaced(change: UpdateMap) -> None:
+    for update in (UpdateConfig(schema_metadata_updates=change), UpdateConfig(field_metadata_updates={1: change})):
+        for ours, theirs in ((Merge(), update), (update, Merge())):
+            with pytest.raises(RetryableConflict):
+                begin(ours).against(committed(2, theirs))
+
+
 def test_an_update_of_nothing_changes_no_metadata() -> None:
     """An empty map of changes is not a change."""
     ours = begin(Merge())
