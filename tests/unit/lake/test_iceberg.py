@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 from pyiceberg import transforms
-from pyiceberg.exceptions import NotInstalledError, ValidationException
+from pyiceberg.exceptions import CommitFailedException, NotInstalledError, ValidationException
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
@@ -275,6 +275,24 @@ def test_an_old_handle_of_pyiceberg_adds_no_rows_without_a_column_that_they_have
     assert ice.version == version
     table.append(rows(9))
     assert ids(ice, "shop.i") == ([8, 9] if moved else [9])
+
+
+def test_an_append_of_pyiceberg_is_not_tried_again_without_a_column_that_its_rows_have_to_have_now(
+    ice: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = ice.table("shop.i")
+    handle = table.to_iceberg()
+
+    def lost(**_: Any) -> None:
+        monkeypatch.undo()
+        with table.to_iceberg().update_schema(allow_incompatible_changes=True) as change:
+            change.update_column("n", required=True)
+        raise CommitFailedException("somebody was faster")
+
+    monkeypatch.setattr(handle, "_do_commit", lost)
+    with pytest.raises(ValidationException, match="'n' cannot be null any more"):
+        handle.append(pa.table({"id": [7], "n": [None]}, schema=SCHEMA))
+    assert table.to_arrow().num_rows == 0
 
 
 def test_rows_and_the_change_that_makes_a_column_required_or_not_are_one_commit(ice: Lake) -> None:

@@ -6,6 +6,7 @@ from math import isnan
 from typing import Any, Final
 
 import pyarrow as pa
+from pyiceberg.exceptions import ValidationException
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNaN, IsNull, Or, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io import pyarrow as pyarrow_io
@@ -19,6 +20,7 @@ from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.hidden_rows import keep_hidden
 from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.lake.iceberg.partitions import keep_rows
+from seiche.lake.iceberg.rebase import lacking
 from seiche.lake.reads import Aspect
 from seiche.store.base import Store
 
@@ -95,6 +97,7 @@ class EngineTransaction(PyIcebergTransaction):
     def __init__(self, table: EngineTable, autocommit: bool = False) -> None:
         super().__init__(table, autocommit)
         self._exclusive = False
+        self._columns = table.metadata.schema()
 
     def upsert(self, *args: Any, **options: Any) -> Any:
         self._exclusive = True
@@ -125,6 +128,13 @@ class EngineTransaction(PyIcebergTransaction):
                 swap.delete_data_file(one)
             for one in (*written, *added):
                 swap.append_data_file(one)
+
+    def _rebuild_snapshot_updates(self) -> None:
+        """Before the same files are sent again: not as if they were written by columns that they may lack."""
+        why = lacking(self._columns, self._table.metadata.schema())
+        if why:
+            raise ValidationException(f"the rows were written when the table had other columns: {why}. Load it again.")
+        super()._rebuild_snapshot_updates()
 
     def commit_transaction(self) -> Table:
         self._table.exclusive = self._exclusive
