@@ -85,13 +85,12 @@ class SparkTransaction(Transaction):
     def count(self, table: TableName) -> int:
         """How many rows the table has, from metadata alone where it says so."""
         handle = self.table(table)
-        if not self.is_iceberg(handle):
+        with as_raised():
+            if self.is_iceberg(handle):
+                return self.read(table).count()
             self.note_read(handle.id)
             known = live_rows(handle._snapshot())
-            if known is not None:
-                return known
-        with as_raised():
-            return self.read(table, columns=[]).count()
+            return known if known is not None else self.read(table, columns=[]).count()
 
     def append(self, table: TableName, data: Any, **options: Any) -> Result:
         """Add rows."""
