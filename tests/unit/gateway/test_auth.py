@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 import seiche
-from seiche import Lake
+from seiche import Lake, PermissionDenied
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
 from seiche.gateway.http.auth import Caller, ServiceAuth, Tokens
@@ -99,6 +99,13 @@ def test_every_route_asks_who_is_calling(servers: Direct, auth: Tokens, clock: S
         for token, (status, kind) in wanted.items():
             told = ask(servers, lance, method, path, token)
             assert told == (status, "" if method == "HEAD" else kind), f"{method} {path} with {token}"
+
+
+def test_a_caller_of_another_account_is_not_told_whose_server_it_is(auth: Tokens) -> None:
+    for token in ("foreign", auth.grant("stranger", "x", "").token):
+        with pytest.raises(PermissionDenied, match="account 'other', which has no lake here") as caught:
+            auth.admit(token)
+        assert ACCOUNT not in str(caught.value)
 
 
 def test_a_token_opens_every_route(servers: Direct, auth: Tokens) -> None:

@@ -95,7 +95,7 @@ class Tokens:
         caller = next((who for known, who in self.fixed.items() if _same(known, token)), None) or self._signed(token)
         if caller.account != self.account:
             raise PermissionDenied(
-                f"{caller.subject} belongs to the account {caller.account!r}, this server to {self.account!r}",
+                f"{caller.subject} belongs to the account {caller.account!r}, which has no lake here",
                 remedy="Use a server, or a token, of the right account.",
             )
         return caller
