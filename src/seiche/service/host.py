@@ -19,7 +19,7 @@ from seiche.lake.tree.root import millis
 from seiche.service.auth import Authenticator, Nobody, OpenIdConnect, Tokens
 from seiche.service.core import Service, Settings
 from seiche.service.state.database import Database
-from seiche.service.state.lakes import lake_of
+from seiche.service.state.lakes import account_of, lake_of
 from seiche.service.state.opening import open_database
 from seiche.service.state.transactions import TransactionStore
 
@@ -171,6 +171,14 @@ class Host:
                     raise InvalidInput(
                         f"the accounts {other!r} and {account!r} have the same lake, {service.lake.uri}",
                         remedy="Give each its own.",
+                    )
+                other = account_of(self.database, lake, account)
+                if other != account:
+                    raise InvalidInput(
+                        f"{self.database.uri} keeps transactions in {service.lake.uri} for another account ({other!r})"
+                        f" than {account!r}",
+                        remedy="Give the account of a lake the same name in every server. If it shall have another one"
+                        " now, give the lake a new database (--state).",
                     )
                 kept = lake_of(self.database, account, lake)
                 if kept != lake:

@@ -646,6 +646,18 @@ def test_one_database_keeps_the_transactions_of_one_lake_for_each_account(lake: 
         host.close()
 
 
+def test_servers_with_one_database_do_not_have_one_lake_for_two_accounts(lake: Lake, tmp_path: Path) -> None:
+    """Neither would see what the other has locked, and each could ask for what the other did."""
+    state = f"sqlite://{tmp_path}/state.db"
+    first = Host({"a": lake}, state)
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match=r"another account \('a'\)"):
+            Host({"b": reopened(lake)}, state)
+    replica = Host({"a": reopened(lake)}, state)
+    for host in (first, replica):
+        host.close()
+
+
 def test_keys_of_the_provider_are_asked_for_anew_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that was taken back opens nothing after some minutes; a provider that is away is not waited for."""
     import jwt

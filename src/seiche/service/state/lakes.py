@@ -2,7 +2,7 @@
 
 from seiche.service.state.database import Database, Session
 
-__all__ = ["lake_of"]
+__all__ = ["account_of", "lake_of"]
 
 
 def lake_of(database: Database, account: str, lake: str) -> str:
@@ -14,3 +14,14 @@ def lake_of(database: Database, account: str, lake: str) -> str:
         return str(found)
 
     return database.transact(act)
+
+
+def account_of(database: Database, lake: str, account: str) -> str:
+    """The account that has this lake here: `account`, unless another one has it and this one has not."""
+
+    def look(session: Session) -> list[str]:
+        found = session.run("SELECT account FROM seiche_lakes WHERE lake = ? ORDER BY account", (lake,))
+        return [str(one) for (one,) in found]
+
+    known = database.read(look)
+    return account if account in known or not known else known[0]
