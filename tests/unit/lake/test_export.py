@@ -141,6 +141,22 @@ def test_a_root_that_a_copy_lost_is_still_found_missing(full: Lake, tmp_path: Pa
     assert copy.fsck().kinds() == {"root.missing"}
 
 
+def test_a_tagged_version_of_before_a_release_is_copied_with_the_table_that_was_the_lakes_own_then(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """Of a table that was released and forgotten only the tag was left, and there could be no export any more."""
+    lake.table("shop.a").append(rows(1))
+    lake.table("shop.b").append(rows(2))
+    lake.tag("early")
+    lake.release("shop.a", drop=True)
+    lake.export("nightly", str(tmp_path / "copy"))
+    copy = moved(tmp_path / "copy", lake)
+    assert (copy.tables(), ids(copy, "shop.b")) == ([("shop", "b")], [2])
+    early = seiche.open(copy.store, version="early")
+    assert (ids(early, "shop.a"), ids(early, "shop.b")) == ([1], [2])
+    assert copy.fsck(deep=True).kinds() == set()
+
+
 def test_a_version_by_time(full: Lake, tmp_path: Path) -> None:
     time = full.log()[-1 - EARLY].time
     assert full.export("old", str(tmp_path / "copy"), version=time).version == full.states.as_of(time)

@@ -115,7 +115,8 @@ class _Job:
                     ids.add(row.id)
                     self._take(row)
         for row in (row for _, row in _dropped(self._newest)):
-            if row.id in ids:
+            # If it was released first it was not the lake's own any more, though it is in earlier versions.
+            if row.id in ids and self._is_copied(row):
                 self._take(row)
 
     def _take(self, row: TableRow) -> None:
@@ -182,7 +183,7 @@ class _Job:
         copied_ids = {row.id for one in self._versions for _, row in _tables(one) if self._is_copied(row)}
         for trash, row in _dropped(state):
             key = trash_key(row.id)
-            if row.id not in copied_ids:
+            if row.id not in copied_ids or not self._is_copied(row):
                 found[key] = None
                 continue
             changed = self._tables[row.location].row(row)
