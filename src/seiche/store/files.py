@@ -9,6 +9,7 @@ from seiche.store.base import Buffer, Data
 __all__ = ["buffers", "copy_all", "fsync_directory", "joined", "length_of", "read_all", "write_all"]
 
 _ONE_BUFFER = (bytes, bytearray, memoryview)
+_BUFFERS = frozenset(_ONE_BUFFER)
 
 # How many buffers one writev(2) takes (IOV_MAX of Linux and macOS).
 _MOST_BUFFERS = 1024
@@ -22,6 +23,8 @@ def buffers(data: Data) -> Sequence[Buffer]:
     if isinstance(data, _ONE_BUFFER):
         return (data,)
     given: object = data
+    if type(given) in (list, tuple) and _BUFFERS.issuperset(map(type, data)):
+        return data  # as in every commit, which cannot wait for each to be asked
     if isinstance(given, str) or not isinstance(given, Sequence) or any(isinstance(one, str | int) for one in given):
         raise wrong("the content of a file", data, "Give bytes, or a list of them; a text is made bytes by `encode()`.")
     return data
@@ -29,7 +32,10 @@ def buffers(data: Data) -> Sequence[Buffer]:
 
 def length_of(data: Data) -> int:
     """How many bytes there are in `data`: a view of whole numbers is longer than it has elements."""
-    return sum(one.nbytes if isinstance(one, memoryview) else len(one) for one in buffers(data))
+    given = buffers(data)
+    if memoryview not in map(type, given):
+        return sum(map(len, given))
+    return sum(one.nbytes if isinstance(one, memoryview) else len(one) for one in given)
 
 
 def joined(data: Data) -> bytes:
