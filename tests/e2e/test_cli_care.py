@@ -14,7 +14,8 @@ import seiche
 from seiche import Lake
 from seiche.cli import care, health
 from seiche.cli.commands import app
-from tests.e2e.test_cli_lake import Command, examples
+from tests.commands import Command
+from tests.e2e.test_cli_lake import examples
 from tests.terminals import COMMAND, on_a_terminal
 
 COMMANDS: list[Callable[..., None]] = [care.expire, care.gc, care.trash, care.fsck, health.health]
@@ -32,11 +33,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
         made.table("shop.orders").overwrite(pa.table({"id": [number]}, schema=SCHEMA))
     made.tag("kept", 6)
     return made
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)

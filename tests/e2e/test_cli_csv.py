@@ -4,23 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import seiche
 from seiche import Lake
-from tests.e2e.test_cli_lake import Command
-
-
-@pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """A folder to work in, with a lake."""
-    monkeypatch.chdir(tmp_path)
-    made = seiche.create("lake", durability="os")
-    made.create_namespace("shop")
-    return made
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
+from tests.commands import Command
 
 
 def test_values_of_several_lines_are_taken_whole_wherever_a_large_file_is_cut(made: Lake, run: Command) -> None:

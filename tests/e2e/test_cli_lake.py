@@ -25,6 +25,7 @@ from seiche.cli import exports, history, lake, objects, rows
 from seiche.cli.columns import parse_columns
 from seiche.cli.commands import app
 from seiche.cli.values import plain, shown
+from tests.commands import Command
 from tests.terminals import COMMAND, on_a_terminal
 
 COMMANDS: list[Callable[..., None]] = [
@@ -68,29 +69,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 TYPED = "zip,small,total,price,day,at\n"
-
-
-class Command:
-    """Runs commands in this process."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self.capsys = capsys
-
-    def __call__(self, *arguments: str, code: int = 0) -> str:
-        ended = cli.main(arguments)
-        shown = self.capsys.readouterr()
-        assert ended == code, f"{arguments}: {shown.out}{shown.err}"
-        if code in (2, 3, 5):
-            assert re.fullmatch(r"seiche: \w[\w.]*: .+\.\n", shown.err), shown.err
-        return shown.err or shown.out
-
-    def json(self, *arguments: str, code: int = 0) -> Any:
-        return json.loads(self(*arguments, "--json", code=code))
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
 
 
 def examples(command: Callable[..., None]) -> list[str]:

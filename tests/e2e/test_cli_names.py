@@ -9,7 +9,7 @@ import pytest
 import seiche
 from seiche import Lake
 from seiche.cli.arguments import named
-from tests.e2e.test_cli_lake import Command
+from tests.commands import Command
 
 TABLE = '"v1.2"."a.b"'
 
@@ -21,11 +21,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     made.create_namespace(("v1.2",))
     made.create_table(("v1.2", "a.b"), pa.schema([("id", pa.int64())])).append([{"id": 1}])
     return made
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
 
 
 def test_a_name_as_it_is_listed_is_taken_by_every_command(made: Lake, run: Command) -> None:

@@ -14,7 +14,8 @@ import pytest
 import seiche
 from seiche import Lake, cli
 from seiche.cli import table
-from tests.e2e.test_cli_lake import Command, examples
+from tests.commands import Command
+from tests.e2e.test_cli_lake import examples
 from tests.terminals import COMMAND
 from tests.unit.lake.test_foreign import unfence
 
@@ -34,11 +35,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
         one.append(pa.table({"id": [1, 2]}))
         one.append(pa.table({"id": [3]}))
     return made
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)

@@ -165,33 +165,33 @@ class Host:
         owners: dict[str, str] = {}
         try:
             for account, service in self.services.items():
-                lake = service.lake.state().definition.id
-                other = owners.setdefault(lake, account)
-                if other != account:
-                    raise InvalidInput(
-                        f"the accounts {other!r} and {account!r} have the same lake, {service.lake.uri}",
-                        remedy="Give each its own.",
-                    )
-                other = account_of(self.database, lake, account)
-                if other != account:
-                    raise InvalidInput(
-                        f"{self.database.uri} keeps transactions in {service.lake.uri} for another account ({other!r})"
-                        f" than {account!r}",
-                        remedy="Give the account of a lake the same name in every server. If it shall have another one"
-                        " now, give the lake a new database (--state).",
-                    )
-                kept = lake_of(self.database, account, lake)
-                if kept != lake:
-                    raise InvalidInput(
-                        f"{self.database.uri} keeps transactions of account {account!r} in another lake ({kept}) than"
-                        f" {service.lake.uri} ({lake})",
-                        remedy="Give each lake a database of its own (--state), or its account another name. If the"
-                        " other lake is gone, remove the file, or the tables named seiche_*.",
-                    )
+                self._check_own_lake(account, service.lake, owners)
         except SeicheError:
             for one in self.services.values():
                 one.close()
             raise
+
+    def _check_own_lake(self, account: str, lake: Lake, owners: dict[str, str]) -> None:
+        lake_id = lake.state().definition.id
+        if (other := owners.setdefault(lake_id, account)) != account:
+            raise InvalidInput(
+                f"the accounts {other!r} and {account!r} have the same lake, {lake.uri}",
+                remedy="Give each its own.",
+            )
+        if (other := account_of(self.database, lake_id, account)) != account:
+            raise InvalidInput(
+                f"{self.database.uri} keeps transactions in {lake.uri} for another account ({other!r}) than"
+                f" {account!r}",
+                remedy="Give the account of a lake the same name in every server. If it shall have another one now,"
+                " give the lake a new database (--state).",
+            )
+        if (kept := lake_of(self.database, account, lake_id)) != lake_id:
+            raise InvalidInput(
+                f"{self.database.uri} keeps transactions of account {account!r} in another lake ({kept}) than"
+                f" {lake.uri} ({lake_id})",
+                remedy="Give each lake a database of its own (--state), or its account another name. If the other lake"
+                " is gone, remove the file, or the tables named seiche_*.",
+            )
 
     def _sweep(self, seconds: float) -> None:
         store = TransactionStore(self.database)

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import lance
 import pytest
 
 import seiche
-from seiche import InvalidInput, Lake, RetryableConflict
+from seiche import InvalidInput, Lake, NotFound, RetryableConflict
 from tests.unit.lake.conftest import SCHEMA, rows
 
 
@@ -60,3 +61,14 @@ def test_a_table_without_a_lake_is_counted_at_any_version(tmp_path: Path) -> Non
     table.append(rows(3))
     assert [table.count_rows(version=version) for version in (1, 2, 3)] == [0, 2, 3]
     assert (table.count_rows(), table.count_rows("id < 3"), table.count_rows("id < 3", version=1)) == (3, 2, 0)
+
+
+def test_what_native_code_cannot_read_is_told_as_a_read_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), SCHEMA)
+
+    def gone(_: lance.LanceDataset) -> int:
+        raise OSError("LanceError(IO): Not found: data/1.lance")
+
+    monkeypatch.setattr(lance.LanceDataset, "count_rows", gone)
+    with pytest.raises(NotFound, match="could not be read"):
+        table.count_rows()

@@ -148,19 +148,7 @@ STATEMENTS: dict[str, Callable[[Transaction], object]] = {
 def test_a_transaction_whose_version_is_cleared_away_before_a_statement_is_run_again(
     lasting: Lake, statement: str
 ) -> None:
-    met: list[int] = []
-
-    def work(tx: Transaction) -> None:
-        if not met:
-            tx.append("shop.a", rows(4))
-            lasting.table("shop.a").overwrite(rows(2, 3))
-            met.append(given_up(lasting))
-        STATEMENTS[statement](tx)
-
-    lasting.run(work)
-    assert met[0]
-    assert {3} <= set(ids(lasting, "shop.a")) <= {2, 3, 9}
-    assert lasting.fsck(deep=True).problems == ()
+    check_run_again(lasting, "shop.a", STATEMENTS[statement])
 
 
 ON_ICEBERG: dict[str, Callable[[Transaction], object]] = {
@@ -176,19 +164,24 @@ ON_ICEBERG: dict[str, Callable[[Transaction], object]] = {
 @pytest.mark.parametrize("statement", ON_ICEBERG)
 def test_so_is_one_on_an_iceberg_table(lasting: Lake, statement: str) -> None:
     lasting.create_table("shop.i", SCHEMA, format="iceberg").append(rows(1, 2))
+    check_run_again(lasting, "shop.i", ON_ICEBERG[statement])
+
+
+def check_run_again(lake: Lake, table: str, do: Callable[[Transaction], object]) -> None:
+    """What the transaction began with is cleared away before the statement, the first time."""
     met: list[int] = []
 
     def work(tx: Transaction) -> None:
         if not met:
-            tx.append("shop.i", rows(4))
-            lasting.table("shop.i").overwrite(rows(2, 3))
-            met.append(given_up(lasting))
-        ON_ICEBERG[statement](tx)
+            tx.append(table, rows(4))
+            lake.table(table).overwrite(rows(2, 3))
+            met.append(given_up(lake))
+        do(tx)
 
-    lasting.run(work)
+    lake.run(work)
     assert met[0]
-    assert {3} <= set(ids(lasting, "shop.i")) <= {2, 3, 9}
-    assert lasting.fsck(deep=True).problems == ()
+    assert {3} <= set(ids(lake, table)) <= {2, 3, 9}
+    assert lake.fsck(deep=True).problems == ()
 
 
 def test_so_is_one_whose_files_are_cleared_away_before_it_has_named_them(

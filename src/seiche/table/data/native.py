@@ -96,7 +96,11 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
 def count(dataset: lance.LanceDataset, filter: str | None) -> int:
     """How many rows of a dataset match; without a condition none is read."""
     if filter is None:
-        return int(dataset.count_rows())
+        try:
+            with without_panics():
+                return int(dataset.count_rows())
+        except (OSError, ValueError) as error:
+            raise trouble(f"{dataset.uri} could not be read", error) from error
     return _scanned(dataset, [], filter, lambda made: made.count_rows(), with_row_id=True)
 
 
