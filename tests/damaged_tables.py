@@ -25,7 +25,7 @@ from seiche.errors import SeicheError
 from seiche.store.local import LocalStore
 from seiche.table import affected
 from seiche.table.bases import deletion_files
-from seiche.table.data.row_marks import RowMarks
+from seiche.table.data.rewrite.row_marks import RowMarks
 from seiche.table.format import deletions, file, index_details, refs, roaring
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.manifest import Manifest

@@ -19,7 +19,7 @@ from pyiceberg.types import LongType, NestedField
 import seiche
 from seiche import CommitUnknown, Lake, Unavailable
 from seiche.core.runtime import Runtime
-from seiche.lake.iceberg.foreign_edit import ForeignEdit
+from seiche.lake.iceberg.foreign.edit import ForeignEdit
 from seiche.lake.iceberg.metadata import encode
 from seiche.lake.iceberg.work import Step
 from seiche.lake.transaction import Transaction
@@ -145,7 +145,7 @@ def test_at_any_call_it_is_made_once_and_finished_by_the_same_key(
 
 def test_without_the_mark_it_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: what the transaction's mark on its snapshots prevents."""
-    from seiche.lake.iceberg import foreign_edit
+    from seiche.lake.iceberg.foreign import edit
 
     class Died(BaseException):
         pass
@@ -163,7 +163,7 @@ def test_without_the_mark_it_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> N
             both(store)
     lake = home(store)
     with monkeypatch.context() as patch:
-        patch.setattr(foreign_edit, "made_by", lambda _metadata, _uuid: None)
+        patch.setattr(edit, "made_by", lambda _metadata, _uuid: None)
         with lake.transaction(key="once") as tx:
             tx.append(FED, rows(2))
     assert held(store)[1] == [1, 2, 2]

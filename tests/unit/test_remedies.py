@@ -31,7 +31,7 @@ EXCEPTIONS = {
     ("store/os_errors.py", "no_file"): _ANSWER,
     ("store/os_errors.py", "taken"): _ANSWER,
     ("store/os_errors.py", "unreadable"): _ANSWER,
-    ("table/data/column_sources.py", "values"): _CALL,
+    ("table/data/columns/sources.py", "values"): _CALL,
     ("table/operations/context.py", "nothing_to_load"): _CALL,
     ("table/versions/external/versions.py", "_is_stored"): _ANSWER,
     ("table/versions/external/versions.py", "_refuse_gap"): _ANSWER,

@@ -19,7 +19,7 @@ from seiche.lake.work import Work
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from seiche.lake.federated import ForeignType
+    from seiche.lake.federated.tables import ForeignType
     from seiche.lake.handles import TransactionTable
     from seiche.lake.iceberg.table import IcebergTable
 
@@ -142,7 +142,7 @@ class Definitions(Sight, Statements):
         numbered, or, with `catalog`, by its name in that catalog: one that PyIceberg's configuration knows by name, or
         the properties of one. `version` is a snapshot of it.
         """
-        from seiche.lake.federated import register
+        from seiche.lake.federated.tables import register
 
         self.check_running()
         register(self, name, location, type, format=format, catalog=catalog, version=version, properties=properties)

@@ -118,12 +118,12 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
         with self.reading():
             row = self.state().table(full)
         if row.format == "iceberg":
-            from seiche.lake.iceberg.foreign import ForeignIcebergTable
+            from seiche.lake.iceberg.foreign.tables import ForeignIcebergTable
             from seiche.lake.iceberg.handles import IcebergLakeTable
 
             return (IcebergLakeTable if row.type == "managed" else ForeignIcebergTable)(self, full)
         if row.type != "managed":
-            from seiche.lake.federated import ForeignLakeTable
+            from seiche.lake.federated.tables import ForeignLakeTable
 
             return ForeignLakeTable(self, full)
         return LakeTable(self, full)
@@ -157,7 +157,7 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
         away by the lake. Versions of the lake from before need its files, too: who cleans the table up makes them
         unreadable. Interrupted, it can be run again.
         """
-        from seiche.lake.federated_release import release
+        from seiche.lake.federated.release import release
 
         return release(self, name, drop=drop)
 

@@ -18,7 +18,7 @@ from seiche.errors import (
 )
 from seiche.lake.commit import Committer
 from seiche.lake.definitions import Definitions
-from seiche.lake.federated_edit import explained
+from seiche.lake.federated.edit import explained
 from seiche.lake.intent import Intent, check_fence
 from seiche.lake.objects.names import parts
 from seiche.lake.objects.rows import TableRow
@@ -93,7 +93,7 @@ class Transaction(Definitions):
 
             return IcebergTransactionTable(self, row.id)
         if row.type != "managed":
-            from seiche.lake.federated import ForeignTable
+            from seiche.lake.federated.tables import ForeignTable
 
             return ForeignTable(self, row.id)
         return TransactionTable(self, row.id)

@@ -19,11 +19,11 @@ from seiche.spark.types import as_shown, spark_schema
 from seiche.table.bases import deletion_files
 from seiche.table.build import empty
 from seiche.table.data.changes import CHANGE_TYPE, COMMIT_VERSION, Kind
+from seiche.table.data.columns.past import PastColumns
+from seiche.table.data.merge.target import read_rows
 from seiche.table.data.moving import Places
-from seiche.table.data.past_columns import PastColumns
 from seiche.table.data.portion import Portion
 from seiche.table.data.scanning import BATCH_ROWS, quoted
-from seiche.table.data.target import read_rows
 from seiche.table.format import roaring
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.row_ids import RowIds

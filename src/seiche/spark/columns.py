@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seiche.errors import InvalidInput
-from seiche.table.data.past_columns import PastColumns, from_the_top, ids_before
+from seiche.table.data.columns.past import PastColumns, from_the_top, ids_before
 from seiche.table.footprint import path_of
 from seiche.table.format.fields import column_ids
 from seiche.table.format.manifest import Manifest

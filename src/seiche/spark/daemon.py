@@ -16,7 +16,7 @@ from pyspark import daemon
 
 __all__ = ["hush", "serve"]
 
-_LOADED = ("pandas", "pyspark.worker", "seiche.spark.applying", "seiche.spark.packing", "seiche.spark.source")
+_LOADED = ("pandas", "pyspark.worker", "seiche.spark.dml.applying", "seiche.spark.packing", "seiche.spark.source")
 _serve = daemon.worker
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from seiche.spark.settings import check_session
 from seiche.table.change import Prepare
-from seiche.table.data.clauses import Clause
+from seiche.table.data.merge.clauses import Clause
 from seiche.table.data.write import Limits
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def overwriting(rows: Any, schema: "pa.Schema | None", config: Mapping[str, str]
 
 def merging(rows: Any, on: Sequence[str], clauses: Sequence[Clause], limits: Limits) -> Prepare:
     """Prepares a merge of a data frame."""
-    from seiche.spark.merging import FrameMerging
+    from seiche.spark.dml.merging import FrameMerging
 
     return FrameMerging(rows, on, clauses, limits)
 

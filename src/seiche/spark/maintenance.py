@@ -11,8 +11,8 @@ from seiche.spark.copying import Carriers
 from seiche.spark.jobs import Progress, executor, parallelism, run_each
 from seiche.store.base import Store
 from seiche.table.change import Result
-from seiche.table.data.index_build import IndexTask, Segment, build_segment
-from seiche.table.data.rewrites import RewriteResult, RewriteTask, execute
+from seiche.table.data.index.build import IndexTask, Segment, build_segment
+from seiche.table.data.rewrite.tasks import RewriteResult, RewriteTask, execute
 from seiche.table.snapshot import Snapshot
 from seiche.table.table import Table
 

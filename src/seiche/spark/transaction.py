@@ -8,9 +8,9 @@ from seiche.errors import InvalidInput
 from seiche.lake.handles import TransactionTable
 from seiche.lake.statements import TableName
 from seiche.lake.transaction import Transaction
+from seiche.spark.dml.merge_builder import SparkMergeBuilder
 from seiche.spark.given import check_chosen
 from seiche.spark.jobs import parallelism
-from seiche.spark.merge_builder import SparkMergeBuilder
 from seiche.spark.raised import as_raised
 from seiche.spark.scanning import GROUP, live_rows, read_frame
 from seiche.table.change import Result
@@ -20,8 +20,8 @@ from seiche.table.data.write import Limits
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from seiche.spark.iceberg_editing import IcebergGround
-    from seiche.spark.merging import FrameMerging
+    from seiche.spark.dml.iceberg import IcebergGround
+    from seiche.spark.dml.merging import FrameMerging
 
 __all__ = ["SparkTransaction", "is_frame"]
 
@@ -108,7 +108,7 @@ class SparkTransaction(Transaction):
 
     def delete(self, table: TableName, predicate: "str | Column", **options: Any) -> Result:
         """Remove the rows for which the condition (Spark's SQL, or a column) is true."""
-        from seiche.spark.changing import Deleting
+        from seiche.spark.dml.changing import Deleting
 
         handle = self.table(table)
         prepare = Deleting(self.session, predicate, self._parts())
@@ -129,7 +129,7 @@ class SparkTransaction(Transaction):
         **options: Any,
     ) -> Result:
         """Set columns to expressions over the old values, in the rows for which `where` is true, or in all."""
-        from seiche.spark.changing import Updating
+        from seiche.spark.dml.changing import Updating
 
         limits = Limits.of(max_rows_per_file, max_bytes_per_file)
         prepare = Updating(self.session, set, where, limits, self._parts())
@@ -187,7 +187,7 @@ class SparkTransaction(Transaction):
 
     def _iceberg_ground(self, handle: TransactionTable, options: Mapping[str, Any]) -> "IcebergGround":
         from seiche.lake.iceberg.handles import IcebergTransactionTable
-        from seiche.spark.iceberg_editing import IcebergGround
+        from seiche.spark.dml.iceberg import IcebergGround
 
         _refuse_options(handle, options)
         return IcebergGround(cast(IcebergTransactionTable, handle), self)

@@ -25,10 +25,10 @@ from seiche import (
     Unavailable,
 )
 from seiche.core.retry import Patience
-from seiche.lake.iceberg import foreign_edit
-from seiche.lake.iceberg.foreign import ForeignIcebergTable
-from seiche.lake.iceberg.foreign_catalog import CatalogSource
-from seiche.lake.iceberg.foreign_edit import ForeignEdit
+from seiche.lake.iceberg.foreign import edit as foreign_edit
+from seiche.lake.iceberg.foreign.catalog import CatalogSource
+from seiche.lake.iceberg.foreign.edit import ForeignEdit
+from seiche.lake.iceberg.foreign.tables import ForeignIcebergTable
 from seiche.lake.iceberg.metadata import last_number
 from seiche.lake.transaction import Transaction
 from tests.unit.lake.conftest import SCHEMA, ids, rows

@@ -7,7 +7,7 @@ import pytest
 
 import seiche
 from seiche import Lake, PermissionDenied
-from seiche.lake.iceberg import foreign_catalog
+from seiche.lake.iceberg.foreign import catalog as foreign_catalog
 from seiche.store import open_store
 from tests.unit.lake.conftest import SCHEMA, rows
 from tests.unit.lake.test_federated_iceberg import InCatalog, InFolder, Place

@@ -9,7 +9,7 @@ import pytest
 
 import seiche
 from seiche import InvalidInput, Lake, NotFound, RetryableConflict
-from seiche.table.data.remap import Led, lead_on
+from seiche.table.data.index.remap import Led, lead_on
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -165,7 +165,7 @@ def test_the_lake_does_a_compaction_again_that_lost(lake: Lake, monkeypatch: pyt
             lake.table("shop.t").append(rows(100 + len(calls)))
         return lead_on(*arguments, **options)
 
-    monkeypatch.setattr("seiche.table.data.rewriting.lead_on", slowly)
+    monkeypatch.setattr("seiche.table.data.rewrite.rewriting.lead_on", slowly)
     done = lake.table("shop.t").compact()
     # After three times, indices are left for later instead of being late once more.
     assert (len(calls), done.notes["indices"]) == (4, {"id_idx": "unindexed"})

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from seiche.errors import InvalidInput
-from seiche.spark.edits import ACTION, Action, value_of
-from seiche.spark.part import Part
+from seiche.spark.dml.edits import ACTION, Action, value_of
+from seiche.spark.dml.part import Part
 from seiche.table.data.scanning import ADDRESS
 
 

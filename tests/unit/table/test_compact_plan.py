@@ -6,8 +6,8 @@ import pytest
 from pyroaring import BitMap
 
 from seiche import InvalidInput
-from seiche.table.data.compact_plan import Options, groups
-from seiche.table.data.reach import Reach
+from seiche.table.data.index.reach import Reach
+from seiche.table.data.rewrite.compact_plan import Options, groups
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest

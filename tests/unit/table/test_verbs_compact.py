@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from seiche import InvalidInput, RetryableConflict
-from seiche.table.data import rewriting
-from seiche.table.data.rewrites import RewriteResult, RewriteTask
+from seiche.table.data.rewrite import rewriting
+from seiche.table.data.rewrite.tasks import RewriteResult, RewriteTask
 from seiche.table.table import Table
 from seiche.table.verbs.rewrite_plan import RewritePlan
 from tests.processes import CONTEXT

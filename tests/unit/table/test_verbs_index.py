@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from seiche import AlreadyExists, InvalidInput, NotFound, RetryableConflict
-from seiche.table.data.index_build import IndexTask, Segment, build_segment
-from seiche.table.data.remap import IndexMode
+from seiche.table.data.index.build import IndexTask, Segment, build_segment
+from seiche.table.data.index.remap import IndexMode
 from seiche.table.format.deletions import path
 from seiche.table.format.index_details import FRAGMENT_REUSE, find
 from seiche.table.table import Table
@@ -718,7 +718,7 @@ def test_what_was_built_before_a_conflict_is_not_built_again(tmp_path: Path, mon
         built.append(task.portion.ids)
         return build(task, *rest)
 
-    monkeypatch.setattr("seiche.table.data.indexing.build_segment", counted)
+    monkeypatch.setattr("seiche.table.data.index.creating.build_segment", counted)
     table = indexed_table(tmp_path / "t")
     meddle_before_commit(table, compact_first)
     done = table.create_index("k", name="ix")

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from seiche import InvalidInput
-from seiche.table.data import reorder
+from seiche.table.data.rewrite import reorder
 from seiche.table.table import Table
 from tests.row_table import SCHEMA, some_rows
 from tests.verb_table import by_id, ids, meddle_before_commit, native, operations, verb_table, writes_only

@@ -19,7 +19,7 @@ from seiche.errors import InvalidInput, NotFound
 from seiche.table.build import build
 from seiche.table.change import Change
 from seiche.table.data.append import Appending
-from seiche.table.data.column_files import patched
+from seiche.table.data.columns.files import patched
 from seiche.table.data.cost import Estimate
 from seiche.table.data.delete import Deleting
 from seiche.table.data.removal import by_fragment

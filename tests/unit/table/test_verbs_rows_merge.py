@@ -20,10 +20,10 @@ from pyroaring import BitMap
 
 from seiche.errors import Corrupt, InvalidInput, RetryableConflict
 from seiche.table.change import Change
-from seiche.table.data import matched, target
-from seiche.table.data.joined import mentioned
-from seiche.table.data.key_hashes import inserted_keys, key_bytes, siphash
-from seiche.table.data.matching import KeyIndex, key_values
+from seiche.table.data.merge import matched, target
+from seiche.table.data.merge.joined import mentioned
+from seiche.table.data.merge.key_hashes import inserted_keys, key_bytes, siphash
+from seiche.table.data.merge.matching import KeyIndex, key_values
 from seiche.table.format import roaring
 from seiche.table.keys import shared_keys
 from seiche.table.operations import Update

@@ -21,7 +21,7 @@ from seiche.lake.care.layout import DESKS, NOTED, TRASH
 from seiche.lake.care.listing import unpack
 from seiche.lake.care.live import rows_since
 from seiche.lake.care.problems import Findings, Problem
-from seiche.lake.federated_release import released
+from seiche.lake.federated.release import released
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import TABLE
 from seiche.lake.objects.keys import TRASH as DROPPED

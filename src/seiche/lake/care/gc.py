@@ -31,7 +31,7 @@ from seiche.lake.care.path_set import PathSet
 from seiche.lake.care.reachable import Reachable
 from seiche.lake.care.saved_work import SavedWork, saved_work
 from seiche.lake.care.trash import Trash, TrashedFile
-from seiche.lake.federated_release import released
+from seiche.lake.federated.release import released
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree.root import Root

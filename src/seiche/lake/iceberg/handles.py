@@ -12,7 +12,7 @@ from seiche.core.given import names
 from seiche.errors import InvalidInput, SeicheError
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
-from seiche.lake.iceberg.foreign_files import refuse_writing
+from seiche.lake.iceberg.foreign.files import refuse_writing
 from seiche.lake.iceberg.merging import IcebergMerge
 from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.reading import files_of, reading

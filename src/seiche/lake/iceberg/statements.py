@@ -8,13 +8,13 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemoveProper
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
 from seiche.lake.edits import TableEdit, is_used
-from seiche.lake.federated_release import left_alone, taken_back
-from seiche.lake.iceberg import foreign
+from seiche.lake.federated.release import left_alone, taken_back
 from seiche.lake.iceberg.appends import Appends, CannotMove
 from seiche.lake.iceberg.claims import claim, is_claimed
 from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
 from seiche.lake.iceberg.edit import IcebergEdit
-from seiche.lake.iceberg.foreign_edit import ForeignAppends, ForeignEdit
+from seiche.lake.iceberg.foreign import tables as foreign
+from seiche.lake.iceberg.foreign.edit import ForeignAppends, ForeignEdit
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.new_files import age_of, named_by
 from seiche.lake.iceberg.places import address, path_of

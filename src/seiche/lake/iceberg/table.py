@@ -42,7 +42,7 @@ def at_state(state: State, name: Name) -> IcebergTable:
 
     row = check_iceberg(state.table(name), name)
     if row.type != "managed":
-        from seiche.lake.iceberg.foreign import at_place
+        from seiche.lake.iceberg.foreign.tables import at_place
 
         return at_place(state, row, name)
     where = "" if row.iceberg is None else address(state.store, row.iceberg.location)

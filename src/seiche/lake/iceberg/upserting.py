@@ -26,7 +26,7 @@ from pyiceberg.expressions import (
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io import pyarrow as pyarrow_io
 
-from seiche.table.data.matching import KeyIndex, key_values
+from seiche.table.data.merge.matching import KeyIndex, key_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

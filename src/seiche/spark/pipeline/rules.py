@@ -10,7 +10,7 @@ from seiche.spark.pipeline.definition import Check, Definition, Place, Source, S
 from seiche.spark.pipeline.records import NAMESPACE, OFFSETS, RUNS
 from seiche.spark.sql.queries import parse_expression
 from seiche.spark.sql.refusals import place as place_in
-from seiche.table.data.index_build import SCALAR, VECTOR
+from seiche.table.data.index.build import SCALAR, VECTOR
 
 __all__ = ["check_rules"]
 

@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name, text
-from seiche.spark.changing import empty
+from seiche.spark.dml.changing import empty
 from seiche.spark.names import quoted
 from seiche.spark.sql.queries import Expression, conjuncts
 from seiche.spark.sql.statements import Merge, MergeClause
 from seiche.spark.sql.storing import check_storable, column_of
 from seiche.spark.types import spark_schema
-from seiche.table.data.clauses import Clause
+from seiche.table.data.merge.clauses import Clause
 
 if TYPE_CHECKING:
     import pyarrow as pa

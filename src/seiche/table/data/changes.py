@@ -11,7 +11,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound, SeicheError
 from seiche.table.bases import deletion_files
 from seiche.table.build import empty
-from seiche.table.data.past_columns import PastColumns, ids_before
+from seiche.table.data.columns.past import PastColumns, ids_before
 from seiche.table.data.removal import by_fragment
 from seiche.table.data.scanning import ADDRESS, scan_rows, scanner
 from seiche.table.format.file import ManifestFile

@@ -9,7 +9,7 @@ from seiche.core.given import text, texts
 from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.data.assign import assigned, check_columns, check_expressions
-from seiche.table.data.column_files import rewrite_columns
+from seiche.table.data.columns.files import rewrite_columns
 from seiche.table.data.cost import Estimate, estimate
 from seiche.table.data.moving import Moved, Places, stored_form
 from seiche.table.data.removal import by_fragment, remove_rows

@@ -43,8 +43,8 @@ class ColumnVerbs(Verbs):
         """
         import pyarrow as pa
 
-        from seiche.table.data.add_columns import AddingColumns, AddingNulls
-        from seiche.table.data.column_sources import column_source
+        from seiche.table.data.columns.add import AddingColumns, AddingNulls
+        from seiche.table.data.columns.sources import column_source
 
         fields = [columns] if isinstance(columns, pa.Field) else columns
         if isinstance(fields, list) and fields and all(isinstance(one, pa.Field) for one in fields):
@@ -62,7 +62,7 @@ class ColumnVerbs(Verbs):
         Names and nullability are a matter of the schema alone; a column that has nulls cannot be made to have none.
         Another type writes the column anew, and drops its indices; values that it cannot hold are `InvalidInput`.
         """
-        from seiche.table.data.alter_columns import Alteration, Altering
+        from seiche.table.data.columns.alter import Alteration, Altering
 
         prepare = Altering([Alteration.of(one) for one in alterations])
         return self._run("alter_columns", prepare, attempts=attempts, timeout=timeout)
@@ -94,7 +94,7 @@ class ColumnVerbs(Verbs):
         column in it; it is read as it comes. The rows are those of the version at which the call begins: if others move
         them before it ends, that is an `IncompatibleConflict`; rows that they add keep their values.
         """
-        from seiche.table.data.replace_column import ReplacingColumn
+        from seiche.table.data.columns.replace import ReplacingColumn
 
         prepare = ReplacingColumn(name, data, fragments)
         return self._run("replace_column", prepare, attempts=attempts, timeout=timeout)

@@ -8,10 +8,10 @@ from seiche.table.verbs.base import Verbs
 from seiche.table.verbs.rewrite_plan import RewritePlan
 
 if TYPE_CHECKING:
-    from seiche.table.data.compact_plan import Mode
-    from seiche.table.data.remap import IndexMode
-    from seiche.table.data.reorder_plan import SortKey
-    from seiche.table.data.rewrites import Progress
+    from seiche.table.data.index.remap import IndexMode
+    from seiche.table.data.rewrite.compact_plan import Mode
+    from seiche.table.data.rewrite.reorder_plan import SortKey
+    from seiche.table.data.rewrite.tasks import Progress
 
 __all__ = ["CompactionVerbs"]
 
@@ -101,7 +101,7 @@ class CompactionVerbs(Verbs):
 
         Another process executes tasks with the same object, made of its own handle on the table.
         """
-        from seiche.table.data.compact_plan import Options
+        from seiche.table.data.rewrite.compact_plan import Options
 
         options = Options(
             target_rows_per_fragment,
@@ -123,8 +123,8 @@ class CompactionVerbs(Verbs):
         index: "IndexMode" = "remap",
     ) -> RewritePlan:
         """A reordering step by step, as `compaction` is a compaction."""
-        from seiche.table.data.compact_plan import Options
-        from seiche.table.data.reorder_plan import Order
+        from seiche.table.data.rewrite.compact_plan import Options
+        from seiche.table.data.rewrite.reorder_plan import Order
 
         options = Options(target_rows_per_fragment=target_rows_per_fragment, max_bytes_per_file=max_bytes_per_file)
         return RewritePlan(self, "reorder", options, Order.by(by), index, across=across)

@@ -10,8 +10,8 @@ from seiche.table.snapshot import Snapshot
 from seiche.table.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from seiche.table.data.index_build import IndexTask, Segment
-    from seiche.table.data.indexing import IndexPlan
+    from seiche.table.data.index.build import IndexTask, Segment
+    from seiche.table.data.index.plan import IndexPlan
 
 __all__ = ["IndexBuild", "IndexVerbs"]
 
@@ -41,7 +41,8 @@ class IndexVerbs(Verbs):
         `options` are those that pylance takes for the kind, such as `num_partitions` and `metric`. A name that is taken
         is `AlreadyExists` unless `replace`; a column that does not exist or does not suit is `InvalidInput`.
         """
-        from seiche.table.data.indexing import Indexing, IndexPlan
+        from seiche.table.data.index.creating import Indexing
+        from seiche.table.data.index.plan import IndexPlan
 
         plan = IndexPlan(column, index_type, name, options, replace=replace)
         return self._run("create_index", Indexing(plan), attempts=attempts, timeout=timeout)
@@ -58,13 +59,13 @@ class IndexVerbs(Verbs):
         """An index that several workers build: `plan(workers)` gives tasks, `execute(task)` builds a segment, and
         `commit(segments)` makes one index of them. Arguments as for `create_index`.
         """
-        from seiche.table.data.indexing import IndexPlan
+        from seiche.table.data.index.plan import IndexPlan
 
         return IndexBuild(self, IndexPlan(column, index_type, name, options, replace=replace))
 
     def drop_index(self, name: str, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Remove an index; `NotFound` if there is none of this name."""
-        from seiche.table.data.indexing import DroppingIndex
+        from seiche.table.data.index.dropping import DroppingIndex
 
         return self._run("drop_index", DroppingIndex(name), attempts=attempts, timeout=timeout)
 
@@ -82,7 +83,7 @@ class IndexVerbs(Verbs):
         New rows are put together with the `merge` newest segments (1 if not given), or with 0 into a segment of their
         own. `retrain` builds each index anew from all rows.
         """
-        from seiche.table.data.indexing import Optimizing
+        from seiche.table.data.index.optimizing import Optimizing
 
         chosen = [names] if isinstance(names, str) else names
         prepare = Optimizing(chosen, merge, retrain=retrain)
@@ -112,7 +113,7 @@ class IndexBuild:
 
     def execute(self, task: "IndexTask") -> "Segment":
         """Build one segment, in this process; the table does not change."""
-        from seiche.table.data.index_build import IndexTask, build_segment
+        from seiche.table.data.index.build import IndexTask, build_segment
 
         made(task, IndexTask, "a task", "Give one of those that `plan()` returned.")
         snapshot = self._snapshot()
@@ -125,8 +126,8 @@ class IndexBuild:
 
         Of a task that was executed more than once, one segment is used.
         """
-        from seiche.table.data.index_build import Segment
-        from seiche.table.data.indexing import Indexing
+        from seiche.table.data.index.build import Segment
+        from seiche.table.data.index.creating import Indexing
 
         remedy = "Give what `execute` returned for each task, in a list."
         given = [made(one, Segment, "a segment", remedy) for one in several(segments, "segments", remedy)]

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from seiche.core.given import names, text, texts
 from seiche.table.change import Result
-from seiche.table.data.clauses import Clause
+from seiche.table.data.merge.clauses import Clause
 from seiche.table.engines import engine_for
 
 __all__ = ["MergeBuilder"]
@@ -65,7 +65,7 @@ class MergeBuilder:
         The data is kept in memory meanwhile. Two of its rows with the same key are `InvalidInput`: which of them counts
         could not be said.
         """
-        from seiche.table.data.merge import Merging
+        from seiche.table.data.merge.merging import Merging
         from seiche.table.data.write import Limits
 
         make = Merging if (elsewhere := engine_for(self._data)) is None else elsewhere.merging

@@ -10,10 +10,10 @@ from seiche.table.snapshot import Snapshot
 from seiche.table.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from seiche.table.data.compact_plan import Options
-    from seiche.table.data.remap import IndexMode
-    from seiche.table.data.reorder_plan import Order
-    from seiche.table.data.rewrites import Progress, RewriteResult, RewriteTask
+    from seiche.table.data.index.remap import IndexMode
+    from seiche.table.data.rewrite.compact_plan import Options
+    from seiche.table.data.rewrite.reorder_plan import Order
+    from seiche.table.data.rewrite.tasks import Progress, RewriteResult, RewriteTask
 
 __all__ = ["RewritePlan"]
 
@@ -52,7 +52,7 @@ class RewritePlan:
 
     def execute(self, task: "RewriteTask") -> "RewriteResult":
         """Write the new fragments of one task, in this process."""
-        from seiche.table.data.rewrites import RewriteTask, execute
+        from seiche.table.data.rewrite.tasks import RewriteTask, execute
 
         made(task, RewriteTask, "a task", "Give one of those that `plan()` returned.")
         snapshot = self._snapshot()
@@ -67,8 +67,8 @@ class RewritePlan:
         finds them again. If that are all, it is a `RetryableConflict`. Of a task that was executed more than once, one
         result is used.
         """
-        from seiche.table.data.rewrites import RewriteResult
-        from seiche.table.data.rewriting import Rewriting
+        from seiche.table.data.rewrite.rewriting import Rewriting
+        from seiche.table.data.rewrite.tasks import RewriteResult
 
         remedy = "Give what `execute` returned for each task, in a list."
         given = [made(one, RewriteResult, "a result", remedy) for one in several(results, "results", remedy)]
@@ -84,8 +84,8 @@ class RewritePlan:
         timeout: float | None = None,
     ) -> Result:
         """Plan, execute and commit. What had to be left out is planned and done again, a limited number of times."""
-        from seiche.table.data.rewrites import execute_all
-        from seiche.table.data.rewriting import Rewriting
+        from seiche.table.data.rewrite.rewriting import Rewriting
+        from seiche.table.data.rewrite.tasks import execute_all
 
         remedy = "Give how many tasks run at a time, from 1 on, or leave it out."
         if parallel is not None and number(parallel, "parallel", remedy) < 1:
@@ -106,7 +106,7 @@ class RewritePlan:
         return total
 
     def _tasks(self, snapshot: Snapshot) -> "list[RewriteTask]":
-        from seiche.table.data.rewrites import plan
+        from seiche.table.data.rewrite.tasks import plan
 
         return plan(snapshot, self._options, self._order, across=self._across)
 

@@ -1,0 +1,1 @@
+"""Delete, update and merge, planned by the driver and done by Spark's workers."""

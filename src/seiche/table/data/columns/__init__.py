@@ -1,0 +1,1 @@
+"""Adding, altering and replacing columns: new files beside the old ones."""

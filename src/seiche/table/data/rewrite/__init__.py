@@ -1,0 +1,1 @@
+"""Compaction and reordering: the same rows in other fragments."""
