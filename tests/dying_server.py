@@ -25,11 +25,12 @@ import seiche.lake.commit as lake_commit
 from seiche.cli import main
 from seiche.errors import Unavailable
 from seiche.lake.commit import Committer
-from seiche.service import handlers, host, server
+from seiche.service import host
 from seiche.service.blobs import Blobs
 from seiche.service.state import keys
 from seiche.service.state.keys import KeyStore
 from seiche.service.state.transactions import TransactionStore
+from seiche.service.wire import handlers, server
 
 LOADED: Final = (grpc_health, grpc_reflection, opentelemetry, prometheus_client, psycopg, pyarrow, uvloop)
 LOADED_OURS: Final = (handlers, host, server)

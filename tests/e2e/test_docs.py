@@ -14,7 +14,7 @@ import pytest
 import seiche
 from seiche.cli.failures import exit_code
 from seiche.gateway.iceberg_rest.problems import IcebergProtocol
-from seiche.service.statuses import status_of
+from seiche.service.wire.statuses import status_of
 from tests import documents
 from tests.documents import DOCS, ROOT, Block, blocks, run_in_session
 from tests.service_process import free_port, serving

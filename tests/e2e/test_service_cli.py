@@ -118,7 +118,7 @@ def test_what_is_answered_survives_a_power_failure_unless_told_otherwise(
         host.close()
         raise seiche.InvalidInput("enough was seen")
 
-    monkeypatch.setattr("seiche.service.server.Server", started)
+    monkeypatch.setattr("seiche.service.wire.server.Server", started)
     state = f"sqlite://{tmp_path}/state.db"
     main(["serve", make_lake(tmp_path).uri, "--no-auth", "--port", "0", "--state", state, *given])
     assert found == [expected]

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from seiche.service import transactions_pb2 as pb
-from seiche.service.statuses import error_of
+from seiche.service.wire.statuses import error_of
 from tests.service_lake import make_lake
 from tests.service_process import ServerProcess
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from seiche.service.host import Host
-    from seiche.service.server import Ports, Server
+    from seiche.service.wire.server import Ports, Server
 
 __all__ = ["serve"]
 
@@ -93,7 +93,7 @@ def serve(
 
     try:
         from seiche.service.host import Config, Host, read_config
-        from seiche.service.server import Ports, Server
+        from seiche.service.wire.server import Ports, Server
     except ImportError as error:
         raise InvalidInput(
             f"serving needs {error.name}", remedy='Install it with pip install "seiche[server]".'

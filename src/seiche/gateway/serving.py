@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, SeicheError, Unavailable
 from seiche.gateway import apps
-from seiche.service.tls import TlsFiles
+from seiche.service.wire.tls import TlsFiles
 
 if TYPE_CHECKING:
     from seiche.gateway.credentials import Credentials

@@ -14,14 +14,15 @@ from seiche.lake.lake import Lake
 from seiche.lake.objects.names import text
 from seiche.service.blobs import Blobs
 from seiche.service.changes import Change, digest
-from seiche.service.deciding import Decider
-from seiche.service.group import GroupCommitter
+from seiche.service.commit.deciding import Decider
+from seiche.service.commit.group import GroupCommitter
+from seiche.service.commit.noting import noted
+from seiche.service.commit.planning import Plan
+from seiche.service.commit.tickets import Decided, Ticket, into
 from seiche.service.idempotency import Idempotency
 from seiche.service.ids import Ids
 from seiche.service.ledger import Ledger, from_tree
 from seiche.service.lookup import Targets
-from seiche.service.noting import noted
-from seiche.service.planning import Plan
 from seiche.service.properties import FLUSHED, RESERVED
 from seiche.service.refusals import (
     committed_already,
@@ -47,7 +48,6 @@ from seiche.service.state.records import IntentRecord, Record
 from seiche.service.state.transactions import Held, TransactionStore
 from seiche.service.states import Action, Call, State
 from seiche.service.targets import split_name
-from seiche.service.tickets import Decided, Ticket, into
 from seiche.service.undecided import Undecided
 
 __all__ = ["DEFAULT_TTL", "LONGEST_TTL", "Service", "Settings"]

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from seiche.errors import SeicheError, Unavailable
-from seiche.service.bounds import DEFAULT, Bounds
 from seiche.service.host import Host
-from seiche.service.server import Ports, Server
+from seiche.service.wire.bounds import DEFAULT, Bounds
+from seiche.service.wire.server import Ports, Server
 
 __all__ = ["Running", "running"]
 

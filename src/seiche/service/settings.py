@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from seiche.service.group import Limits
+from seiche.service.commit.group import Limits
 from seiche.service.refusals import refused
 
 __all__ = ["DEFAULT_TTL", "LONGEST_TTL", "SHORTEST_TTL", "Settings"]

@@ -5,8 +5,8 @@ from typing import Final
 
 from seiche.core.clock import Clock
 from seiche.errors import Unavailable
-from seiche.service.bounds import exhausted
 from seiche.service.state.transactions import TransactionStore
+from seiche.service.wire.bounds import exhausted
 
 __all__ = ["Undecided"]
 

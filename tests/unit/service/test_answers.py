@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seiche.errors import Unavailable
-from seiche.service.answers import Answers
+from seiche.service.wire.answers import Answers
 
 
 class Loop:

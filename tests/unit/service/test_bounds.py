@@ -14,17 +14,18 @@ from google.protobuf.message import Message
 
 from seiche import Lake, Unavailable
 from seiche.core.clock import SimulatedClock
-from seiche.service import common_pb2, requests, server, statuses
+from seiche.service import common_pb2, requests
 from seiche.service import transactions_pb2 as pb
-from seiche.service.arrivals import parts_in
-from seiche.service.bounds import Bounds
 from seiche.service.core import Settings
-from seiche.service.handlers import NAMES
 from seiche.service.host import Host
 from seiche.service.running import Running, running
-from seiche.service.server import Ports
 from seiche.service.state.opening import open_database
 from seiche.service.undecided import Undecided
+from seiche.service.wire import server, statuses
+from seiche.service.wire.arrivals import parts_in
+from seiche.service.wire.bounds import Bounds
+from seiche.service.wire.handlers import NAMES
+from seiche.service.wire.server import Ports
 from tests.service_lake import appending, held, numbers_in
 
 # So that little is read ahead for a client that does not read.

@@ -676,7 +676,7 @@ def test_a_client_needs_no_server_code() -> None:
 
     code = (
         "import sys, seiche; seiche.connect;"
-        "names = ('seiche.service.host', 'seiche.service.server', 'seiche.service.core');"
+        "names = ('seiche.service.host', 'seiche.service.wire.server', 'seiche.service.core');"
         "bad = [name for name in names if name in sys.modules];"
         "assert not bad, bad"
     )

@@ -14,10 +14,10 @@ from seiche import Lake
 from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import Tokens
-from seiche.service.handlers import NAMES
 from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
+from seiche.service.wire.handlers import NAMES
 from tests.service_lake import make_lake
 
 METHODS = (

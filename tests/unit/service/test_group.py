@@ -9,13 +9,13 @@ import pytest
 
 from seiche import Lake, SeicheError, Unavailable
 from seiche.core.clock import SystemClock
-from seiche.service import deciding, group, merging
 from seiche.service.changes import Change
+from seiche.service.commit import deciding, group, merging
+from seiche.service.commit.deciding import Decided, Ticket
+from seiche.service.commit.group import Limits
+from seiche.service.commit.planning import intent_of
 from seiche.service.core import Service, Settings
-from seiche.service.deciding import Decided, Ticket
-from seiche.service.group import Limits
 from seiche.service.operations import Operation
-from seiche.service.planning import intent_of
 from seiche.service.properties import FLUSHED
 from seiche.service.states import State
 from seiche.table.operations import Append

@@ -10,8 +10,8 @@ import pytest
 from seiche import InvalidInput, Lake, RetryableConflict, SeicheError, Unavailable
 from seiche.lake.commit import Committer
 from seiche.lake.transacting import Status
+from seiche.service.commit.noting import Notes
 from seiche.service.core import Service
-from seiche.service.noting import Notes
 from seiche.service.state.opening import open_database
 from seiche.service.state.transactions import TransactionStore
 from seiche.service.states import State

@@ -24,15 +24,16 @@ from seiche import InvalidInput, Lake, NotFound, PermissionDenied, SeicheError, 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.gateway.serving import Tls, serving
-from seiche.service import common_pb2, statuses
+from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import READ, WRITE, Authenticator, Nobody, OpenIdConnect, Principal, Tokens
 from seiche.service.client.channel import Channel
-from seiche.service.handlers import NAMES
 from seiche.service.host import Host, read_config
 from seiche.service.running import Running, running
-from seiche.service.server import Ports
 from seiche.service.state.opening import open_database
+from seiche.service.wire import statuses
+from seiche.service.wire.handlers import NAMES
+from seiche.service.wire.server import Ports
 from tests.certificates import certificate
 from tests.identity_provider import LateClock, SlowProvider
 from tests.service_lake import appending, make_lake, numbers_in, reopened

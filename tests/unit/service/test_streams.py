@@ -20,7 +20,6 @@ from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import READ, Tokens
-from seiche.service.bounds import Bounds
 from seiche.service.client import channel as channels
 from seiche.service.client import lines
 from seiche.service.client.calls import Ended, Failed
@@ -30,6 +29,7 @@ from seiche.service.client.lines import Line
 from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
+from seiche.service.wire.bounds import Bounds
 from tests.service_lake import appending, held, numbers_in
 
 TOKENS = Tokens(

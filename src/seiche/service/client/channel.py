@@ -26,7 +26,7 @@ from seiche.service.client.lines import Line
 from seiche.service.client.tokens import Token, checked, shown
 from seiche.service.client.wires import connected
 from seiche.service.failures import KINDS
-from seiche.service.statuses import error_in, error_of
+from seiche.service.wire.statuses import error_in, error_of
 
 __all__ = ["Address", "Channel"]
 

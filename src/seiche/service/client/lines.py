@@ -11,7 +11,7 @@ from seiche.core.clock import Clock
 from seiche.service import transactions_pb2 as pb
 from seiche.service.client.calls import Call, Ended, Failed
 from seiche.service.client.signs import Signs
-from seiche.service.parts import part
+from seiche.service.wire.parts import part
 
 __all__ = ["Call", "Ended", "Failed", "Line"]
 

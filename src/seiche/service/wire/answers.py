@@ -6,7 +6,7 @@ from threading import Lock
 from typing import TypeAlias
 
 from seiche.errors import SeicheError
-from seiche.service.tickets import Decided
+from seiche.service.commit.tickets import Decided
 
 __all__ = ["Answer", "Answers"]
 

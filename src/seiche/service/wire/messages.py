@@ -6,10 +6,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from seiche.service import definitions, failures
 from seiche.service import transactions_pb2 as pb
 from seiche.service.changes import Change
+from seiche.service.commit.tickets import Decided
 from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, LAKE_VERSION
 from seiche.service.refusals import refused
 from seiche.service.state.records import Record
-from seiche.service.tickets import Decided
 
 __all__ = ["change", "executed", "seconds", "transaction"]
 

@@ -12,8 +12,8 @@ from seiche.lake.edits import TableEdit
 from seiche.lake.intent import Intent, Member
 from seiche.lake.state import State
 from seiche.lake.work import Work
+from seiche.service.commit.planning import Plan, table_in
 from seiche.service.operations import check_format, manifest_at
-from seiche.service.planning import Plan, table_in
 from seiche.table.change import Change
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import Append

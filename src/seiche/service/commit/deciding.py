@@ -17,16 +17,16 @@ from seiche.lake.tree.root import millis
 from seiche.lake.written import written_since
 from seiche.service.blobs import Blobs
 from seiche.service.changes import Wanted, table_of
-from seiche.service.merging import Lineage, merged
-from seiche.service.noting import Begun, Notes
+from seiche.service.commit.merging import Lineage, merged
+from seiche.service.commit.noting import Begun, Notes
+from seiche.service.commit.outcomes import Touched, Verdict, verdict
+from seiche.service.commit.planning import Plan, intent_of, table_in
+from seiche.service.commit.tickets import Decided, Ticket
 from seiche.service.operations import decode
-from seiche.service.outcomes import Touched, Verdict, verdict
-from seiche.service.planning import Plan, intent_of, table_in
 from seiche.service.refusals import refused
 from seiche.service.state.records import IntentRecord, Record
 from seiche.service.state.transactions import TransactionStore
 from seiche.service.states import State
-from seiche.service.tickets import Decided, Ticket
 
 __all__ = ["Decided", "Decider", "Ticket"]
 

@@ -8,9 +8,9 @@ from threading import Condition, Thread
 from typing import Final
 
 from seiche.errors import SeicheError, Unavailable
-from seiche.service.deciding import Decider
+from seiche.service.commit.deciding import Decider
+from seiche.service.commit.tickets import Ticket
 from seiche.service.refusals import overloaded, stopping
-from seiche.service.tickets import Ticket
 
 __all__ = ["GroupCommitter", "Limits"]
 

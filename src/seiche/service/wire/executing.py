@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from seiche.errors import SeicheError
 from seiche.service import transactions_pb2 as pb
-from seiche.service import wire
-from seiche.service.answers import Answer, Answers
-from seiche.service.arrivals import Context, decoded, submitting
-from seiche.service.bounds import Bounds, Intake
 from seiche.service.core import Service
 from seiche.service.metrics import Call, Metrics
-from seiche.service.parts import part
 from seiche.service.refusals import refused
-from seiche.service.streams import Stream, Streams
-from seiche.service.telling import as_told, refusal, refuse
+from seiche.service.wire import messages as wire
+from seiche.service.wire.answers import Answer, Answers
+from seiche.service.wire.arrivals import Context, decoded, submitting
+from seiche.service.wire.bounds import Bounds, Intake
+from seiche.service.wire.parts import part
+from seiche.service.wire.streams import Stream, Streams
+from seiche.service.wire.telling import as_told, refusal, refuse
 
 __all__ = ["OpenCalls"]
 

@@ -12,19 +12,20 @@ from google.protobuf.message import Message
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import SeicheError
-from seiche.service import common_pb2, wire
+from seiche.service import common_pb2
 from seiche.service import transactions_pb2 as pb
-from seiche.service.answers import Answers
-from seiche.service.arrivals import Context, decoded, metadata, submitting
 from seiche.service.auth import READ, WRITE
-from seiche.service.bounds import DEFAULT, Bounds, Intake, Watches
 from seiche.service.core import Service
-from seiche.service.executing import OpenCalls
 from seiche.service.host import Host
 from seiche.service.metrics import Metrics
 from seiche.service.refusals import stopping
 from seiche.service.state.records import Record
-from seiche.service.telling import as_told, refuse
+from seiche.service.wire import messages as wire
+from seiche.service.wire.answers import Answers
+from seiche.service.wire.arrivals import Context, decoded, metadata, submitting
+from seiche.service.wire.bounds import DEFAULT, Bounds, Intake, Watches
+from seiche.service.wire.executing import OpenCalls
+from seiche.service.wire.telling import as_told, refuse
 
 __all__ = ["NAMES", "Handlers"]
 

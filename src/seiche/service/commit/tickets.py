@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from seiche.errors import SeicheError
-from seiche.service.outcomes import Touched
-from seiche.service.planning import Plan
+from seiche.service.commit.outcomes import Touched
+from seiche.service.commit.planning import Plan
 from seiche.service.state.records import ApplyError, Record
 
 __all__ = ["Decided", "Ticket", "into"]

@@ -7,11 +7,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from seiche.service import transactions_pb2 as pb
-from seiche.service import wire
-from seiche.service.answers import Answer
 from seiche.service.changes import digest
 from seiche.service.core import Service
 from seiche.service.refusals import refused
+from seiche.service.wire import messages as wire
+from seiche.service.wire.answers import Answer
 from seiche.table.format.varint import read_varint
 
 __all__ = ["Context", "decoded", "metadata", "parts_in", "submitting"]

@@ -18,13 +18,13 @@ from seiche.errors import SeicheError
 from seiche.lake.tree.root import millis
 from seiche.service.blobs import Blobs
 from seiche.service.changes import Wanted, work_key
+from seiche.service.commit.planning import Plan
+from seiche.service.commit.tickets import Decided, Ticket
 from seiche.service.failures import from_text, to_text
-from seiche.service.planning import Plan
 from seiche.service.refusals import key_mismatch, not_found, not_prepared, refused
 from seiche.service.state.records import ApplyError, IntentRecord, Record
 from seiche.service.state.transactions import Ending, TransactionStore
 from seiche.service.states import State
-from seiche.service.tickets import Decided, Ticket
 
 __all__ = ["Begun", "Notes", "noted"]
 

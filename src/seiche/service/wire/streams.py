@@ -10,8 +10,8 @@ from typing import Any
 
 import grpc
 
-from seiche.service.arrivals import Context
-from seiche.service.bounds import DEFAULT, Bounds, Intake, exhausted
+from seiche.service.wire.arrivals import Context
+from seiche.service.wire.bounds import DEFAULT, Bounds, Intake, exhausted
 
 __all__ = ["Stream", "Streams"]
 

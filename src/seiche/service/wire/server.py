@@ -11,11 +11,11 @@ import grpc
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, Unavailable
-from seiche.service.bounds import DEFAULT, Bounds
-from seiche.service.handlers import NAMES, Handlers
 from seiche.service.host import Host
 from seiche.service.metrics import Metrics
-from seiche.service.tls import TlsFiles
+from seiche.service.wire.bounds import DEFAULT, Bounds
+from seiche.service.wire.handlers import NAMES, Handlers
+from seiche.service.wire.tls import TlsFiles
 
 if TYPE_CHECKING:
     from grpc_health.v1.health import aio as health_aio

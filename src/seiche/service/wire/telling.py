@@ -7,9 +7,9 @@ import grpc
 
 from seiche.errors import SeicheError
 from seiche.service import common_pb2
-from seiche.service.arrivals import Context
 from seiche.service.metrics import Call
-from seiche.service.statuses import DETAILS, status_message, status_of
+from seiche.service.wire.arrivals import Context
+from seiche.service.wire.statuses import DETAILS, status_message, status_of
 
 __all__ = ["as_told", "refusal", "refuse"]
 

@@ -1,0 +1,1 @@
+"""The service as gRPC sees it: ports, calls, messages and statuses."""
