@@ -21,10 +21,10 @@ import psycopg
 import pyarrow
 import uvloop
 
-import seiche.lake.commit as lake_commit
+import seiche.lake.commit.committer as lake_commit
 from seiche.cli import main
 from seiche.errors import Unavailable
-from seiche.lake.commit import Committer
+from seiche.lake.commit.committer import Committer
 from seiche.service import host
 from seiche.service.blobs import Blobs
 from seiche.service.state import keys

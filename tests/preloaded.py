@@ -13,7 +13,7 @@ for name in (
     "obstore.store",
     "pandas",
     "pytest",
-    "seiche.lake.commit",
+    "seiche.lake.commit.committer",
     "seiche.lake.creating",
     "seiche.lake.engines.table_namespace",
     "seiche.lake.lake",

@@ -22,7 +22,7 @@ from seiche.cli.commands import app
 from seiche.cli.failures import ExitCode, describe, exit_code
 from seiche.cli.output import print_json
 from seiche.core.runtime import SYSTEM
-from seiche.lake import commit
+from seiche.lake.commit import committer as commit
 from seiche.lake.tree.swap import asking
 from seiche.store.base import Data
 from seiche.store.memory import MemoryStore

@@ -18,8 +18,8 @@ import pytest
 
 import seiche
 from seiche import CommitUnknown, ConflictError, Lake, SeicheError
-from seiche.lake import commit as commit_module
-from seiche.lake.intent import Intent
+from seiche.lake.commit import committer as commit_module
+from seiche.lake.commit.intent import Intent
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.swap import Won
 from seiche.lake.tree.transactions import Isolation

@@ -200,7 +200,7 @@ SLOW = """
 import sys, time
 sys.modules["uvloop"] = None
 from seiche.cli import main
-from seiche.lake.commit import Committer
+from seiche.lake.commit.committer import Committer
 
 decide = Committer.commit_group
 

@@ -120,7 +120,7 @@ import sys, os, signal, threading
 import seiche
 from seiche.gateway.serving import serving
 from seiche.store import open_store
-from seiche.lake.commit import Committer
+from seiche.lake.commit.committer import Committer
 
 when = sys.argv[2]
 plain = Committer.commit_group

@@ -321,7 +321,7 @@ def test_an_unknown_outcome_is_told_as_one(lake: Lake, monkeypatch: pytest.Monke
         raise CommitUnknown("no answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr("seiche.lake.commit.Committer.commit", unknown)
+        patched.setattr("seiche.lake.commit.committer.Committer.commit", unknown)
         with pytest.raises(CommitStateUnknownException):
             table.append(rows(1))
 

@@ -20,7 +20,7 @@ from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.ranges import NONE, Ranges
 from seiche.lake.care.reachable import Reachable
 from seiche.lake.care.table_files import LanceFiles
-from seiche.lake.intent import Intent
+from seiche.lake.commit.intent import Intent
 from seiche.lake.lake import open_lake
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State

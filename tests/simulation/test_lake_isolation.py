@@ -7,7 +7,7 @@ import pytest
 
 from seiche import CommitUnknown, Lake, RetryableConflict, Unavailable
 from seiche.core.runtime import Runtime
-from seiche.lake.intent import Intent
+from seiche.lake.commit.intent import Intent
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.transactions import Isolation
 from seiche.testing import DictStore, Faults, SimulatedStore

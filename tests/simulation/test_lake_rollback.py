@@ -7,8 +7,8 @@ import pytest
 
 from seiche import CommitUnknown, ConflictError, Lake, Unavailable
 from seiche.core.runtime import Runtime
-from seiche.lake import rollback as rollback_module
-from seiche.lake.edits import Planned
+from seiche.lake.commit.edits import Planned
+from seiche.lake.history import rollback as rollback_module
 from seiche.lake.lake import open_lake
 from seiche.lake.objects.names import text
 from seiche.lake.objects.rows import TableRow

@@ -16,16 +16,16 @@ import pytest
 
 from seiche import AlreadyExists, Corrupt, IncompatibleConflict, Lake, NotFound, RetryableConflict
 from seiche.core.runtime import Runtime
-from seiche.lake import commit as commit_module
 from seiche.lake import creating as creating_module
-from seiche.lake import edits as edits_module
-from seiche.lake import group as group_module
 from seiche.lake.care import expiry as expiry_module
-from seiche.lake.commit import Committer
-from seiche.lake.intent import Intent
+from seiche.lake.commit import committer as commit_module
+from seiche.lake.commit import edits as edits_module
+from seiche.lake.commit import group as group_module
+from seiche.lake.commit.committer import Committer
+from seiche.lake.commit.intent import Intent
+from seiche.lake.history.rollback import Rollback
 from seiche.lake.lake import open_lake
 from seiche.lake.publish import Publisher
-from seiche.lake.rollback import Rollback
 from seiche.lake.states import States
 from seiche.lake.tree import latest as latest_module
 from seiche.lake.tree import swap

@@ -9,10 +9,10 @@ import pytest
 
 import seiche
 from seiche import Corrupt, Lake, RetryableConflict
-from seiche.lake import making as making_module
 from seiche.lake import publish as publish_module
-from seiche.lake.intent import Intent
-from seiche.lake.renumber import renumbered
+from seiche.lake.commit import making as making_module
+from seiche.lake.commit.intent import Intent
+from seiche.lake.commit.renumber import renumbered
 from seiche.table.conditions import CONDITIONS
 from seiche.table.operations import append as append_module
 

@@ -14,7 +14,7 @@ from seiche.cli.output import TIME, AsJson, print_json, print_line, print_table
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from seiche.lake.diff import Diff
+    from seiche.lake.history.diff import Diff
 
 __all__ = ["diff", "log", "rollback", "tag", "tags", "untag"]
 

@@ -6,11 +6,11 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING
 
 from seiche.errors import SeicheError, Unavailable
-from seiche.lake.commit import Answer
+from seiche.lake.commit.committer import Answer
 
 if TYPE_CHECKING:
-    from seiche.lake.commit import Committer
-    from seiche.lake.intent import Intent
+    from seiche.lake.commit.committer import Committer
+    from seiche.lake.commit.intent import Intent
     from seiche.lake.lake import Lake
     from seiche.lake.state import State
     from seiche.lake.transaction import Transaction

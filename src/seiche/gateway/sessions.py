@@ -24,7 +24,7 @@ from seiche.errors import (
     SeicheError,
 )
 from seiche.lake import saved
-from seiche.lake.intent import Intent
+from seiche.lake.commit.intent import Intent
 
 if TYPE_CHECKING:
     from seiche.gateway.lance_namespace.families import SessionNamespace

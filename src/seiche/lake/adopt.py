@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from seiche.errors import Corrupt, IncompatibleConflict, InvalidInput, NotFound, RetryableConflict
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.work import Work
 from seiche.lake.engines.native_manifest import new_files
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import retention_key
@@ -21,7 +22,6 @@ from seiche.lake.objects.rows import RetentionRow, TableRow
 from seiche.lake.publish import fenced
 from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions, manifests
-from seiche.lake.work import Work
 from seiche.store.base import Store
 from seiche.store.paths import join
 from seiche.store.prefix import below

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from seiche.core import given
 from seiche.core.given import texts, wrong
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
+from seiche.lake.commit.reads import Aspect
+from seiche.lake.commit.work import Work
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import children_of, namespace_key, table_key, tables_of
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import NamespaceRow, ViewRow
-from seiche.lake.reads import Aspect
 from seiche.lake.sight import Sight
 from seiche.lake.statements import Statements
-from seiche.lake.work import Work
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from seiche.errors import InvalidInput
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.work import Work
 from seiche.lake.late_files import LateFiles, LateStore
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.read_ahead import read_ahead
 from seiche.lake.versions import LakeVersions, newest_manifest
-from seiche.lake.work import Work
 from seiche.store.prefix import below
 from seiche.table import history
 from seiche.table.build import build

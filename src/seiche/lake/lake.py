@@ -13,15 +13,15 @@ from seiche.errors import InvalidInput
 from seiche.lake.adopt import Adopted, adopt
 from seiche.lake.care.leases import Hold
 from seiche.lake.care.verbs import CareVerbs
-from seiche.lake.commit import Committer
+from seiche.lake.commit.committer import Committer
 from seiche.lake.definition_verbs import DefinitionVerbs
 from seiche.lake.handles import LakeTable
-from seiche.lake.history_verbs import HistoryVerbs
+from seiche.lake.history.tags import version_of
+from seiche.lake.history.verbs import HistoryVerbs
 from seiche.lake.objects.names import parts
 from seiche.lake.publish import Publisher
 from seiche.lake.state import State
 from seiche.lake.states import States
-from seiche.lake.tags import version_of
 from seiche.lake.transacting import TransactionVerbs
 from seiche.lake.tree.create import create_lake, known_settings
 from seiche.store import open_store

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from seiche.errors import Corrupt, InvalidInput, NotFound, RetryableConflict
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.intent import Intent, RowEdit
+from seiche.lake.commit.reads import Aspect, ReadSet
+from seiche.lake.commit.work import Work
 from seiche.lake.handles import TransactionTable
-from seiche.lake.intent import Intent, RowEdit
 from seiche.lake.objects import brought, rows
 from seiche.lake.objects.keys import KeyRange
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.reads import Aspect, ReadSet
 from seiche.lake.saved_pb2 import SavedEdit, SavedRange, SavedRead, SavedStatement, SavedTransaction
 from seiche.lake.state import State
 from seiche.lake.streams import StreamClaim
 from seiche.lake.tree.root import millis
-from seiche.lake.work import Work
 from seiche.store.base import Store
 from seiche.table import affected
 from seiche.table.build import empty

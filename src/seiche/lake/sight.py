@@ -8,17 +8,17 @@ from threading import RLock
 
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
-from seiche.lake.edits import TableEdit
-from seiche.lake.intent import RowEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.intent import RowEdit
+from seiche.lake.commit.reads import Aspect, ReadSet
+from seiche.lake.commit.work import Work
 from seiche.lake.late_files import LateFiles
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import KeyRange, children_of, name_of, namespace_key, table_key, tables_of
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import NamespaceRow, TableRow
-from seiche.lake.reads import Aspect, ReadSet
 from seiche.lake.state import State
 from seiche.lake.tree.root import millis
-from seiche.lake.work import Work
 from seiche.table.format.manifest import Manifest
 
 __all__ = ["Sight"]

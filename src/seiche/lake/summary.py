@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from seiche.lake.history.table_diff import live_rows
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
-from seiche.lake.table_diff import live_rows
 from seiche.lake.versions import LakeVersions
 from seiche.table.format.manifest import Manifest
 

@@ -13,8 +13,8 @@ from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import SPENT, InvalidInput, NotFound, RetryableConflict
 from seiche.lake import saved
-from seiche.lake.commit import Answer, Committer
-from seiche.lake.intent import Intent
+from seiche.lake.commit.committer import Answer, Committer
+from seiche.lake.commit.intent import Intent
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.streams import StreamClaim

@@ -16,10 +16,10 @@ from seiche.errors import (
     SeicheError,
     Unavailable,
 )
-from seiche.lake.commit import Committer
+from seiche.lake.commit.committer import Committer
+from seiche.lake.commit.intent import Intent, check_fence
 from seiche.lake.definitions import Definitions
 from seiche.lake.federated.edit import explained
-from seiche.lake.intent import Intent, check_fence
 from seiche.lake.objects.names import parts
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from seiche.errors import InvalidInput
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.work import Work
 from seiche.lake.creating import creation, location
-from seiche.lake.edits import TableEdit
 from seiche.lake.handles import TransactionTable
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.transaction import Transaction
-from seiche.lake.work import Work
 from seiche.service.changes import TableDefinition
 from seiche.service.common_pb2 import Table
 from seiche.service.refusals import refused

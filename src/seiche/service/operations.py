@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from seiche.errors import Corrupt, InvalidInput, NotFound, SeicheError
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.work import CONTENT, Work
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions
-from seiche.lake.work import CONTENT, Work
 from seiche.service.brought import stays_inside
 from seiche.service.refusals import refused
 from seiche.store.paths import join

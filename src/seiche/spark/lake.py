@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from seiche.core import given
 from seiche.errors import InvalidInput
+from seiche.lake.history.tags import version_of
 from seiche.lake.lake import Lake
 from seiche.lake.objects.names import parts, text
 from seiche.lake.publish import Publisher
 from seiche.lake.statements import TableName
-from seiche.lake.tags import version_of
 from seiche.spark.jobs import Progress
 from seiche.spark.registration import register
 from seiche.spark.transaction import SparkTransaction

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from seiche.core.given import text, wrong
 from seiche.core.retry import Patience
 from seiche.errors import InvalidInput, NotFound
-from seiche.lake.history import history
+from seiche.lake.history.log import history
 from seiche.lake.lake import Lake
 from seiche.lake.objects.rows import StreamRow
 from seiche.lake.streams import StreamClaim

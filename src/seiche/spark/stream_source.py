@@ -21,10 +21,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from seiche.errors import InvalidInput, NotFound
+from seiche.lake.history.tags import version_of
 from seiche.lake.objects.names import parts
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
-from seiche.lake.tags import version_of
 from seiche.lake.versions import LakeVersions, newest_manifest
 from seiche.spark.changes import (
     ChangeScan,

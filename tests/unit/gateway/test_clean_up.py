@@ -13,7 +13,7 @@ from seiche.gateway.credentials import NoCredentials
 from seiche.gateway.iceberg_rest.catalog import Catalog
 from seiche.gateway.iceberg_rest.requests import TableChange
 from seiche.gateway.sessions import Sessions
-from seiche.lake import written
+from seiche.lake.commit import written
 from tests.service_lake import make_lake, reopened
 from tests.unit.service.test_fences import GRACE, clean_up, clean_up_before_the_root
 

@@ -16,7 +16,7 @@ from seiche.gateway.iceberg_rest.commit_routes import commit_routes
 from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.gateway.iceberg_rest.problems import IcebergProtocol
 from seiche.gateway.sessions import Sessions
-from seiche.lake.commit import Committer
+from seiche.lake.commit.committer import Committer
 from seiche.lake.lake import create, open_lake
 from seiche.lake.state import State
 from seiche.lake.states import States

@@ -19,7 +19,7 @@ from seiche.gateway.http.work import Together
 from seiche.gateway.iceberg_rest.commits import HASH, Commits
 from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.gateway.iceberg_rest.requests import request_hash, several_changes
-from seiche.lake.commit import Committer
+from seiche.lake.commit.committer import Committer
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.tree.latest import read_root

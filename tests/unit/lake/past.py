@@ -5,7 +5,7 @@ from typing import Any
 from seiche import Lake
 from seiche.lake.care.given_up import GIVEN_UP, GivenUp
 from seiche.lake.care.ranges import Ranges
-from seiche.lake.intent import Intent, RowEdit
+from seiche.lake.commit.intent import Intent, RowEdit
 from seiche.lake.objects import rows
 from seiche.lake.objects.rows import RetentionRow, Row
 from seiche.lake.tree.latest import read_root

@@ -21,15 +21,15 @@ from seiche.lake.care.reachable import Reachable
 from seiche.lake.care.saved_work import saved_work
 from seiche.lake.care.table_files import NeededNames
 from seiche.lake.care.trash import Trash
-from seiche.lake.commit import Answer, Committer
-from seiche.lake.intent import Intent
+from seiche.lake.commit.committer import Answer, Committer
+from seiche.lake.commit.intent import Intent
+from seiche.lake.commit.written import written_since
 from seiche.lake.lake import create, open_lake
 from seiche.lake.tree import transactions
 from seiche.lake.tree.names import root_name
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.pointer import target
 from seiche.lake.tree.root import Root
-from seiche.lake.written import written_since
 from seiche.store.base import Data
 from seiche.store.local import LocalStore
 from seiche.table import invariants

@@ -10,11 +10,11 @@ import pytest
 
 import seiche
 from seiche import AlreadyExists, IncompatibleConflict, InvalidInput, Lake, NotFound, RetryableConflict
+from seiche.lake.commit.intent import Intent
 from seiche.lake.federated import release as federated_release
 from seiche.lake.federated.edit import FederatedEdit
 from seiche.lake.federated.release import released
 from seiche.lake.federated.tables import ForeignLakeTable
-from seiche.lake.intent import Intent
 from seiche.lake.lake import open_lake
 from seiche.lake.transaction import Transaction
 from seiche.store.paths import join

@@ -13,11 +13,11 @@ import seiche
 from seiche import Lake, NotFound, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.care.saved_work import saved_work
-from seiche.lake.commit import Answer, Committer
+from seiche.lake.commit.committer import Answer, Committer
+from seiche.lake.commit.intent import Intent
 from seiche.lake.handles import LakeTable
 from seiche.lake.iceberg import statements
 from seiche.lake.iceberg.new_files import named_by
-from seiche.lake.intent import Intent
 from seiche.lake.transaction import Transaction
 from seiche.store.base import Store
 from seiche.table.change import Result

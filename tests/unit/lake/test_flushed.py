@@ -10,9 +10,9 @@ import pytest
 
 import seiche
 from seiche import Lake, RetryableConflict
-from seiche.lake.commit import Answer, Committer
+from seiche.lake.commit.committer import Answer, Committer
+from seiche.lake.commit.intent import Intent
 from seiche.lake.handles import LakeTable
-from seiche.lake.intent import Intent
 from seiche.lake.transaction import Transaction
 from seiche.lake.versions import LakeVersions
 from seiche.table.reachable import Reach

@@ -17,8 +17,8 @@ import pytest
 import seiche
 from seiche import ConflictError, Lake
 from seiche.errors import SeicheError
-from seiche.lake import making, renumber
-from seiche.lake import work as work_module
+from seiche.lake.commit import making, renumber
+from seiche.lake.commit import work as work_module
 from seiche.lake.handles import TransactionTable
 from seiche.store import open_store
 from seiche.table.format.manifest import Manifest

@@ -14,8 +14,8 @@ from seiche.lake import adopt as adopt_module
 from seiche.lake.care.gc import CleanUp, Files, collect
 from seiche.lake.care.layout import Sort, place
 from seiche.lake.care.path_set import PathSet
-from seiche.lake.commit import Answer, Committer
-from seiche.lake.intent import Intent
+from seiche.lake.commit.committer import Answer, Committer
+from seiche.lake.commit.intent import Intent
 from seiche.lake.objects.keys import TRASH, table_key
 from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Store

@@ -9,9 +9,9 @@ import pytest
 import seiche
 from seiche import Lake, NotFound
 from seiche.core.runtime import Runtime
-from seiche.lake.diff import Diff
+from seiche.lake.history.diff import Diff
+from seiche.lake.history.table_diff import TableDiff
 from seiche.lake.lake import open_lake
-from seiche.lake.table_diff import TableDiff
 from seiche.testing import CountingStore, DictStore
 from tests.unit.lake.conftest import SCHEMA, rows
 

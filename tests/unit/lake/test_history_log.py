@@ -7,7 +7,7 @@ import pytest
 import seiche
 from seiche import InvalidInput, Lake, NotFound
 from seiche.core.runtime import Runtime
-from seiche.lake.history import LogEntry
+from seiche.lake.history.log import LogEntry
 from seiche.lake.lake import open_lake
 from seiche.lake.objects.keys import retention_key
 from seiche.lake.objects.rows import RetentionRow

@@ -31,10 +31,10 @@ from pyiceberg.types import LongType, NestedField, StructType
 
 import seiche
 from seiche import AlreadyExists, InvalidInput, Lake, NotFound, RetryableConflict
+from seiche.lake.commit.intent import Intent
 from seiche.lake.iceberg.creating import creation_step, new_metadata
 from seiche.lake.iceberg.places import address, path_of
 from seiche.lake.iceberg.table import at_state
-from seiche.lake.intent import Intent
 from seiche.lake.transaction import Transaction
 from seiche.store.base import Store
 from tests.unit.lake.conftest import SCHEMA, ids, rows

@@ -16,9 +16,9 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetPartitionStatisticsUpda
 
 import seiche
 from seiche import Corrupt, InvalidInput, Lake, RetryableConflict, SeicheError, Unavailable
-from seiche.lake import written
 from seiche.lake.care import health
 from seiche.lake.care.saved_work import saved_work
+from seiche.lake.commit import written
 from seiche.lake.iceberg.parquet import check_parquet
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import IcebergReach

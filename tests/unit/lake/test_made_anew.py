@@ -8,9 +8,9 @@ import pytest
 
 import seiche
 from seiche import ConflictError, Lake
-from seiche.lake.commit import Answer, Committer
+from seiche.lake.commit.committer import Answer, Committer
+from seiche.lake.commit.intent import Intent
 from seiche.lake.handles import LakeTable
-from seiche.lake.intent import Intent
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 from tests.unit.lake.test_fences import VERBS, compaction, index
 

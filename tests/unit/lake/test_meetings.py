@@ -12,11 +12,11 @@ import pytest
 import seiche
 from seiche import Corrupt, Lake, NotFound, RetryableConflict, Unavailable
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.lake import commit
 from seiche.lake.care.fence import Fence
-from seiche.lake.intent import Intent, Member
+from seiche.lake.commit import committer as commit
+from seiche.lake.commit.intent import Intent, Member
+from seiche.lake.commit.made import Made
 from seiche.lake.lake import open_lake
-from seiche.lake.made import Made
 from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.publish import Publisher
 from seiche.lake.transaction import Transaction

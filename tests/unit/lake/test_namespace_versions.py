@@ -13,9 +13,9 @@ from pyroaring import BitMap
 import seiche
 from seiche import Corrupt, InvalidInput, Lake, RetryableConflict
 from seiche.core.runtime import Runtime
+from seiche.lake.commit.intent import Intent
 from seiche.lake.engines.lance_namespace import LakeNamespace
 from seiche.lake.engines.object_paths import object_path
-from seiche.lake.intent import Intent
 from seiche.store import open_store
 from seiche.store.base import Store
 from seiche.store.prefix import below

@@ -7,7 +7,7 @@ import pytest
 
 import seiche
 from seiche import AlreadyExists, IncompatibleConflict, InvalidInput, Lake, NotFound, RetryableConflict
-from seiche.lake import rollback as rollback_module
+from seiche.lake.history import rollback as rollback_module
 from seiche.lake.lake import open_lake
 from seiche.lake.objects.keys import export_key, retention_key, table_key, trash_key
 from seiche.lake.objects.names import Name, text

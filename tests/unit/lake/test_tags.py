@@ -6,7 +6,7 @@ import pytest
 
 import seiche
 from seiche import AlreadyExists, InvalidInput, Lake, NotFound
-from seiche.lake import tags as tags_module
+from seiche.lake.history import tags as tags_module
 from seiche.lake.lake import open_lake
 from seiche.lake.objects.keys import export_key
 from seiche.lake.objects.rows import ExportRow

@@ -27,7 +27,8 @@ from seiche import (
     Unavailable,
 )
 from seiche.core.runtime import Runtime
-from seiche.lake import commit, streams
+from seiche.lake import streams
+from seiche.lake.commit import committer as commit
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.names import root_name
 from seiche.store import open_store

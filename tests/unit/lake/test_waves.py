@@ -8,8 +8,8 @@ import pytest
 
 import seiche
 from seiche import Lake, RetryableConflict
-from seiche.lake.commit import Answer, Committer
-from seiche.lake.intent import Intent
+from seiche.lake.commit.committer import Answer, Committer
+from seiche.lake.commit.intent import Intent
 from seiche.store import open_store
 from seiche.testing import CountingStore
 from seiche.testing.wrapping import Call

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from seiche import Lake
-from seiche.lake import written
-from seiche.lake.commit import Committer
+from seiche.lake.commit import written
+from seiche.lake.commit.committer import Committer
 from seiche.service.changes import Change
 from seiche.service.states import State
 from tests.service_lake import appending, make_service, numbers_in, payload, reopened

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from seiche import InvalidInput, Lake, RetryableConflict, SeicheError, Unavailable
-from seiche.lake.commit import Committer
+from seiche.lake.commit.committer import Committer
 from seiche.lake.transacting import Status
 from seiche.service.commit.noting import Notes
 from seiche.service.core import Service

@@ -19,10 +19,10 @@ from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.repetitions import is_there, showing, was_there_before
 from seiche.gateway.iceberg_rest.requests import TableChange, request_hash
 from seiche.gateway.settling import commit_all_surely, commit_surely
+from seiche.lake.commit.reads import Aspect
 from seiche.lake.iceberg.updates import unmet
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import text
-from seiche.lake.reads import Aspect
 from seiche.lake.state import State
 from seiche.lake.tree.latest import read_root
 

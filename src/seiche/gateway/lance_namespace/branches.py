@@ -16,13 +16,13 @@ import lance_namespace as lance
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.care.restorable import check_restorable
+from seiche.lake.commit.reads import Aspect
 from seiche.lake.creating import location
 from seiche.lake.engines.native_commit import NativeEdit
 from seiche.lake.engines.native_manifest import NativeManifest
 from seiche.lake.objects.keys import KeyRange, name_of, table_key
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.reads import Aspect
 from seiche.lake.state import State, as_relation
 from seiche.lake.tree.root import millis
 from seiche.lake.versions import LakeVersions

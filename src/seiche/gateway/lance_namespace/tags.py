@@ -14,8 +14,8 @@ import lance_namespace as lance
 from seiche.core.runtime import Runtime
 from seiche.errors import NotFound
 from seiche.lake.care.given_up import GivenUp
-from seiche.lake.edits import Planned
-from seiche.lake.intent import Intent
+from seiche.lake.commit.edits import Planned
+from seiche.lake.commit.intent import Intent
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import KeyRange, tag_key
 from seiche.lake.objects.rows import TableRow, TagRow

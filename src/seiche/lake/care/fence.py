@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from seiche.core.runtime import Runtime
-from seiche.lake.edits import Planned
-from seiche.lake.intent import Intent
+from seiche.lake.commit.edits import Planned
+from seiche.lake.commit.intent import Intent
 from seiche.lake.state import State
 
 __all__ = ["Fence"]

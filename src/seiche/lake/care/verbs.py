@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from seiche.core.durations import Duration
-from seiche.lake.intent import Intent
+from seiche.lake.commit.intent import Intent
 from seiche.lake.states import States
 from seiche.store.base import Store
 

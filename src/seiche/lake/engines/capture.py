@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 
 from seiche.errors import InvalidInput
+from seiche.lake.commit.work import Work
 from seiche.lake.engines.native_manifest import (
     NativeManifest,
     check_bases,
@@ -16,7 +17,6 @@ from seiche.lake.engines.native_manifest import (
     readings,
 )
 from seiche.lake.engines.staged_table import StagedTable
-from seiche.lake.work import Work
 from seiche.table.affected import AffectedRows, newly_deleted
 from seiche.table.bases import deletion_files
 from seiche.table.change import Change

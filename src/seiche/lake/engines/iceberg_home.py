@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from seiche.errors import InvalidInput, RetryableConflict
+from seiche.lake.commit.reads import Aspect
 from seiche.lake.engines.iceberg_table import EngineFileIO
 from seiche.lake.iceberg.statements import look
 from seiche.lake.iceberg.table import IcebergTable, at_state
 from seiche.lake.objects.names import Name
-from seiche.lake.reads import Aspect
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake

@@ -14,6 +14,7 @@ from pyiceberg.table import ALWAYS_TRUE, Table
 from pyiceberg.table import Transaction as PyIcebergTransaction
 from pyiceberg.typedef import Record
 
+from seiche.lake.commit.reads import Aspect
 from seiche.lake.iceberg.asking import ask_what_is_meant
 from seiche.lake.iceberg.conditions import agree_on_nulls, explicit
 from seiche.lake.iceberg.file_io import LakeFileIO
@@ -21,7 +22,6 @@ from seiche.lake.iceberg.hidden_rows import keep_hidden
 from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.lake.iceberg.partitions import keep_rows
 from seiche.lake.iceberg.rebase import lacking
-from seiche.lake.reads import Aspect
 from seiche.store.base import Store
 
 __all__ = ["EngineFileIO", "EngineTable", "EngineTransaction"]

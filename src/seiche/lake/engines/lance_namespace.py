@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import lance_namespace as lance
 
 from seiche.errors import InvalidInput, NotFound, RetryableConflict
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.work import Work
 from seiche.lake.engines.capture import capture
 from seiche.lake.engines.catalog import id_of
 from seiche.lake.engines.native_commit import NativeVersion, before_first, commit_native, reference
@@ -20,7 +21,6 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.undo import kept_on_error
 from seiche.lake.versions import LakeVersions
-from seiche.lake.work import Work
 from seiche.store.base import Store
 from seiche.store.prefix import below
 

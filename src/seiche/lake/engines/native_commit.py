@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, RetryableConflict
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.made import Made
+from seiche.lake.commit.work import CONTENT
 from seiche.lake.engines.native_manifest import NativeManifest, check_bases, new_files
 from seiche.lake.engines.staged_table import StagedTable
-from seiche.lake.made import Made
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.versions import LakeVersions, staged_path
-from seiche.lake.work import CONTENT
 from seiche.store.paths import join
 from seiche.store.prefix import below
 from seiche.table.build import empty

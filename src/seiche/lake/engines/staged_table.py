@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from seiche.core.runtime import Runtime
 from seiche.errors import NotFound
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.work import Work
 from seiche.lake.handles import TransactionTable
 from seiche.lake.objects.keys import name_of
 from seiche.lake.objects.names import Name
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.work import Work
 from seiche.store.base import Store
 from seiche.store.paths import join
 from seiche.store.prefix import below

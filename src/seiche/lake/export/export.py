@@ -23,16 +23,16 @@ from seiche.lake.export import copying
 from seiche.lake.export.contents import Contents, check_exportable, contents, export_root_id
 from seiche.lake.export.records import Beginning, Export, Finishing, Forgetting, check_mode, find_export, remembered
 from seiche.lake.export.target import check_address, check_free, claim, is_export_root, open_target, put_root
+from seiche.lake.history.tags import Point, check_tag_name, version_of
 from seiche.lake.objects.names import text
 from seiche.lake.publish import Publisher
 from seiche.lake.states import States
-from seiche.lake.tags import Point, check_tag_name, version_of
 from seiche.lake.tree.latest import write_hint, write_oldest
 from seiche.lake.tree.names import root_name
 from seiche.store.base import Store
 
 if TYPE_CHECKING:
-    from seiche.lake.history_verbs import HistoryVerbs
+    from seiche.lake.history.verbs import HistoryVerbs
 
 __all__ = ["export_lake"]
 

@@ -17,11 +17,11 @@ from uuid import UUID
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import ConflictError, Corrupt, IncompatibleConflict, InvalidInput, NotFound, RetryableConflict
-from seiche.lake.edits import TableEdit
-from seiche.lake.made import Made
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.made import Made
+from seiche.lake.commit.renumber import reserved
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.outside import Outside
-from seiche.lake.renumber import reserved
 from seiche.lake.state import State
 from seiche.store.base import Store
 from seiche.store.beside import open_beside

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from seiche.core.insisting import insist
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, RetryableConflict
-from seiche.lake.edits import Planned
-from seiche.lake.intent import Intent
+from seiche.lake.commit.edits import Planned
+from seiche.lake.commit.intent import Intent
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import RETENTION, KeyRange, retention_key, table_key
 from seiche.lake.objects.names import Name, parts, text

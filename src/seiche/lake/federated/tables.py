@@ -16,12 +16,12 @@ from uuid import UUID
 from seiche.core import given
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
+from seiche.lake.commit.work import Work
 from seiche.lake.federated.edit import FederatedEdit, place_of, still_kept
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.objects.names import parts
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.tree.root import millis
-from seiche.lake.work import Work
 from seiche.store.base import Store
 from seiche.store.beside import open_beside
 from seiche.table.change import Change, Prepare, Result

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Final
 
 from seiche.errors import AlreadyExists
+from seiche.lake.commit.reads import Aspect
 from seiche.lake.iceberg.places import table_id_in
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import id_key, name_of, retention_key, trash_key
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import RetentionRow, TableRow
-from seiche.lake.reads import Aspect
 from seiche.lake.state import State
 
 if TYPE_CHECKING:

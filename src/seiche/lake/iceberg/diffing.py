@@ -5,12 +5,12 @@ from typing import Any
 
 from pyiceberg.manifest import DataFileContent, read_manifest_list
 
-from seiche.lake.changes import ObjectChange
+from seiche.lake.history.changes import ObjectChange
+from seiche.lake.history.table_diff import ColumnChange, TableDiff, TableOperation
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.objects.rows import Row, TableRow
 from seiche.lake.state import State
-from seiche.lake.table_diff import ColumnChange, TableDiff, TableOperation
 
 __all__ = ["iceberg_diff"]
 

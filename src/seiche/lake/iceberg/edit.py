@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 from seiche.core.runtime import Runtime
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.made import Made
 from seiche.lake.iceberg.making import make_metadata
 from seiche.lake.iceberg.work import IcebergWork
-from seiche.lake.made import Made
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 

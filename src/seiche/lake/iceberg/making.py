@@ -7,12 +7,12 @@ from pyiceberg.table.snapshots import MetadataLogEntry
 
 from seiche.core.runtime import Runtime
 from seiche.core.values import replaced
+from seiche.lake.commit.made import Made
 from seiche.lake.iceberg.appends import Appends
 from seiche.lake.iceberg.metadata import Metadata, encode, load, new_path, remember
 from seiche.lake.iceberg.places import address
 from seiche.lake.iceberg.rebase import Rebase
 from seiche.lake.iceberg.work import IcebergWork, changes_content
-from seiche.lake.made import Made
 from seiche.lake.objects.rows import IcebergMetadata, TableRow
 from seiche.lake.state import State
 from seiche.lake.tree.root import millis

@@ -8,11 +8,11 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetPartitionStatisticsUpda
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, NotFound
+from seiche.lake.commit.written import written_since
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.iceberg.reach import BROKEN
 from seiche.lake.state import State
-from seiche.lake.written import written_since
 
 __all__ = ["age_of", "brought_by", "named_by"]
 

@@ -14,7 +14,7 @@ from pyiceberg.table.update import (
 )
 
 from seiche.errors import InvalidInput, RetryableConflict
-from seiche.lake.edits import AGAIN
+from seiche.lake.commit.edits import AGAIN
 from seiche.lake.iceberg.appends import Appends, CannotMove
 from seiche.lake.iceberg.metadata import Metadata, last_number
 from seiche.lake.iceberg.specs import missing_spec

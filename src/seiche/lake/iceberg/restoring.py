@@ -10,11 +10,11 @@ from pyiceberg.table.snapshots import SnapshotLogEntry
 
 from seiche.core.runtime import Runtime
 from seiche.errors import SeicheError
+from seiche.lake.commit.made import Made
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.making import staged
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.reach import BROKEN
-from seiche.lake.made import Made
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.tree.root import millis

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
 from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.registering import moved_in, read_at
 from seiche.lake.iceberg.statements import repeat

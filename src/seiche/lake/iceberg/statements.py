@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemovePropertiesUpdate, SetPropertiesUpdate
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
-from seiche.lake.edits import TableEdit, is_used
+from seiche.lake.commit.edits import TableEdit, is_used
+from seiche.lake.commit.reads import Aspect
 from seiche.lake.federated.release import left_alone, taken_back
 from seiche.lake.iceberg.appends import Appends, CannotMove
 from seiche.lake.iceberg.claims import claim, is_claimed
@@ -27,7 +28,6 @@ from seiche.lake.iceberg.work import IcebergWork, Step
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.reads import Aspect
 from seiche.lake.tree.root import millis
 from seiche.lake.tree.swap import stage
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.made import Made
 from seiche.lake.iceberg.metadata import Metadata
-from seiche.lake.made import Made
 from seiche.lake.objects.rows import TableRow
 
 __all__ = ["IcebergWork", "Step", "changes_content"]

@@ -19,10 +19,10 @@ from seiche.errors import (
     Unavailable,
 )
 from seiche.lake import saved
-from seiche.lake.commit import Answer, Committer
-from seiche.lake.edits import TableEdit
-from seiche.lake.group import aborted
-from seiche.lake.intent import Intent
+from seiche.lake.commit.committer import Answer, Committer
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.group import aborted
+from seiche.lake.commit.intent import Intent
 from seiche.lake.lake import Lake, open_lake
 from seiche.lake.state import State
 from seiche.lake.states import States

@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from seiche.core.runtime import Runtime
 from seiche.errors import CommitUnknown, SeicheError, Unavailable
-from seiche.lake.commit import Answer
-from seiche.lake.intent import Intent
+from seiche.lake.commit.committer import Answer
+from seiche.lake.commit.intent import Intent
+from seiche.lake.commit.written import written_since
 from seiche.lake.lake import Lake
 from seiche.lake.state import State as LakeState
 from seiche.lake.transacting import Status
 from seiche.lake.tree.root import millis
-from seiche.lake.written import written_since
 from seiche.service.blobs import Blobs
 from seiche.service.changes import Wanted, table_of
 from seiche.service.commit.merging import Lineage, merged

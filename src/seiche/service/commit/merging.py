@@ -8,10 +8,10 @@ from threading import Lock
 from typing import Final
 
 from seiche.core.runtime import Runtime
-from seiche.lake.edits import TableEdit
-from seiche.lake.intent import Intent, Member
+from seiche.lake.commit.edits import TableEdit
+from seiche.lake.commit.intent import Intent, Member
+from seiche.lake.commit.work import Work
 from seiche.lake.state import State
-from seiche.lake.work import Work
 from seiche.service.commit.planning import Plan, table_in
 from seiche.service.operations import check_format, manifest_at
 from seiche.table.change import Change

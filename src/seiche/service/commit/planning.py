@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from seiche.errors import Corrupt, NotFound, RetryableConflict, SeicheError
 from seiche.lake import saved
-from seiche.lake.intent import Intent
+from seiche.lake.commit.intent import Intent
+from seiche.lake.commit.reads import Aspect
 from seiche.lake.lake import Lake
-from seiche.lake.reads import Aspect
 from seiche.lake.saved_pb2 import SavedTransaction
 from seiche.lake.state import State
 from seiche.lake.transaction import Transaction

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from seiche.errors import InvalidInput, NotFound
+from seiche.lake.commit.reads import Aspect
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import ViewRow
-from seiche.lake.reads import Aspect
 from seiche.lake.transaction import Transaction
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ from pyiceberg.table.update import (
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import CommitUnknown, RetryableConflict, Unavailable
-from seiche.lake.edits import AGAIN
+from seiche.lake.commit.edits import AGAIN
+from seiche.lake.commit.made import Made
 from seiche.lake.federated.edit import Done
 from seiche.lake.iceberg.appends import Appends
 from seiche.lake.iceberg.edit import IcebergEdit
@@ -37,7 +38,6 @@ from seiche.lake.iceberg.foreign.sources import Found, InDoubt, Outpaced, Source
 from seiche.lake.iceberg.metadata import Metadata, last_number
 from seiche.lake.iceberg.rebase import Rebase
 from seiche.lake.iceberg.work import IcebergWork, Step, changes_content, heads
-from seiche.lake.made import Made
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.tree.root import millis

@@ -13,7 +13,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, NotFound
-from seiche.lake.edits import TableEdit
+from seiche.lake.commit.edits import TableEdit
 from seiche.lake.iceberg.foreign.edit import ForeignEdit, made_by
 from seiche.lake.iceberg.foreign.files import GuardedFileIO, refuse_writing
 from seiche.lake.iceberg.foreign.sources import FileSource, Found, Source, source_of

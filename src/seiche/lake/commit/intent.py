@@ -6,9 +6,9 @@ from uuid import UUID
 
 from seiche.core.runtime import Runtime
 from seiche.errors import RetryableConflict
-from seiche.lake.edits import AGAIN, Planned, TableEdit
+from seiche.lake.commit.edits import AGAIN, Planned, TableEdit
+from seiche.lake.commit.reads import ReadSet, what_it_is
 from seiche.lake.objects.keys import TABLE
-from seiche.lake.reads import ReadSet, what_it_is
 from seiche.lake.state import State, as_relation
 from seiche.lake.streams import StreamClaim
 from seiche.lake.tree.transactions import Isolation

@@ -8,15 +8,15 @@ from seiche.core.runtime import Runtime
 from seiche.core.values import replaced
 from seiche.errors import RetryableConflict
 from seiche.lake.care.restorable import check_restorable
-from seiche.lake.made import Made
-from seiche.lake.making import make_versions
+from seiche.lake.commit.made import Made
+from seiche.lake.commit.making import make_versions
+from seiche.lake.commit.work import Folded, Work
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import id_key, name_of, trash_key
 from seiche.lake.objects.names import text
 from seiche.lake.objects.rows import ObjectNameRow, TableRow, TrashRow
 from seiche.lake.state import State, as_relation
 from seiche.lake.tree.root import millis
-from seiche.lake.work import Folded, Work
 from seiche.store.prefix import below
 from seiche.table.bases import deletion_files
 from seiche.table.operations import Overwrite, Restore

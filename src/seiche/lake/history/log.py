@@ -9,10 +9,10 @@ from seiche.core import given
 from seiche.core.counts import counted
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.care.given_up import GivenUp
-from seiche.lake.changes import ObjectChange, changes_made, object_changes
+from seiche.lake.history.changes import ObjectChange, changes_made, object_changes
+from seiche.lake.history.tags import Point, tags, version_of
 from seiche.lake.state import State
 from seiche.lake.states import States
-from seiche.lake.tags import Point, tags, version_of
 from seiche.lake.tree import transactions
 from seiche.lake.tree.latest import read_root
 from seiche.lake.tree.root import Root, at_micros, at_millis, micros

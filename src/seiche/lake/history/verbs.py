@@ -6,13 +6,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from seiche.core.given import text
-from seiche.lake.diff import Diff, diff
-from seiche.lake.history import Log, history
-from seiche.lake.intent import Intent
-from seiche.lake.rollback import roll_back
+from seiche.lake.commit.intent import Intent
+from seiche.lake.history.diff import Diff, diff
+from seiche.lake.history.log import Log, history
+from seiche.lake.history.rollback import roll_back
+from seiche.lake.history.tags import Point, Tag, Tagging, Untagging, check_tag_name, tags, version_of
 from seiche.lake.state import State
 from seiche.lake.states import States
-from seiche.lake.tags import Point, Tag, Tagging, Untagging, check_tag_name, tags, version_of
 from seiche.store.base import Store
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class HistoryVerbs(ABC):
         dry_run: bool = False,
         tables: Sequence[str | Sequence[str]] | None = None,
     ) -> int | Diff:
-        """Make the lake, or only some `tables`, what it was at a version; see `seiche.lake.rollback`.
+        """Make the lake, or only some `tables`, what it was at a version; see `seiche.lake.history.rollback`.
 
         Returns the version that does so. It undoes whatever was committed after `to`, also by others until it is
         decided; with `expected_version` it is an `IncompatibleConflict` if the lake is not at that version any more.

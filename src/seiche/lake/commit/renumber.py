@@ -8,7 +8,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from seiche.errors import AlreadyExists, RetryableConflict
-from seiche.lake.work import Folded, Work
+from seiche.lake.commit.work import Folded, Work
 from seiche.store.base import Store
 from seiche.table.format import deletions
 from seiche.table.format.manifest import Manifest

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from seiche.core.runtime import Runtime
 from seiche.errors import ConflictError, RetryableConflict, SeicheError
-from seiche.lake.edits import Planned
-from seiche.lake.intent import Intent, Member
+from seiche.lake.commit.edits import Planned
+from seiche.lake.commit.intent import Intent, Member
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import transaction_key
 from seiche.lake.objects.rows import TransactionRow

@@ -13,24 +13,24 @@ from uuid import UUID
 
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, IncompatibleConflict, InvalidInput, NotFound
-from seiche.lake.changes import ObjectChange, changes_between
-from seiche.lake.diff import Diff, diff
-from seiche.lake.edits import Planned, trashed
-from seiche.lake.intent import Intent
-from seiche.lake.making import Made, make_versions
+from seiche.lake.commit.edits import Planned, trashed
+from seiche.lake.commit.intent import Intent
+from seiche.lake.commit.making import Made, make_versions
+from seiche.lake.commit.work import Folded, Work
+from seiche.lake.history.changes import ObjectChange, changes_between
+from seiche.lake.history.diff import Diff, diff
+from seiche.lake.history.tags import Point, version_of
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import id_key, name_of, namespace_key, trash_key
 from seiche.lake.objects.names import Name, tables_named, text
 from seiche.lake.objects.rows import NamespaceRow, ObjectNameRow, Row, TableRow, TrashRow, ViewRow
 from seiche.lake.pins import check_kept
 from seiche.lake.state import State, as_relation
-from seiche.lake.tags import Point, version_of
 from seiche.lake.versions import LakeVersions
-from seiche.lake.work import Folded, Work
 from seiche.table.operations import Restore
 
 if TYPE_CHECKING:
-    from seiche.lake.history_verbs import HistoryVerbs
+    from seiche.lake.history.verbs import HistoryVerbs
 
 __all__ = ["Rollback", "reverse_changes", "roll_back"]
 

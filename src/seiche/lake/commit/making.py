@@ -7,15 +7,15 @@ from uuid import UUID
 from seiche.core.runtime import Runtime
 from seiche.core.values import replaced
 from seiche.errors import AlreadyExists
-from seiche.lake.made import Made, Progress
+from seiche.lake.commit.made import Made, Progress
+from seiche.lake.commit.renumber import renumbered, reserved, trimmed
+from seiche.lake.commit.work import Folded, Work
 from seiche.lake.manifest_cache import Built
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.renumber import renumbered, reserved, trimmed
 from seiche.lake.state import State
 from seiche.lake.tree.root import micros
 from seiche.lake.versions import LakeVersions, staged_path
-from seiche.lake.work import Folded, Work
 from seiche.store.paths import join
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest

@@ -8,8 +8,8 @@ from typing import TypeAlias
 from seiche.core.given import text
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
-from seiche.lake.edits import Planned
-from seiche.lake.intent import Intent
+from seiche.lake.commit.edits import Planned
+from seiche.lake.commit.intent import Intent
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import export_key, tag_key
 from seiche.lake.objects.names import check_name

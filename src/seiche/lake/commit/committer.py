@@ -9,9 +9,9 @@ from functools import partial
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
 from seiche.errors import CommitUnknown, NotFound, RetryableConflict, SeicheError
-from seiche.lake.edits import Planned
-from seiche.lake.group import Answer, Group
-from seiche.lake.intent import Intent
+from seiche.lake.commit.edits import Planned
+from seiche.lake.commit.group import Answer, Group
+from seiche.lake.commit.intent import Intent
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import transaction_key
 from seiche.lake.objects.rows import TableRow, TransactionRow

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from seiche.core.counts import counted
-from seiche.lake.changes import ObjectChange, changes_between
+from seiche.lake.history.changes import ObjectChange, changes_between
+from seiche.lake.history.table_diff import TableDiff, table_diff
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
-from seiche.lake.table_diff import TableDiff, table_diff
 
 __all__ = ["Diff", "diff"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from seiche.core.values import replaced
 from seiche.errors import InvalidInput
-from seiche.lake.followers import left_after
-from seiche.lake.made import Progress
+from seiche.lake.commit.followers import left_after
+from seiche.lake.commit.made import Progress
 from seiche.table.affected import AffectedRows, newly_deleted
 from seiche.table.change import Change
 from seiche.table.format.deletions import DeletionFiles
