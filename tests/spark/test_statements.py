@@ -542,3 +542,13 @@ def test_errors_of_workers_that_read_a_frame_are_raised_as_what_they_are(
         # What others raise stays what it is.
         with pytest.raises(PythonException, match="ZeroDivisionError"):
             tx.append("shop.other", spark.range(1).select(fn.udf(lambda one: 1 // one, "long")("id").alias("id")))
+
+
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+def test_a_table_is_made_of_a_frame(spark: "SparkSession", lake: Any, format: str) -> None:
+    frame = spark.sql("SELECT id, CAST(id AS STRING) AS s FROM range(3)")
+    with lake.transaction(spark=spark) as tx:
+        tx.create_table("shop.made", frame, format=format)
+    made = lake.table("shop.made").to_arrow()
+    assert sorted(made.to_pylist(), key=lambda row: row["id"]) == [{"id": n, "s": str(n)} for n in range(3)]
+    assert made.schema.field("id").nullable

@@ -12,6 +12,8 @@ from seiche.lake.transaction import Transaction
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from seiche.table.data.source import Rows
+
 __all__ = ["DefinitionVerbs"]
 
 T = TypeVar("T")
@@ -54,9 +56,12 @@ class DefinitionVerbs(ABC):
         """Remove an empty namespace."""
         self.run(lambda tx: tx.drop_namespace(name))
 
-    def create_table(self, name: str | Sequence[str], schema: "pa.Schema", **options: Any) -> LakeTable:
-        """Make an empty table; `options` as for `tx.create_table`."""
-        self.run(lambda tx: tx.create_table(name, schema, **options))
+    def create_table(self, name: str | Sequence[str], schema: "pa.Schema | Rows", **options: Any) -> LakeTable:
+        """Make a table: an empty one with this `schema`, or one of rows; `options` as for `tx.create_table`."""
+        from seiche.lake.beginning import Beginning
+
+        first = Beginning.of(schema)
+        self.run(lambda tx: tx.create_table(name, first, **options))
         return self.table(name)
 
     def register_table(self, name: str | Sequence[str], location: str, **options: Any) -> LakeTable:

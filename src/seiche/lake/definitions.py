@@ -15,6 +15,7 @@ from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import NamespaceRow, ViewRow
 from seiche.lake.sight import Sight
 from seiche.lake.statements import Statements
+from seiche.lake.undo import kept_on_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from seiche.lake.federated.tables import ForeignType
     from seiche.lake.handles import TransactionTable
     from seiche.lake.iceberg.table import IcebergTable
+    from seiche.table.data.source import Rows
 
 __all__ = ["Definitions"]
 
@@ -83,21 +85,42 @@ class Definitions(Sight, Statements):
     def create_table(
         self,
         name: str | Sequence[str],
-        schema: "pa.Schema",
+        schema: "pa.Schema | Rows",
         *,
         format: str = "lance",
         properties: Mapping[str, str] | None = None,
         stable_row_ids: bool = False,
         **options: Any,
     ) -> "TransactionTable":
-        """Make an empty table.
+        """Make a table: an empty one with this `schema`, or one of rows, which then has their columns.
 
         An Iceberg table (`format="iceberg"`) takes an Arrow or an Iceberg schema, and as `options` PyIceberg's
         `partition_spec` and `sort_order`; a `location` only if the lake has given it out.
         """
-        from seiche.lake.creating import creation
+        from seiche.lake.beginning import Beginning
 
         self.check_running()
+        columns, data = Beginning.of(schema).take()
+        with kept_on_error(self):
+            made = self._empty_table(
+                name, columns, format=format, properties=properties, stable_row_ids=stable_row_ids, **options
+            )
+            if data is not None:
+                made.append(data)
+        return made
+
+    def _empty_table(
+        self,
+        name: NameLike,
+        schema: Any,
+        *,
+        format: str,
+        properties: Mapping[str, str] | None,
+        stable_row_ids: bool,
+        **options: Any,
+    ) -> "TransactionTable":
+        from seiche.lake.creating import creation
+
         if format == "iceberg":
             from seiche.lake.iceberg import statements
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from seiche.errors import InvalidInput
 from seiche.spark.settings import check_session
 from seiche.table.change import Prepare
 from seiche.table.data.merge.clauses import Clause
@@ -19,7 +20,22 @@ if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
     from seiche.spark.lake import SparkLake
 
-__all__ = ["appending", "lake", "merging", "overwriting", "transaction_class"]
+__all__ = ["appending", "columns", "lake", "merging", "overwriting", "transaction_class"]
+
+
+def columns(rows: Any) -> "pa.Schema":
+    """The columns of a table for a data frame. Whether it has nulls today does not bind what comes later."""
+    import pyarrow as pa
+
+    from seiche.spark.types import arrow_schema
+
+    schema = arrow_schema(rows.schema)
+    for field in schema:
+        if pa.types.is_null(field.type):
+            raise InvalidInput(
+                f"column {field.name} has no type", remedy="Say which with CAST(NULL AS ...).", column=field.name
+            )
+    return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def appending(rows: Any, limits: Limits) -> Prepare:

@@ -573,7 +573,7 @@ MISTAKES: dict[str, tuple[Callable[[Lake], object], str]] = {
     "no name": (lambda lake: lake.table(None), "None is not the name"),  # type: ignore[arg-type]
     "a number for a name": (lambda lake: lake.create_table(5, SCHEMA), "5 is not the name"),  # type: ignore[arg-type]
     "numbers in a name": (lambda lake: lake.table(("shop", 5)), "is not the name"),  # type: ignore[arg-type]
-    "no schema": (lambda lake: lake.create_table("shop.new", None), "None is not an Arrow schema"),
+    "no schema": (lambda lake: lake.create_table("shop.new", None), "a table cannot be made of None"),
     "an empty key": (lambda lake: lake.transaction(key=""), "empty"),
     "no id of a transaction": (lambda lake: lake.settle("mine"), "'mine' is not the id"),
     "a tag for a time": (lambda lake: seiche.open(lake.uri, as_of="yesterday"), "is not a time"),  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import ViewRow
 from seiche.lake.undo import kept_on_error
+from seiche.spark.engine import columns
 from seiche.spark.names import quoted, said_twice
 from seiche.spark.sql import statements as made
 from seiche.spark.sql.reading import Reader
@@ -40,7 +41,7 @@ def _create_table(statement: made.CreateTable, reader: Reader) -> int:
     frame = None if statement.query is None else reader.frame(statement.query)
     schema = pa.schema(list(statement.columns or ()))
     if frame is not None:
-        schema = _schema_of(frame)
+        schema = columns(frame)
     elif statement.like is not None:
         schema = table(tx, qualified(statement.like, reader.namespace)).schema
     if found is not None and statement.or_replace:
@@ -61,21 +62,6 @@ def _created(tx: SparkTransaction, name: Name, schema: "pa.Schema", statement: m
 
         check_iceberg(schema)
     tx.create_table(name, schema, **options)
-
-
-def _schema_of(frame: Any) -> "pa.Schema":
-    """The columns of a table for the result of a query. Whether it has nulls today does not bind what comes later."""
-    import pyarrow as pa
-
-    from seiche.spark.types import arrow_schema
-
-    schema = arrow_schema(frame.schema)
-    for field in schema:
-        if pa.types.is_null(field.type):
-            raise InvalidInput(
-                f"column {field.name} of the query has no type", remedy="Say which with CAST(NULL AS ...)."
-            )
-    return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def _check_names(schema: "pa.Schema") -> None:
