@@ -21,7 +21,7 @@ from seiche.store.paths import as_uri_path, check, check_directory, check_start_
 from seiche.store.read_ahead import read_ahead
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import ListResult, ObjectMeta
 
 __all__ = ["ObjectStore"]
 
@@ -46,6 +46,9 @@ _ONCE = {"max_retries": 0}
 # How long to go on with a conditional request that the server keeps calling off because of others (status 409).
 _CONFLICTS = Patience(attempts=10, timeout=30.0, first_delay=0.02, longest_delay=1.0)
 
+
+# Servers list so many objects in one answer, or a multiple of it.
+_PAGE = 1000
 
 # What S3 copies in one request.
 _LARGEST_COPY = 5 * 1024**3
@@ -197,7 +200,7 @@ class ObjectStore(Store):
     def folders(self, prefix: str = "") -> Sequence[str]:
         _threads.check()
         with self._asking(prefix or self._prefix, "list"):
-            found = self._client.list_with_delimiter(join(self._prefix, check_directory(prefix)) or None)
+            found = self._level(join(self._prefix, check_directory(prefix)) or None)
             folders = (one.rstrip("/")[len(self._base) :] for one in found["common_prefixes"])
             return [one for one in folders if valid(one)]
 
@@ -259,16 +262,39 @@ class ObjectStore(Store):
                 # The server may only skip what comes first if nothing below is wanted: SeaweedFS lists in the order of
                 # a directory tree and would skip whole directories.
                 offset = None if recursive else self._base + start_after
-                found = self._client.list(where, offset=offset, chunk_size=1000)
-                chunks: Iterable[Sequence[ObjectMeta]] = map(self._without_markers, found)
+                chunks: Iterable[Sequence[ObjectMeta]] = map(self._without_markers, self._pages(where, offset))
             else:
-                chunks = [self._client.list_with_delimiter(where)["objects"]]
+                chunks = [self._level(where)["objects"]]
             for chunk in chunks:
                 for meta in chunk:
                     info = self._info(meta)
                     direct = parent(info.path) == prefix
                     if valid(info.path) and (info.path > start_after if direct else recursive):
                         yield info
+
+    def _pages(self, where: str | None, offset: str | None) -> "Iterator[Sequence[ObjectMeta]]":
+        """What the server lists, asked once more for what follows if that ends where an answer may have ended.
+
+        Some servers answer with status 200 and an error inside, which obstore takes for an answer without objects, and
+        so for the end of the listing. A clean-up would then take what it does not see, such as tags, for gone. That
+        nothing follows a given name is no surprise, and not asked twice.
+        """
+        count, doubtful = 0, offset is None
+        while True:
+            before = count
+            for found in self._client.list(where, offset=offset, chunk_size=_PAGE):
+                count, offset = count + len(found), found[-1]["path"]
+                yield found
+            if count % _PAGE or not (doubtful or count > before):
+                return
+            doubtful = False
+
+    def _level(self, where: str | None) -> "ListResult[Sequence[ObjectMeta]]":
+        """As `_pages`, of one level with the folders in it: of two answers the one with more in it counts."""
+        found = self._client.list_with_delimiter(where)
+        if _entries(found) % _PAGE:
+            return found
+        return max(found, self._client.list_with_delimiter(where), key=_entries)
 
     def _without_markers(self, found: "Sequence[ObjectMeta]") -> "Sequence[ObjectMeta]":
         """The objects without those that stand for a folder, as consoles and file browsers put them.
@@ -286,6 +312,10 @@ class ObjectStore(Store):
         except FileNotFoundError:
             return False
         return True
+
+
+def _entries(found: "ListResult[Sequence[ObjectMeta]]") -> int:
+    return len(found["objects"]) + len(found["common_prefixes"])
 
 
 def _check_endpoint(uri: str, options: Mapping[str, str]) -> None:

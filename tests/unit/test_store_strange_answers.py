@@ -1,0 +1,167 @@
+"""Answers that say 200 and mean something else: nothing is taken for done, empty or whole because of them."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+import pytest
+
+from seiche.store import Store, open_store
+
+ERROR = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>Try again.</Message></Error>"
+TIME = "Sun, 15 Nov 2026 10:00:00 GMT"
+
+# Status, headers and body.
+Answer: TypeAlias = tuple[int, dict[str, str], bytes]
+
+
+class Server(ThreadingHTTPServer):
+    """A small S3 server with `page` names in an answer. `strange` may answer a request in its place."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.objects: dict[str, bytes] = {}
+        self.requests: list[str] = []
+        self.page = 1000
+        self.strange: Callable[[str, str], Answer | None] = lambda _request, _key: None
+
+    def open(self) -> Store:
+        return open_store(
+            "s3://bucket",
+            aws_endpoint=f"http://127.0.0.1:{self.server_address[1]}",
+            aws_access_key_id="key",
+            aws_secret_access_key="secret",
+            aws_region="us-east-1",
+            allow_http=True,
+        )
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that hang up are part of the test."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def log_message(self, *_: object) -> None:
+        """Be quiet."""
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        address = urlsplit(self.path)
+        key = unquote(address.path).removeprefix("/bucket").lstrip("/")
+        request = self.command if key else "LIST"
+        self.server.requests.append(request)
+        status, headers, content = self.server.strange(request, key) or self.usual(request, key, address.query, body)
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), "Last-Modified": TIME, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    do_GET = do_PUT = do_HEAD = answer
+
+    def usual(self, request: str, key: str, query: str, body: bytes) -> Answer:
+        objects = self.server.objects
+        if request == "LIST":
+            return 200, {}, self.listing({name: values[0] for name, values in parse_qs(query).items()})
+        if request == "PUT":
+            if "if-none-match" in self.headers and key in objects:
+                return 412, {}, ERROR
+            objects[key] = body
+            return 200, {"ETag": tag(body)}, b""
+        if key not in objects:
+            return 404, {}, ERROR
+        content, wanted = objects[key], self.headers.get("range")
+        if wanted is None:
+            return 200, {"ETag": tag(content)}, content
+        start, stop = wanted.removeprefix("bytes=").split("-")
+        first = int(start) if start else max(0, len(content) - int(stop))
+        last = min(int(stop), len(content) - 1) if start else len(content) - 1
+        part = {"ETag": tag(content), "Content-Range": f"bytes {first}-{last}/{len(content)}"}
+        return 206, part, content[first : last + 1]
+
+    def listing(self, query: dict[str, str]) -> bytes:
+        prefix, delimiter = query.get("prefix", ""), query.get("delimiter")
+        after = query.get("continuation-token", query.get("start-after", ""))
+        found = [key for key in sorted(self.server.objects) if key.startswith(prefix) and key > after]
+        page, more = found[: self.server.page], found[self.server.page :]
+        inside = {key: key.removeprefix(prefix) for key in page}
+        below = {key: rest.partition("/")[0] for key, rest in inside.items() if delimiter and "/" in rest}
+        parts = [f"<CommonPrefixes><Prefix>{prefix}{one}/</Prefix></CommonPrefixes>" for one in {*below.values()}]
+        parts += [
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(self.server.objects[key])}</Size><ETag>etag</ETag>"
+            "<LastModified>2026-11-15T10:00:00.000Z</LastModified></Contents>"
+            for key in page
+            if key not in below
+        ]
+        if more:
+            parts.append(f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>")
+        return f"<?xml version='1.0'?><ListBucketResult>{''.join(parts)}</ListBucketResult>".encode()
+
+
+def tag(content: bytes) -> str:
+    return f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def fails_once(server: Server, number: int) -> None:
+    """Let the listing request of this number be answered with 200 and an error document."""
+
+    def strange(request: str, _key: str) -> Answer | None:
+        return (200, {}, ERROR) if request == "LIST" and server.requests.count("LIST") == number else None
+
+    server.strange = strange
+
+
+LISTINGS: dict[str, Callable[[Store], set[str]]] = {
+    "everything": lambda store: {info.path for info in store.list()},
+    "one level": lambda store: {info.path for info in store.list(recursive=False)},
+    "folders": lambda store: set(store.folders() or ()),
+}
+
+
+@pytest.mark.parametrize("count", [2, 2000])
+@pytest.mark.parametrize("kind", LISTINGS)
+def test_an_error_in_place_of_a_page_is_not_the_end_of_a_listing(server: Server, kind: str, count: int) -> None:
+    server.objects = {f"{number:04}{'/x' if kind == 'folders' else ''}": b"content" for number in range(count)}
+    store = server.open()
+    expected = LISTINGS[kind](store)
+    assert len(expected) == count
+    for number in range(1, count // server.page + 2):
+        server.requests.clear()
+        fails_once(server, number)
+        assert LISTINGS[kind](store) == expected, f"request {number} was answered with an error"
+
+
+def test_only_listings_that_may_have_been_cut_are_asked_for_again(server: Server) -> None:
+    store = server.open()
+    for count, requests in ((0, 2), (1, 1), (999, 1), (1000, 2), (1001, 2)):
+        server.objects = {f"{number:04}": b"x" for number in range(count)}
+        for listing in LISTINGS.values():
+            server.requests.clear()
+            listing(store)
+            assert server.requests == ["LIST"] * requests, f"{count} objects"
+
+
+def test_that_nothing_follows_a_name_is_asked_once(server: Server) -> None:
+    server.objects = {"a": b"x", "b": b"y"}
+    assert list(server.open().list(start_after="b", recursive=False)) == []
+    assert server.requests == ["LIST"]
