@@ -8,6 +8,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -102,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "POST" and status == 200:  # an upload in parts begins, or ends
             body = b"<Upload><UploadId>upload</UploadId><ETag>etag</ETag></Upload>"
         self.send_response(status)
-        self.send_header("ETag", '"etag"')
+        self.send_header("ETag", f'"{md5(self.server.objects.get(self.path, b""), usedforsecurity=False).hexdigest()}"')
         if code == "elsewhere":
             self.send_header("Location", "http://127.0.0.1:1/")
         self.send_header("Last-Modified", "Sun, 15 Nov 2026 10:00:00 GMT")

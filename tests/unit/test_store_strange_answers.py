@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+from seiche.errors import CommitUnknown
 from seiche.store import Store, open_store
 
 ERROR = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>Try again.</Message></Error>"
@@ -30,6 +31,7 @@ class Server(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}
         self.requests: list[str] = []
         self.page = 1000
+        self.tag = digest
         self.strange: Callable[[str, str], Answer | None] = lambda _request, _key: None
 
     def open(self) -> Store:
@@ -77,16 +79,16 @@ class Handler(BaseHTTPRequestHandler):
             if "if-none-match" in self.headers and key in objects:
                 return 412, {}, ERROR
             objects[key] = body
-            return 200, {"ETag": tag(body)}, b""
+            return 200, {"ETag": self.server.tag(body)}, b""
         if key not in objects:
             return 404, {}, ERROR
         content, wanted = objects[key], self.headers.get("range")
         if wanted is None:
-            return 200, {"ETag": tag(content)}, content
+            return 200, {"ETag": self.server.tag(content)}, content
         start, stop = wanted.removeprefix("bytes=").split("-")
         first = int(start) if start else max(0, len(content) - int(stop))
         last = min(int(stop), len(content) - 1) if start else len(content) - 1
-        part = {"ETag": tag(content), "Content-Range": f"bytes {first}-{last}/{len(content)}"}
+        part = {"ETag": self.server.tag(content), "Content-Range": f"bytes {first}-{last}/{len(content)}"}
         return 206, part, content[first : last + 1]
 
     def listing(self, query: dict[str, str]) -> bytes:
@@ -108,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         return f"<?xml version='1.0'?><ListBucketResult>{''.join(parts)}</ListBucketResult>".encode()
 
 
-def tag(content: bytes) -> str:
+def digest(content: bytes) -> str:
     return f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
 
 
@@ -165,3 +167,51 @@ def test_that_nothing_follows_a_name_is_asked_once(server: Server) -> None:
     server.objects = {"a": b"x", "b": b"y"}
     assert list(server.open().list(start_after="b", recursive=False)) == []
     assert server.requests == ["LIST"]
+
+
+def see_other(put: str, place: str) -> Callable[[str, str], Answer | None]:
+    return lambda request, key: (303, {"Location": f"/bucket/{place}"}, b"") if (request, key) == ("PUT", put) else None
+
+
+@pytest.mark.parametrize("verb", ["put", "put_if_absent"])
+def test_a_put_that_is_sent_elsewhere_is_not_taken_for_done(server: Server, verb: str) -> None:
+    store = server.open()
+    put = getattr(store, verb)
+    server.objects["page"] = b"Please log in."
+    server.strange = see_other("root", "page")
+    with pytest.raises(CommitUnknown):
+        put("root", b"mine")
+    assert "root" not in server.objects
+    server.strange = lambda _request, _key: None
+    put("root", b"mine")
+    assert server.objects["root"] == b"mine"
+
+
+def test_a_put_that_led_to_anothers_object_of_that_name_is_not_taken_for_done(server: Server) -> None:
+    server.objects = {"root": b"thei", "page": b"thei"}
+    server.strange = see_other("root", "page")
+    with pytest.raises(CommitUnknown):
+        server.open().put_if_absent("root", b"mine")
+
+
+@pytest.mark.parametrize("look", [(503, {}, ERROR), (403, {}, ERROR)], ids=["no answer", "not allowed"])
+def test_a_put_with_a_strange_answer_that_cannot_be_looked_at_is_unknown(
+    server: Server, look: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seiche.store.object._AGAIN", {"max_retries": 0})
+    server.objects["page"] = b"Please log in."
+    moved = see_other("root", "page")
+    server.strange = lambda request, key: look if (request, key) == ("GET", "root") else moved(request, key)
+    with pytest.raises(CommitUnknown):
+        server.open().put_if_absent("root", b"mine")
+
+
+def test_no_request_is_made_to_confirm_a_put_and_one_in_all_where_tags_are_no_digests(server: Server) -> None:
+    store = server.open()
+    store.put_if_absent("a", b"mine")
+    store.put_if_absent("b", [b"mine", b"too"])
+    assert server.requests == ["PUT", "PUT"]
+    server.tag = lambda content: f'"encrypted-{len(content)}"'
+    for name in "cde":
+        store.put_if_absent(name, b"mine")
+    assert server.requests[2:] == ["PUT", "GET", "PUT", "PUT"]

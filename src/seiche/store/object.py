@@ -1,5 +1,6 @@
 """Objects in a bucket: S3 and what speaks its language, Google Cloud Storage, Azure Blob Storage."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from seiche.core.forked import NativeThreads
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import AlreadyExists, InvalidInput, SeicheError, Unavailable
+from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, SeicheError, Unavailable
 from seiche.store.base import Chunks, Data, ObjectInfo, Store
 from seiche.store.files import joined
 from seiche.store.object_errors import FAILURES, Purpose, behind_the_end, no_bucket, no_upload, status_of, translate
@@ -21,7 +22,7 @@ from seiche.store.paths import as_uri_path, check, check_directory, check_start_
 from seiche.store.read_ahead import read_ahead
 
 if TYPE_CHECKING:
-    from obstore import ListResult, ObjectMeta
+    from obstore import ListResult, ObjectMeta, PutResult
 
 __all__ = ["ObjectStore"]
 
@@ -73,6 +74,8 @@ class ObjectStore(Store):
         self._prefix = check_directory(prefix)
         self._base = prefix + "/" if prefix else ""
         self._runtime = runtime
+        # With most S3 servers the tag of an object is the digest of its bytes, unless these are encrypted.
+        self._tags_are_digests = scheme == "s3"
         self._options = {name.lower(): _text(value) for name, value in options.items()}
         own = {name: value for name, value in self._options.items() if name not in _OF_OTHERS}
         config = {**_DEFAULTS.get(scheme, {}), **own}
@@ -141,13 +144,16 @@ class ObjectStore(Store):
                 raise
 
     def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        content = joined(data)
         with self._asking(path, "write"):
-            self._client.put(self._key(path), joined(data), mode="overwrite", use_multipart=False)
+            answer = self._client.put(self._key(path), content, mode="overwrite", use_multipart=False)
+        self._confirm(path, content, answer)
 
     def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         content = joined(data)
         with self._asking(path, "write"):
-            self._create(path, lambda key: self._client_once.put(key, content, mode="create"))
+            answer = self._create(path, lambda key: self._client_once.put(key, content, mode="create"))
+        self._confirm(path, content, answer)
 
     def copy(self, source: str, target: str) -> None:
         self._copy(self._key(source), source, target)
@@ -233,19 +239,39 @@ class ObjectStore(Store):
         with self._asking(path):
             return bytes(self._client.get_range(self._key(path), start=begin, length=min(length, size - begin)))
 
-    def _create(self, path: str, act: Callable[[str], object]) -> None:
+    def _create(self, path: str, act: "Callable[[str], PutResult]") -> "PutResult":
         """Let `act` create the object, again if the server calls it off; raises `AlreadyExists` or obstore's errors."""
         key = self._key(path)
         for _ in _CONFLICTS.tries(self._runtime):
             try:
-                act(key)
-                return
+                return act(key)
             except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
                 # obstore takes 409 (others are at it, nothing was decided) for 412 (somebody owns the name); and Azure
                 # answers 409 for both. Neither wrote anything, so what is there now tells.
                 if status_of(error) == 412 or self.exists(path):
                     raise AlreadyExists(f"{path}: exists already", path=path) from error
         raise Unavailable(f"{path}: {self._uri} keeps calling it off because of other requests", path=path, status=409)
+
+    def _confirm(self, path: str, content: bytes, answer: "PutResult") -> None:
+        """`CommitUnknown` if the answer to a put is about something else than what was put.
+
+        obstore follows the status 303 by getting what it leads to, and takes that answer for the one to the put: a page
+        of a proxy, or another object. Its tag tells. Only where that is not the digest of what was put the object is
+        read; if it is what was put, and has this tag, the tags of this server are something else, and say nothing more.
+        """
+        tag = answer["e_tag"]
+        if not self._tags_are_digests or (tag or "").strip('"') == _digest(content):
+            return
+        doubt = f"{path}: the answer of {self._uri} is not about what was written"
+        try:
+            with self._asking(path):
+                standing = self._client.get(self._key(path))
+                same = bytes(standing.bytes()) == content
+        except SeicheError as error:
+            raise CommitUnknown(f"{doubt}: {error.message}", path=path) from error
+        if not same:
+            raise CommitUnknown(doubt, path=path)
+        self._tags_are_digests = standing.meta["e_tag"] != tag
 
     @contextmanager
     def _asking(self, path: str, purpose: Purpose = "read") -> Iterator[None]:
@@ -312,6 +338,10 @@ class ObjectStore(Store):
         except FileNotFoundError:
             return False
         return True
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 def _entries(found: "ListResult[Sequence[ObjectMeta]]") -> int:
