@@ -10,8 +10,9 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from seiche.errors import CommitUnknown
+from seiche.errors import CommitUnknown, Unavailable
 from seiche.store import Store, open_store
+from seiche.testing import DictStore
 
 ERROR = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>Try again.</Message></Error>"
 TIME = "Sun, 15 Nov 2026 10:00:00 GMT"
@@ -215,3 +216,60 @@ def test_no_request_is_made_to_confirm_a_put_and_one_in_all_where_tags_are_no_di
     for name in "cde":
         store.put_if_absent(name, b"mine")
     assert server.requests[2:] == ["PUT", "GET", "PUT", "PUT"]
+
+
+def in_part(content: bytes, sent: bytes, wanted: str = "") -> Answer:
+    """An answer with `sent` for `content`, of which nothing but its tag, or its range, tells that it is not all."""
+    headers = {"ETag": digest(content)}
+    return (206, {**headers, "Content-Range": wanted}, sent) if wanted else (200, headers, sent)
+
+
+READS: dict[str, Callable[[Store], object]] = {
+    "get": lambda store: store.get("file"),
+    "copy_if_absent": lambda store: store.copy_if_absent("file", "other"),
+    "rename_if_absent": lambda store: store.rename_if_absent("file", "other"),
+}
+
+
+@pytest.mark.parametrize("verb", READS)
+def test_part_of_an_object_is_not_taken_for_all_of_it(server: Server, verb: str) -> None:
+    server.objects = {"file": b"0123456789"}
+    server.strange = lambda request, _: in_part(b"0123456789", b"01234") if request == "GET" else None
+    with pytest.raises(Unavailable, match="5 bytes of 10"):
+        READS[verb](server.open())
+    assert server.objects == {"file": b"0123456789"}
+
+
+@pytest.mark.parametrize("start", [2, -8])
+@pytest.mark.parametrize("sent", [b"", b"23", b"2345678"])
+def test_part_of_a_range_is_not_taken_for_all_of_it(server: Server, start: int, sent: bytes) -> None:
+    server.objects = {"file": b"0123456789"}
+    wanted = "bytes 2-5/10" if start > 0 else "bytes 2-9/10"
+    server.strange = lambda *_: in_part(b"0123456789", sent, wanted)
+    with pytest.raises(Unavailable):
+        server.open().get_range("file", start, 4)
+
+
+def test_no_request_is_made_to_confirm_a_read_and_one_in_all_where_tags_are_no_digests(server: Server) -> None:
+    store = server.open()
+    server.objects = {"file": b"0123456789"}
+    assert [store.get("file"), store.get_range("file", 2, 3)] == [b"0123456789", b"234"]
+    assert server.requests == ["GET", "GET"]
+    server.tag = lambda content: digest(content)[:-2] + '-2"'  # as of an upload in two parts
+    assert store.get("file") == b"0123456789"
+    server.tag = lambda content: digest(content + b"encrypted")
+    assert [store.get("file"), store.get("file")] == [b"0123456789"] * 2
+    assert server.requests[2:] == ["GET", "GET", "HEAD", "GET"]
+
+
+class EndsEarly(DictStore):
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        return super().get_range(path, start, length)[:-1]
+
+
+def test_a_file_that_ends_early_is_not_copied() -> None:
+    source, target = EndsEarly(), DictStore()
+    source.put("file", b"0123456789")
+    with pytest.raises(Unavailable, match="9 bytes are there of 10"):
+        target.copy_from(source, "file", "copy")
+    assert list(target.list()) == []

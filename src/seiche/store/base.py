@@ -12,7 +12,7 @@ from threading import local
 from typing import Any, TypeAlias, TypeVar
 
 from seiche.core.threads import handed_out
-from seiche.errors import NotFound
+from seiche.errors import NotFound, Unavailable
 
 __all__ = ["Buffer", "Chunks", "Data", "Done", "Item", "ObjectInfo", "Store"]
 
@@ -191,7 +191,22 @@ class Store(ABC):
         """The whole file in pieces."""
         length = self.head(path).size
         for start in range(0, length, size):
-            yield self.get_range(path, start, min(size, length - start))
+            wanted = min(size, length - start)
+            chunk = self.get_range(path, start, wanted)
+            if len(chunk) != wanted:
+                # Whoever copies it would take part of the file for all of it.
+                raise Unavailable(f"{path}: {start + len(chunk):,} bytes are there of {length:,}", path=path)
+            yield chunk
+
+    def get_listed(self, info: ObjectInfo) -> bytes:
+        """The whole file that a listing told of; `Unavailable` if part of it was read as if that were all.
+
+        For files that could be understood without their end, and decide what is removed.
+        """
+        data = self.get(info.path)
+        if len(data) != info.size and len(data) != (size := self.head(info.path).size):
+            raise Unavailable(f"{info.path}: {len(data):,} bytes were read of {size:,}", path=info.path)
+        return data
 
     def exists(self, path: str) -> bool:
         """Whether the file is there now."""

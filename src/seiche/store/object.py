@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -22,7 +23,7 @@ from seiche.store.paths import as_uri_path, check, check_directory, check_start_
 from seiche.store.read_ahead import read_ahead
 
 if TYPE_CHECKING:
-    from obstore import ListResult, ObjectMeta, PutResult
+    from obstore import ListResult, ObjectMeta, PutResult, SuffixRange
 
 __all__ = ["ObjectStore"]
 
@@ -50,6 +51,9 @@ _CONFLICTS = Patience(attempts=10, timeout=30.0, first_delay=0.02, longest_delay
 
 # Servers list so many objects in one answer, or a multiple of it.
 _PAGE = 1000
+
+# The tag of an object that was not uploaded in parts, unless the server makes them otherwise.
+_DIGEST = re.compile(r'"?([0-9a-f]{32})"?')
 
 # What S3 copies in one request.
 _LARGEST_COPY = 5 * 1024**3
@@ -112,7 +116,10 @@ class ObjectStore(Store):
 
     def get(self, path: str) -> bytes:
         with self._asking(path):
-            return bytes(self._client.get(self._key(path)).bytes())
+            found = self._client.get(self._key(path))
+            content = bytes(found.bytes())
+        self._check_whole(path, content, found.meta["e_tag"])
+        return content
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         if length < 0:
@@ -122,9 +129,8 @@ class ObjectStore(Store):
             return b""
         try:
             if start < 0:
-                suffix = self._client.get(self._key(path), options={"range": {"suffix": -start}})
-                return bytes(suffix.bytes())[:length]
-            return bytes(self._client.get_range(self._key(path), start=start, length=length))
+                return self._part(path, {"suffix": -start})[:length]
+            return self._part(path, (start, start + length))
         except FAILURES as error:
             # A range that begins behind the end is refused, even in an empty object. Suffixes are refused in more ways:
             # Azure has none, and some servers send the whole of an empty object. The size settles it.
@@ -237,7 +243,28 @@ class ObjectStore(Store):
         if begin >= size:
             return b""
         with self._asking(path):
-            return bytes(self._client.get_range(self._key(path), start=begin, length=min(length, size - begin)))
+            return self._part(path, (begin, min(begin + length, size)))
+
+    def _part(self, path: str, wanted: "tuple[int, int] | SuffixRange") -> bytes:
+        """Part of an object; `Unavailable` if it is not as long as the server says. Raises obstore's errors as well."""
+        found = self._client.get(self._key(path), options={"range": wanted})
+        first, end = found.range
+        content = bytes(found.bytes())
+        if len(content) != end - first:
+            raise _cut(path, self._uri, len(content), end - first)
+        return content
+
+    def _check_whole(self, path: str, content: bytes, tag: str | None) -> None:
+        """`Unavailable` if an object was sent in part, as if that were all of it.
+
+        Its tag tells, where that is a digest (`_confirm`). If it is another, only the size is asked for.
+        """
+        digest = _DIGEST.fullmatch(tag or "")
+        if self._tags_are_digests and digest is not None and digest[1] != _digest(content):
+            size = self.head(path).size
+            if size != len(content):
+                raise _cut(path, self._uri, len(content), size)
+            self._tags_are_digests = False
 
     def _create(self, path: str, act: "Callable[[str], PutResult]") -> "PutResult":
         """Let `act` create the object, again if the server calls it off; raises `AlreadyExists` or obstore's errors."""
@@ -338,6 +365,10 @@ class ObjectStore(Store):
         except FileNotFoundError:
             return False
         return True
+
+
+def _cut(path: str, bucket: str, sent: int, size: int) -> Unavailable:
+    return Unavailable(f"{path}: {bucket} sent {sent:,} bytes of {size:,}", path=path)
 
 
 def _digest(content: bytes) -> str:

@@ -136,7 +136,7 @@ class Needs:
             ):
                 self._pending.add(info.path)
                 with suppress(NotFound, Corrupt):
-                    data = self.here.versions.store.get(info.path)
+                    data = self.here.versions.store.get_listed(info)
                     self.reach.add_transaction(transactions.decode(data, path=info.path))
 
     def add_protection(self, protection: Protection) -> None:

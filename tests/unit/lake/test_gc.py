@@ -19,6 +19,7 @@ from seiche.lake.commit.intent import Intent
 from seiche.lake.objects.keys import TRASH, table_key
 from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Store
+from seiche.store.local import LocalStore
 from seiche.table.change import Change
 from seiche.table.data.shadow import Shadow
 from seiche.table.format import file
@@ -308,6 +309,19 @@ def test_files_of_a_saved_transaction_stay_until_it_is_decided(lake: Lake) -> No
     assert (ids(lake, "shop.a"), ids(lake, "shop.b")) == ([1], [2])
     with pytest.raises(NotFound):
         lake.resume(tx.id)
+
+
+def test_a_saved_transaction_that_storage_sends_in_part_is_not_passed_over(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tx = lake.transaction()
+    tx.table("shop.a").append(rows(1))
+    tx.save()
+    whole, before = LocalStore.get, files(lake)
+    monkeypatch.setattr(LocalStore, "get", lambda self, path: whole(self, path)[: 20 if tx.id in path else None])
+    with pytest.raises(Unavailable):
+        at_once(lake)
+    assert before <= files(lake)
 
 
 def test_a_saved_transaction_does_not_hold_what_was_noted_before_it_began(lake: Lake) -> None:

@@ -373,6 +373,22 @@ class TestWhatIsReferredTo:
         made.table.commit(waiting.encode())
         assert not missing_files(made.store, ["table"])
 
+    def test_a_writer_whose_transaction_storage_sends_in_part(
+        self, made: Aged, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without its end it can be read still, and names no files."""
+        fragment = made.fragment()
+        made.later(30)
+        waiting = Transaction(6, "waiting", Append((fragment,)))
+        made.root.put(f"_transactions/{waiting.file_name}", waiting.encode())
+        whole = DictStore.get
+        monkeypatch.setattr(DictStore, "get", lambda self, path: whole(self, path)[: 0 if ".txn" in path else None])
+        with pytest.raises(Unavailable):
+            made.run()
+        monkeypatch.undo()
+        made.table.commit(waiting.encode())
+        assert not missing_files(made.store, ["table"])
+
     def test_detached_versions(self, made: Aged) -> None:
         number = made.detached()
         made.later(6)

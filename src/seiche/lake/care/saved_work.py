@@ -50,7 +50,7 @@ def saved_work(store: Store) -> Iterator[SavedWork]:
     """All saved transactions; one that cannot be read could not be continued either, and is left out."""
     for info in store.list(FOLDER):
         try:
-            yield _work(info.path, SavedTransaction.FromString(store.get(info.path)))
+            yield _work(info.path, SavedTransaction.FromString(store.get_listed(info)))
         except (Corrupt, DecodeError, NotFound, ValueError, LookupError):
             continue
 
