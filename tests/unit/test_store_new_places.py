@@ -1,5 +1,6 @@
 """Where nothing new is made, because native code could not read it there."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -35,15 +36,19 @@ def an_export(place: str, beside: Path) -> object:
 
 
 @pytest.mark.parametrize("make", [a_table, a_clone, a_shallow_clone, a_lake, an_export])
-@pytest.mark.parametrize("character", ["\t", "\n", "\x01", "\x7f"])
-def test_nothing_is_made_in_a_folder_with_a_control_character(
+@pytest.mark.parametrize(
+    "character",
+    ["\t", "\n", "\x01", "\x7f", os.fsdecode(b"\xff")],
+    ids=["a tab", "a line break", "the code 1", "the code 127", "a byte that is no text"],
+)
+def test_nothing_is_made_in_a_folder_with_a_control_character_or_bytes_that_are_no_text(
     make: Callable[[str, Path], object], character: str, tmp_path: Path
 ) -> None:
     """Rows could be written there, and whoever read them was told that the table is damaged."""
     folder = tmp_path / "in" / f"a{character}b"
-    for place in (str(folder / "c"), f"file://{quote(str(folder / 'c'))}"):
-        beside = tmp_path / quote(place, safe="")
-        with pytest.raises(InvalidInput, match="control character"):
+    for place in (str(folder / "c"), f"file://{quote(os.fsencode(folder / 'c'))}"):
+        beside = tmp_path / quote(os.fsencode(place), safe="")
+        with pytest.raises(InvalidInput, match=r"control character|not UTF-8"):
             make(place, beside)
     assert not folder.exists()
 

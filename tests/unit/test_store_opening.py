@@ -109,6 +109,17 @@ def test_file_addresses_lead_back(tmp_path: Path, name: str) -> None:
     assert (tmp_path / name / "f").read_bytes() == b"x"
 
 
+def test_file_addresses_with_bytes_that_are_no_text_lead_back(tmp_path: Path) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/a\xffb")
+    store = open_store(folder)
+    store.put("f", b"x")
+    assert store.uri.endswith("/a%FFb")
+    assert open_store(store.uri).get("f") == b"x"
+    assert os.listdir(tmp_path) == [os.path.basename(folder)]
+    with pytest.raises(InvalidInput):
+        open_store("s3://bucket/a%FFb")
+
+
 def test_a_file_address_may_leave_special_characters_as_they_are(tmp_path: Path) -> None:
     open_store(f"file://{tmp_path}/a#b?c d").put("f", b"x")
     assert (tmp_path / "a#b?c d" / "f").exists()

@@ -34,7 +34,8 @@ def open_store(
     if durability not in ("fsync", "os"):
         raise InvalidInput(f"durability {durability!r} is unknown", remedy='Use "fsync" or "os".')
     scheme, separator, rest = address.partition("://")
-    path = unquote(rest) if separator else address
+    # Bytes that are no text stay what they are: names of files may have them.
+    path = unquote(rest, errors="surrogateescape") if separator else address
     if not path or "\x00" in path:
         raise InvalidInput(f"{address!r} is not the address of a store", remedy=_REMEDY, uri=address)
     if not separator:

@@ -25,7 +25,7 @@ TEMPORARY = ".seiche-tmp-"
 # Parts of at least one character, none of them control characters, backslashes or lone surrogates (which no storage can
 # encode), none of them `.` or `..`, none of them a temporary file's.
 _PART = r"(?!\.{1,2}(?:/|\Z)|" + re.escape(TEMPORARY) + r")[^/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_UNREADABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _SAFE = re.compile(rf"{_PART}(?:/{_PART})*")
 _REMEDY = (
     "Use a relative path whose parts are separated by single slashes, without '.', '..', backslashes, control"
@@ -59,10 +59,12 @@ def check_new_place(address: str) -> None:
 
     A local store may have any folder for its root, and those that have such a name already can be opened still.
     """
-    if _CONTROL.search(address) is not None:
+    found = _UNREADABLE.search(address)
+    if found is not None:
+        what = "bytes that are not UTF-8" if found[0] >= "\ud800" else "a control character"
         raise InvalidInput(
-            f"{address!r} has a control character in it, and Lance reads nothing in such a place",
-            remedy="Choose a folder without tabs, line breaks and other control characters in its path.",
+            f"{address!r} has {what} in it, and Lance reads nothing in such a place",
+            remedy="Choose a folder whose path is UTF-8, without tabs, line breaks and other control characters.",
             path=address,
         )
 
