@@ -950,3 +950,12 @@ def test_links_that_lead_to_each_other_are_no_files_and_hide_none(tmp_path: Path
     os.symlink("one", tmp_path / "d" / "two")
     assert [info.path for info in store.list()] == ["d/file"]
     assert [info.path for info in store.list("d", recursive=False)] == ["d/file"]
+
+
+def test_a_file_that_is_moved_has_the_time_of_the_move(tmp_path: Path) -> None:
+    """As on object stores, where moving is writing: a file that comes back from a trash is new there."""
+    store = open_store(str(tmp_path), durability="os")
+    store.put("old", b"bytes")
+    os.utime(tmp_path / "old", (0, 0))
+    store.rename_if_absent("old", "d/moved")
+    assert store.head("d/moved").modified > datetime.now(UTC) - timedelta(minutes=1)

@@ -131,7 +131,8 @@ class Store(ABC):
     def rename_if_absent(self, source: str, target: str) -> None:
         """Move within the store, or raise `AlreadyExists` if the target is taken.
 
-        Creating the target decides; the source may linger after a crash.
+        Creating the target decides; the source may linger after a crash. What was moved has the time of the move, where
+        a store can tell that.
         """
 
     @abstractmethod

@@ -213,6 +213,8 @@ class LocalStore(Store):
             with self._opened(source):
                 pass  # it is a file
         old = self._base + source
+        with suppress(OSError):  # another user's file keeps its time; of anything else the rename tells
+            os.utime(old)
 
         def rename(new: str, _: bool) -> None:
             try:

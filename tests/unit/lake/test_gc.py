@@ -222,6 +222,17 @@ def test_expired_versions_leave_their_files(lake: Lake) -> None:
         lake.trash().restore(run.id)
 
 
+def test_what_was_brought_back_from_the_trash_is_given_its_time_again(lake: Lake) -> None:
+    path = lost(lake)
+    lake.gc(dry_run=False)
+    older(lake, 2)
+    run = lake.gc(dry_run=False).run
+    assert run is not None
+    assert lake.trash().restore(run) == [path]
+    assert lake.gc(dry_run=False).moved == (), "the note was of a file that went"
+    assert path in files(lake)
+
+
 def test_a_tagged_version_stays_readable_and_so_does_all_that_came_since(lake: Lake) -> None:
     table = lake.table("shop.a")
     table.append(rows(1))

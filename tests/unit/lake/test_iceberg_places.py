@@ -1,7 +1,9 @@
 """A place of an Iceberg table belongs to one table: whoever is made, or comes back, where another is or was."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from seiche import AlreadyExists, ConflictError, InvalidInput, Lake, NotFound
 from seiche.lake.care.gc import _Job
 from seiche.lake.iceberg.creating import creation_step, new_metadata
+from seiche.lake.iceberg.places import path_of
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -181,6 +184,116 @@ def test_who_registers_while_a_clean_up_takes_the_files_is_refused(ice: Lake, mo
     ice.gc(dry_run=False, grace=timedelta(seconds=1), window=0)
     assert refused, "the files are gone"
     assert ("shop", "k") not in ice.tables("shop")
+
+
+def _lying_there(lake: Lake, _folder: Path) -> str:
+    """Metadata that somebody made in a place of the lake, and never committed."""
+    made = new_metadata(("shop", "k"), SCHEMA, lake.store, lake.states.runtime)
+    where = f"{made.location}/metadata/00000-{lake.states.runtime.uuid()}.metadata.json"
+    lake.store.put(path_of(lake.store, where) or "", made.model_dump_json().encode())
+    return where
+
+
+def _copied_out(lake: Lake, folder: Path) -> str:
+    """A copy outside of the lake of the metadata of a table that is dropped, and leads to its files."""
+    found = json.loads(lake.store.get(lake.table("shop.i").row.iceberg.location))  # type: ignore[union-attr]
+    copy = folder / "copy.metadata.json"
+    copy.write_text(json.dumps({**found, "location": "file:///elsewhere"}))
+    dropped(lake)
+    lake.expire(older_than=0, keep=1)
+    return str(copy)
+
+
+@pytest.mark.parametrize("metadata", [_lying_there, _copied_out])
+def test_who_registers_files_that_no_table_has_meets_a_clean_up_that_takes_them(
+    ice: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: Callable[[Lake, Path], str]
+) -> None:
+    """Nothing that it reads is changed by the clean-up, and it began after the files were noted."""
+    where = metadata(ice, tmp_path)
+    ice.gc(dry_run=False, grace=timedelta(seconds=0.1), window=0)
+    ice.states.runtime.clock.sleep(0.2)
+    ice.create_namespace("later")
+    tx = ice.transaction()
+    tx.register_iceberg("shop.new", where)
+    take, refused = _Job._take, []
+
+    def late(job: _Job, ready: Any) -> str | None:
+        try:
+            tx.commit()
+        except ConflictError as error:
+            refused.append(error)
+        with pytest.raises(InvalidInput, match="may be taking now"):
+            register(ice, "shop.new", where)
+        return take(job, ready)
+
+    monkeypatch.setattr(_Job, "_take", late)
+    assert ice.gc(dry_run=False, grace=timedelta(seconds=0.1), window=0).moved
+    assert refused, "the files are gone"
+    assert ("shop", "new") not in ice.tables("shop")
+    with pytest.raises((InvalidInput, NotFound)):
+        register(ice, "shop.new", where)
+
+
+def _without_the_first_snapshot(lake: Lake) -> None:
+    table = lake.table("shop.i").to_iceberg()
+    old = [one.snapshot_id for one in table.metadata.snapshots if one != table.metadata.current_snapshot()]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+def test_what_was_given_up_of_a_dropped_table_is_not_registered(ice: Lake) -> None:
+    """Its last metadata does not lead there, and a clean-up may be half way through."""
+    first = ice.table("shop.i").metadata_location  # type: ignore[attr-defined]
+    ice.table("shop.i").overwrite(rows(2))
+    _without_the_first_snapshot(ice)
+    ice.tag("last")
+    last = dropped(ice)
+    ice.expire(older_than=0, keep=1)
+    with pytest.raises(InvalidInput, match="no table of the lake needs"):
+        register(ice, "shop.k", first)
+    register(ice, "shop.k", last)
+    assert ids(ice, "shop.k") == [2]
+
+
+def test_what_the_last_metadata_of_a_dropped_table_leads_to_is_registered_whenever_it_was_written(ice: Lake) -> None:
+    first = ice.table("shop.i").metadata_location  # type: ignore[attr-defined]
+    ice.table("shop.i").append(rows(2))
+    ice.tag("last")
+    dropped(ice)
+    ice.expire(older_than=0, keep=1)
+    ice.gc(dry_run=False, grace=0, window=0)
+    register(ice, "shop.k", first)
+    assert ids(ice, "shop.k") == [1]
+    assert ice.fsck().problems == ()
+
+
+def test_a_copy_of_the_metadata_of_a_table_that_is_there_is_a_table_of_the_same_files(
+    ice: Lake, tmp_path: Path
+) -> None:
+    found = json.loads(ice.store.get(ice.table("shop.i").row.iceberg.location))  # type: ignore[union-attr]
+    copy = tmp_path / "copy.metadata.json"
+    copy.write_text(json.dumps({**found, "location": "file:///elsewhere"}))
+    ice.expire(older_than=0, keep=1)
+    register(ice, "shop.k", str(copy))
+    ice.table("shop.k").append(rows(2))
+    ice.table("shop.i").overwrite(rows(3))
+    _without_the_first_snapshot(ice)
+    ice.expire(older_than=0, keep=1)
+    ice.gc(dry_run=False, grace=0, window=0)
+    assert (ids(ice, "shop.i"), ids(ice, "shop.k")) == ([3], [1, 2])
+    assert ice.fsck().problems == ()
+
+
+def test_what_another_catalog_made_of_a_table_comes_back_however_old_it_is(ice: Lake) -> None:
+    with ice.transaction() as tx:
+        where = tx.unregister_iceberg("shop.i").metadata_location
+    path = path_of(ice.store, where) or ""
+    theirs = path.replace("00001-", "00002-")
+    ice.store.copy(path, theirs)
+    ice.states.runtime.clock.sleep(0.01)
+    ice.expire(older_than=0, keep=1)
+    ice.gc(dry_run=False, grace=0, window=0)
+    register(ice, "shop.i", where.replace(path, theirs))
+    assert ids(ice, "shop.i") == [1]
 
 
 def test_a_table_that_was_cleared_away_comes_back_from_the_trash(ice: Lake) -> None:

@@ -16,6 +16,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, Corrupt, NotFound
 from seiche.lake.care.layout import TRASH, Sort, place
 from seiche.lake.care.listing import pack, unpack
+from seiche.lake.commit.written import BLUR
 from seiche.store.base import Store
 
 __all__ = ["Trash", "TrashedFile", "TrashedRun"]
@@ -71,6 +72,7 @@ class Trash:
     def restore(self, run: str, paths: Collection[str] | None = None) -> list[str]:
         """Put files back where they were: all that a clean-up took, or some. Returns their paths.
 
+        They count as written now: the next clean-up notes them anew, and Iceberg metadata among them can be registered.
         What stands there by now is left as it is. Interrupted, it can be run again.
         """
         found = self._read(run)
@@ -79,6 +81,9 @@ class Trash:
         # One text would be asked for parts of it, and files come back that nobody named.
         named = None if paths is None else set(given.names(paths, "paths", "Give paths as `lake.trash()` lists them."))
         wanted = {one.path: one for one in found.files if named is None or one.path in named}
+        if any(place(path).sort is Sort.ICEBERG_METADATA for path in wanted):
+            # To be registered, they have to be younger than the fence of the clean-up that took them.
+            self._runtime.clock.sleep(BLUR.total_seconds())
         # Manifests last: one that stands must name nothing but what stands too.
         back = [path for path in reversed(_in_order(wanted)) if self._put_back(run, wanted[path])]
         if paths is None:

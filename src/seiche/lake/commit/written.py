@@ -15,11 +15,11 @@ from seiche.lake.state import State
 from seiche.lake.tree.names import root_name
 from seiche.lake.tree.timeline import version_at
 
-__all__ = ["written_since"]
+__all__ = ["BLUR", "written_since"]
 
 # Stores tell times in whole seconds, and a file has that of its last byte, not that of its name: within this, a file
 # may have been there before a root that seems older.
-_BLUR: Final = timedelta(seconds=1)
+BLUR: Final = timedelta(seconds=1)
 
 
 def written_since(files: Sequence[str], base: int, state: State, runtime: Runtime) -> int:
@@ -31,7 +31,7 @@ def written_since(files: Sequence[str], base: int, state: State, runtime: Runtim
     if not files:
         return base
     store = state.store
-    oldest = min(store.in_parallel(lambda path: store.head(path).modified, files)) - _BLUR
+    oldest = min(store.in_parallel(lambda path: store.head(path).modified, files)) - BLUR
     if store.head(root_name(base)).modified <= oldest:
         return base
     try:

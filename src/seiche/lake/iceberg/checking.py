@@ -1,11 +1,11 @@
 """Proving that the Iceberg tables of a lake are what its versions say."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyiceberg.manifest import FileFormat, ManifestFile, read_manifest_list
 
+from seiche.lake.care.layout import place
 from seiche.lake.care.problems import Findings
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, last_number, read
@@ -38,7 +38,9 @@ class IcebergCheck:
     # What was found of the files that the metadata leads to, as paths in the lake.
     found: set[str] = field(default_factory=set)
     _rows: dict[str, TableRow] = field(default_factory=dict)
-    _listing: Mapping[str, int] = field(default_factory=dict)
+    # The files in its place, and in those of other tables that it has files of, with their sizes.
+    _listing: dict[str, int] = field(default_factory=dict)
+    _listed: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
 
     def add(self, row: TableRow) -> None:
@@ -48,7 +50,7 @@ class IcebergCheck:
 
     def check(self) -> None:
         """Look at everything."""
-        self._listing = {join(self.location, info.path): info.size for info in below(self.lake, self.location).list()}
+        self._list(self.location)
         self.files = len(self._listing)
         # A table that was dropped and registered again has the place of the one that it was.
         highest: dict[str, int] = {}
@@ -63,6 +65,11 @@ class IcebergCheck:
                 self._check_row(metadata, row, highest.get(row.id, 0))
                 highest[row.id] = last_number(metadata)
                 self._check_metadata(metadata, needed_by)
+
+    def follow(self, metadata: Metadata, needed_by: str) -> None:
+        """Look at everything in the lake that metadata leads to which lies elsewhere."""
+        with self.findings.looking_at("metadata", metadata.location, needed_by=needed_by):
+            self._check_metadata(metadata, needed_by)
 
     def _check_row(self, metadata: Metadata, row: TableRow, highest: int) -> None:
         if row.iceberg is not None and row.iceberg.uuid and str(metadata.table_uuid) != row.iceberg.uuid:
@@ -128,9 +135,7 @@ class IcebergCheck:
         if path is None or path in self._seen:
             return path is None and what in ("manifests", "manifest")
         self._seen.add(path)
-        found = self._listing.get(path)
-        if found is None and not path.startswith(f"{self.location}/") and self.lake.exists(path):
-            found = self.lake.head(path).size
+        found = self._size(path)
         if found is None:
             self.findings.add(f"{what}.missing", path, f"{path} is missing, which {needed_by} needs")
             return False
@@ -141,6 +146,20 @@ class IcebergCheck:
             return False
         self.found.add(path)
         return True
+
+    def _size(self, path: str) -> int | None:
+        """How large a file of the lake is; `None` if it is not there."""
+        location = place(path).location
+        if not location:
+            found = self.lake.find(path)
+            return None if found is None else found.size
+        self._list(location)
+        return self._listing.get(path)
+
+    def _list(self, location: str) -> None:
+        if location not in self._listed:
+            self._listed.add(location)
+            self._listing |= {join(location, info.path): info.size for info in below(self.lake, location).list()}
 
     def _damaged(self, what: str, where: str, error: BaseException, needed_by: str) -> None:
         path = path_of(self.lake, where) or where

@@ -14,7 +14,7 @@ from seiche.lake.state import State
 if TYPE_CHECKING:
     from seiche.lake.sight import Sight
 
-__all__ = ["claim", "is_claimed", "others_at"]
+__all__ = ["check_unclaimed", "claim", "is_claimed", "others_at", "stood_at"]
 
 _REGISTERED: Final = "registered/"
 
@@ -25,10 +25,16 @@ def claim(transaction: "Sight", name: Name, row: TableRow) -> None:
     Two who claim it at the same time write the same row, and so meet. All who ever stood there are remembered: a
     rollback may bring any of them back.
     """
+    first, *before = check_unclaimed(transaction, name, row)
+    claimed = {"location": row.location, "tables": " ".join([*before, row.id])}
+    transaction.write_row(_key(first), rows.encode(RetentionRow(maximum_age_millis=0, properties=claimed)))
+
+
+def check_unclaimed(transaction: "Sight", name: Name, row: TableRow) -> list[str]:
+    """`AlreadyExists` if another table has the place of `row`; the ids of all that ever stood there."""
     _, first = table_id_in(transaction.state.store, row.location)
-    key = _key(first)
-    before = _tables(transaction.row_behind(key))
-    for one in (first, *before):
+    known = [first, *_tables(transaction.row_behind(_key(first)))]
+    for one in known:
         if _is_there(transaction, one):
             raise AlreadyExists(
                 f"the metadata belongs to a table that the lake has; it cannot be {text(name)} too",
@@ -38,8 +44,7 @@ def claim(transaction: "Sight", name: Name, row: TableRow) -> None:
         # Neither may it be brought back meanwhile, nor may a clean-up forget it: that takes its files next.
         for seen in (id_key(one), trash_key(one)):
             transaction.reads.key(transaction.state, seen, Aspect.WHOLE, structural=True)
-    claimed = {"location": row.location, "tables": " ".join([*before, row.id])}
-    transaction.write_row(key, rows.encode(RetentionRow(maximum_age_millis=0, properties=claimed)))
+    return known
 
 
 def is_claimed(state: State, table_id: str) -> bool:
@@ -49,9 +54,14 @@ def is_claimed(state: State, table_id: str) -> bool:
 
 def others_at(state: State, row: TableRow) -> dict[str, Name]:
     """The other tables that stand in the place of an Iceberg table of the lake's own, by their ids: one at most."""
-    _, first = table_id_in(state.store, row.location)
-    found = {one: state.key_of(one) for one in (first, *_tables(state.get(_key(first)))) if one != row.id}
+    found = {one: state.key_of(one) for one in stood_at(state, row.location) if one != row.id}
     return {one: name_of(key) for one, key in found.items() if key is not None}
+
+
+def stood_at(state: State, location: str) -> list[str]:
+    """The ids of all tables that ever stood in a place of an Iceberg table."""
+    _, first = table_id_in(state.store, location)
+    return [first, *_tables(state.get(_key(first)))]
 
 
 def _key(table_id: str) -> bytes:

@@ -1,7 +1,7 @@
 """Tables of the lake from Iceberg metadata that exists."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final
 
 from seiche.core.runtime import Runtime
@@ -29,7 +29,7 @@ _OTHERS: Final = (
 
 def registered(
     name: Name, metadata_location: str, state: State, runtime: Runtime
-) -> tuple[TableRow, IcebergWork | None, Iterable[str]]:
+) -> tuple[TableRow, IcebergWork | None, Collection[str]]:
     """The row of a table that begins with the metadata at this address, the work that it takes, and the files of the
     lake that become part of it.
 
@@ -56,7 +56,11 @@ def registered(
         return found, None, _checked_files(found, state)
     place = new_location(name, row.id)
     moved = moved_in(metadata, place, state)
-    return _at(row, place, None), IcebergWork(None, moved, origin=metadata_location), ()
+    return (
+        _at(row, place, None),
+        IcebergWork(None, moved, origin=metadata_location),
+        _lent_files(metadata, place, state),
+    )
 
 
 def read_at(metadata_location: str, state: State) -> Metadata:
@@ -117,17 +121,29 @@ def _check_place(place: str, state: State) -> None:
         ) from error
 
 
-def _checked_files(row: TableRow, state: State) -> Iterable[str]:
+def _checked_files(row: TableRow, state: State) -> Collection[str]:
     """The files that metadata in a place of the lake leads to. It is refused if a clean-up has taken one, as it may
     with those of a dropped table.
 
     Nobody could read the table, nor know what it needs.
     """
-    findings = Findings()
-    check = IcebergCheck(state.store, row.location, findings, outside=state.outside)
+    check = IcebergCheck(state.store, row.location, Findings(), outside=state.outside)
     check.add(row)
     check.check()
-    for one in findings.problems:
+    return _sound(check)
+
+
+def _lent_files(metadata: Metadata, place: str, state: State) -> Collection[str]:
+    """The same of metadata from elsewhere, which may be a copy that leads to files of tables of the lake."""
+    if all(path_of(state.store, one.manifest_list) is None for one in metadata.snapshots):
+        return ()
+    check = IcebergCheck(state.store, place, Findings(), outside=state.outside)
+    check.follow(metadata, "the table")
+    return _sound(check)
+
+
+def _sound(check: IcebergCheck) -> Collection[str]:
+    for one in check.findings.problems:
         if one.kind.endswith(".unreadable"):
             raise PermissionDenied(one.message, remedy=one.remedy, location=one.path)
         if not one.kind.startswith("statistics."):

@@ -11,11 +11,12 @@ from seiche.lake.commit.edits import TableEdit, is_used
 from seiche.lake.commit.reads import Aspect
 from seiche.lake.federated.release import left_alone, taken_back
 from seiche.lake.iceberg.appends import Appends, CannotMove
-from seiche.lake.iceberg.claims import claim, is_claimed
+from seiche.lake.iceberg.claims import check_unclaimed, claim, is_claimed
 from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
 from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.foreign import tables as foreign
 from seiche.lake.iceberg.foreign.edit import ForeignAppends, ForeignEdit
+from seiche.lake.iceberg.keeping import keep
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.new_files import age_of, named_by
 from seiche.lake.iceberg.places import address, path_of
@@ -145,6 +146,9 @@ def register(transaction: "Definitions", name: NameLike, metadata_location: str,
         transaction.check_free(full)
     # Before the table goes that it takes the place of: a transaction that goes on after an error still has that one.
     row, work, files = registered(full, metadata_location, transaction.state, transaction.runtime)
+    if work is None:
+        check_unclaimed(transaction, full, row)
+    keep(transaction, files, path_of(transaction.state.store, metadata_location))
     if work is None:
         with transaction.defining():
             claim(transaction, full, row)
