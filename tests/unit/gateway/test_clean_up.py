@@ -30,7 +30,7 @@ def appended(lake: Lake, value: int) -> TableChange:
 
 
 def test_files_from_before_a_clean_up_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
+    monkeypatch.setattr(written, "BLUR", GRACE / 2)
     lake = make_lake(tmp_path)
     lake.create_table("shop.facts", pa.schema([("a", pa.int64())]), format="iceberg")
     commits = Catalog(lake, "lake", Sessions(lake, SYSTEM), NoCredentials(lake.store), SYSTEM).commits

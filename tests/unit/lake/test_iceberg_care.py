@@ -301,7 +301,7 @@ def test_figures_of_iceberg_tables(ice: Lake, monkeypatch: pytest.MonkeyPatch) -
 def test_a_commit_is_as_old_as_the_files_that_it_brings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
+    monkeypatch.setattr(written, "BLUR", GRACE / 2)
     lake = make_lake(tmp_path)
     lake.create_table("shop.i", SCHEMA, format="iceberg")
     lake.table("shop.i").append(rows(0))

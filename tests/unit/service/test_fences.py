@@ -45,7 +45,7 @@ def clean_up_before_the_root(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> lis
 def test_files_from_before_a_clean_up_are_refused(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: str, expected: int | None
 ) -> None:
-    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
+    monkeypatch.setattr(written, "BLUR", GRACE / 2)
     early = appending(lake, "shop.orders", numbers=[1], expected_version=expected)
     assert clean_up(lake) == 0, "it only notes them"
     lake.table("shop.stock").append({"writer": [1], "number": [1]})
@@ -80,7 +80,7 @@ def snapshot_of(lake: Lake, value: int) -> dict[str, Any]:
 def test_iceberg_files_from_before_a_clean_up_are_refused(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
 ) -> None:
-    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
+    monkeypatch.setattr(written, "BLUR", GRACE / 2)
     with lake.transaction() as tx:
         tx.create_table("shop.facts", pa.schema([("a", pa.int64())]), format="iceberg")
 
@@ -211,7 +211,7 @@ def test_an_operation_must_not_name_files_that_are_not_there(
 def test_files_of_any_operation_from_before_a_clean_up_are_refused(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Any
 ) -> None:
-    monkeypatch.setattr(written, "_BLUR", GRACE / 2)
+    monkeypatch.setattr(written, "BLUR", GRACE / 2)
     some_rows(lake)
     early, _ = made_by(act, lake)
     assert clean_up(lake) == 0, "it only notes them"
