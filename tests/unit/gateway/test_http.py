@@ -199,6 +199,41 @@ def test_a_key_stands_for_one_request(lake: Lake) -> None:
     assert lake.namespaces() == [("a",), ("x",)]
 
 
+@pytest.mark.parametrize("lance", [False, True])
+def test_a_header_that_names_something_is_not_empty(lake: Lake, *, lance: bool) -> None:
+    """As that of a variable which nobody has set: what it was sent with would be told as done, and never be."""
+    lake.create_table("a.t", pa.schema([("id", pa.int64())]), format="iceberg")
+    servers, before = direct(lake), lake.version
+    update = {"action": "set-properties", "updates": {"a": "1"}}
+    path, body = "/v1/lake/namespaces/a/tables/t", {"requirements": [], "updates": [update]}
+    if lance:
+        path, body = "/v1/namespace/b/create", {}
+    for name in ("X-Seiche-Transaction", "Idempotency-Key"):
+        said = servers.ask("POST", path, body, lance=lance, headers={name: ""})
+        assert said.status == 400
+        assert f"the header {name.lower()} is empty" in said.body.decode()
+    assert lake.version == before
+
+
+def test_a_header_that_stands_for_one_thing_is_there_once(lake: Lake) -> None:
+    servers = direct(lake)
+    for name in ("X-Seiche-Transaction", "Idempotency-Key", "Authorization", "X-Api-Key"):
+        for lance, path in ((False, "/v1/lake/namespaces"), (True, "/v1/namespace/b/create")):
+            headers = {name: "Bearer one", name.lower(): "Bearer other"}
+            said = servers.ask("POST", path, {"namespace": ["b"]}, lance=lance, headers=headers)
+            assert said.status == 400
+            assert f"the header {name.lower()} is there twice" in said.body.decode()
+    assert lake.namespaces() == [("a",)]
+
+
+def test_lists_may_come_in_several_headers(lake: Lake) -> None:
+    lake.create_table("a.t", pa.schema([("id", pa.int64())]), format="iceberg")
+    servers, path = direct(lake), "/v1/lake/namespaces/a/tables/t"
+    tag = servers.ask("GET", path).headers["etag"]
+    for one, other in ((tag, '"old"'), ('"old"', tag)):
+        assert servers.ask("GET", path, headers={"If-None-Match": one, "if-none-match": other}).status == 304
+
+
 def test_a_table_that_was_made_and_dropped_since_is_shown_to_whoever_lost_the_answer(lake: Lake) -> None:
     servers = direct(lake)
     schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}

@@ -18,6 +18,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, SeicheError
 from seiche.gateway.http.auth import Auth, Caller, bearer
 from seiche.gateway.http.calls import Answer, Call, Joint, Route
+from seiche.gateway.http.headers import check_headers, headers_of
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.paths import Paths
 from seiche.gateway.http.work import Promise, Together, Workers
@@ -111,7 +112,7 @@ class Application:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            headers = headers_of(scope["headers"])
             request_id = _request_id(headers, self._server.runtime)
             try:
                 answer = await self._answer(scope, headers, request_id, receive)
@@ -140,6 +141,7 @@ class Application:
         route, places = found
         try:
             _check_utf8(scope)
+            check_headers(headers, scope["headers"])
             caller = Caller() if route.public else await self._admitted(bearer(headers))
             if route.commits:
                 caller.check_writes()
