@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from seiche.errors import InvalidInput
@@ -32,7 +33,10 @@ class Call:
         if not self.body.strip():
             return {}
         try:
-            found = json.loads(self.body)
+            found = json.loads(self.body, parse_float=_finite, parse_constant=_finite)
+            if b"\\u" in self.body or not self.body.isascii():
+                # Half of a pair of escapes is no character: what has one can neither be hashed nor written.
+                json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"the body is not JSON: {error}", remedy="Send a JSON object.") from error
         if found is None:
@@ -87,6 +91,14 @@ class Route:
     public: bool = False
     commits: bool = False
     together: "Joint | None" = None
+
+
+def _finite(text: str) -> float:
+    """A number of JSON, which has none for NaN and infinity: written on as it is, it would become null."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is no number that can be kept")
+    return number
 
 
 def flag(text: str | None) -> bool:
