@@ -189,6 +189,20 @@ def test_a_repeated_request_with_a_key_is_done_once(lake: Lake) -> None:
         assert servers.ask(method, path, body).status == repeated
 
 
+def test_a_key_that_is_none_is_refused_on_every_route(lake: Lake) -> None:
+    servers, before = direct(lake), lake.version
+    for key in ("x" * 256, "a\x1fb"):
+        for method, path, body in (
+            ("POST", "/v1/lake/namespaces", {"namespace": ["b"]}),
+            ("POST", "/v1/lake/namespaces/a/properties", {"updates": {"x": "1"}}),
+            ("DELETE", "/v1/lake/namespaces/a", None),
+            ("POST", "/v1/lake/namespaces/a/tables/t", {"requirements": [], "updates": []}),
+        ):
+            said = servers.ask(method, path, body, headers={"Idempotency-Key": key})
+            assert said.error == (400, "ValidationException")
+    assert lake.version == before
+
+
 def test_a_key_stands_for_one_request(lake: Lake) -> None:
     servers = direct(lake)
     key = {"Idempotency-Key": "0199-a"}

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
 
 __all__ = [
-    "IDEMPOTENCY",
     "Catalog",
     "Repeated",
     "check_free",
+    "key_of",
     "missing_table",
     "missing_view",
     "page",
@@ -112,7 +112,7 @@ class Catalog:
         """The transaction of a call, by its key if it has one; and how it was committed, if it was. A key that was used
         for another request is refused.
         """
-        given = call.headers.get(IDEMPOTENCY)
+        given = key_of(call)
         if given is None:
             return self.lake.transaction(), None
         wanted = call_hash(call)
@@ -125,6 +125,14 @@ class Catalog:
                 check_same_request(self.lake, transaction.id, decided.version, wanted)
                 return transaction, decided
         raise too_many()
+
+
+def key_of(call: Call) -> str | None:
+    """The `Idempotency-Key` of a call; `InvalidInput` if it is none."""
+    given = call.headers.get(IDEMPOTENCY)
+    if given is not None and not (0 < len(given) <= 255 and given.isprintable()):
+        raise InvalidInput("the Idempotency-Key is not a short text", remedy="Send a uuid.")
+    return given
 
 
 def require_namespace(transaction: "Transaction", name: Name) -> None:

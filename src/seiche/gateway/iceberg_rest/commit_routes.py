@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from seiche.errors import CommitUnknown, InvalidInput, SeicheError
+from seiche.errors import CommitUnknown, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Joint, Route
-from seiche.gateway.iceberg_rest.catalog import IDEMPOTENCY, Catalog
+from seiche.gateway.iceberg_rest.catalog import Catalog, key_of
 from seiche.gateway.iceberg_rest.commits import HASH, Committed, Request, check_same_request
 from seiche.gateway.iceberg_rest.loading import Loading, etag
 from seiche.gateway.iceberg_rest.names import table_in
@@ -125,9 +125,7 @@ class _Committing:
 
 
 def _key(call: Call) -> str | None:
-    given = call.headers.get(IDEMPOTENCY)
-    if given is not None and not (0 < len(given) <= 255 and given.isprintable()):
-        raise InvalidInput("the Idempotency-Key is not a short text", remedy="Send a uuid.")
+    given = key_of(call)
     return None if given is None else f"key:{call.caller.account}:{given}"
 
 
