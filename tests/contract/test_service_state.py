@@ -3,6 +3,7 @@
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from seiche.errors import InvalidInput, Unavailable
 from seiche.service.state.database import Database, Session
 from seiche.service.state.keys import LEASE_MILLIS, TTL_MILLIS, Claim, KeyStore, Verdict
-from seiche.service.state.lakes import lake_of
+from seiche.service.state.lakes import Kept, claimed
 from seiche.service.state.opening import open_database
 from seiche.service.state.records import ApplyError, IntentRecord, Record
 from seiche.service.state.sqlite import SqliteDatabase
@@ -473,9 +474,30 @@ def test_keys_do_not_last_for_ever(keys: KeyStore, account: str) -> None:
 def test_the_transactions_of_an_account_are_those_of_the_first_lake(
     connect: Callable[[], Database], account: str
 ) -> None:
-    first, second = connect(), connect()
-    assert [lake_of(one, account, lake) for one, lake in ((first, "a"), (second, "b"), (second, "a"))] == ["a"] * 3
-    assert lake_of(second, f"{account}-2", "b") == "b"
+    first, second, one, other = connect(), connect(), f"{account}-a", f"{account}-b"
+    for database, lake in ((first, one), (second, other), (second, one)):
+        assert claimed(database, account, lake) == Kept(account, one)
+    beside = Kept(f"{account}-2", other)
+    assert claimed(second, *beside) == beside
+    assert claimed(first, f"{account}-3", one) == Kept(account, one), "a lake is of one account"
+
+
+def test_of_accounts_that_claim_one_lake_at_once_one_has_it(connect: Callable[[], Database], account: str) -> None:
+    """Both found that nobody had it; from then on each of them was right, and neither saw what the other locked."""
+    databases, rounds = [connect() for _ in range(4)], 10
+    barrier = threading.Barrier(len(databases))
+
+    def claim(number: int) -> list[str]:
+        databases[number].read(lambda session: session.run("SELECT 1"))  # connected before it counts
+        found = []
+        for turn in range(rounds):
+            barrier.wait()
+            found.append(claimed(databases[number], f"{account}-{turn}-{number}", f"{account}-{turn}").account)
+        return found
+
+    with ThreadPoolExecutor(len(databases)) as threads:
+        told = list(threads.map(claim, range(len(databases))))
+    assert [len(set(owners)) for owners in zip(*told, strict=True)] == [1] * rounds
 
 
 def test_texts_that_a_database_cannot_hold(connect: Callable[[], Database], account: str) -> None:

@@ -19,7 +19,7 @@ from seiche.lake.tree.root import millis
 from seiche.service.auth import Authenticator, Nobody, OpenIdConnect, Tokens
 from seiche.service.core import Service, Settings
 from seiche.service.state.database import Database
-from seiche.service.state.lakes import account_of, lake_of
+from seiche.service.state.lakes import claimed
 from seiche.service.state.opening import open_database
 from seiche.service.state.transactions import TransactionStore
 
@@ -178,16 +178,17 @@ class Host:
                 f"the accounts {other!r} and {account!r} have the same lake, {lake.uri}",
                 remedy="Give each its own.",
             )
-        if (other := account_of(self.database, lake_id, account)) != account:
+        kept = claimed(self.database, account, lake_id)
+        if kept.account != account:
             raise InvalidInput(
-                f"{self.database.uri} keeps transactions in {lake.uri} for another account ({other!r}) than"
+                f"{self.database.uri} keeps transactions in {lake.uri} for another account ({kept.account!r}) than"
                 f" {account!r}",
                 remedy="Give the account of a lake the same name in every server. If it shall have another one now,"
                 " give the lake a new database (--state).",
             )
-        if (kept := lake_of(self.database, account, lake_id)) != lake_id:
+        if kept.lake != lake_id:
             raise InvalidInput(
-                f"{self.database.uri} keeps transactions of account {account!r} in another lake ({kept}) than"
+                f"{self.database.uri} keeps transactions of account {account!r} in another lake ({kept.lake}) than"
                 f" {lake.uri} ({lake_id})",
                 remedy="Give each lake a database of its own (--state), or its account another name. If the other lake"
                 " is gone, remove the file, or the tables named seiche_*.",

@@ -1,27 +1,38 @@
-"""Whose transactions a database keeps: those of one lake for each account."""
+"""Whose transactions a database keeps: those of one lake for each account, and of one account for each lake."""
+
+from typing import NamedTuple
 
 from seiche.service.state.database import Database, Session
 
-__all__ = ["account_of", "lake_of"]
+__all__ = ["Kept", "claimed"]
 
 
-def lake_of(database: Database, account: str, lake: str) -> str:
-    """The id of the lake that the transactions of this account belong to: `lake`, unless there was another before."""
+class Kept(NamedTuple):
+    """An account, and the lake in which its transactions are looked up."""
 
-    def act(session: Session) -> str:
+    account: str
+    lake: str
+
+
+def claimed(database: Database, account: str, lake: str) -> Kept:
+    """Keep the transactions of this account in this lake from now on.
+
+    Returns what holds: just that, or what was claimed before and stands in the way.
+    """
+
+    def act(session: Session) -> Kept:
+        # A row that is nobody's, which everybody writes first: so those who start at the same time come one after the
+        # other. Otherwise two accounts could each find the lake free, and both would have it for good.
+        session.run(
+            "INSERT INTO seiche_lakes (account, lake) VALUES ('', '')"
+            " ON CONFLICT (account) DO UPDATE SET lake = excluded.lake"
+        )
+        found = session.run("SELECT account FROM seiche_lakes WHERE lake = ? ORDER BY account", (lake,))
+        owners = [str(one) for (one,) in found]
+        if owners and account not in owners:
+            return Kept(owners[0], lake)
         session.run("INSERT INTO seiche_lakes (account, lake) VALUES (?, ?) ON CONFLICT DO NOTHING", (account, lake))
-        ((found,),) = session.run("SELECT lake FROM seiche_lakes WHERE account = ?", (account,))
-        return str(found)
+        ((kept,),) = session.run("SELECT lake FROM seiche_lakes WHERE account = ?", (account,))
+        return Kept(account, str(kept))
 
     return database.transact(act)
-
-
-def account_of(database: Database, lake: str, account: str) -> str:
-    """The account that has this lake here: `account`, unless another one has it and this one has not."""
-
-    def look(session: Session) -> list[str]:
-        found = session.run("SELECT account FROM seiche_lakes WHERE lake = ? ORDER BY account", (lake,))
-        return [str(one) for (one,) in found]
-
-    known = database.read(look)
-    return account if account in known or not known else known[0]
