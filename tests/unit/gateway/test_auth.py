@@ -131,6 +131,21 @@ def test_a_client_gets_a_token_for_its_secret(servers: Direct, style: str) -> No
     assert servers.ask("GET", "/v1/lake/namespaces", headers=headers).status == 200
 
 
+def test_little_is_taken_of_who_has_not_said_who_it_is(lake: Lake, auth: Tokens) -> None:
+    """Anybody could have sixty megabytes held for each connection, and taken apart for a minute."""
+    servers = direct(lake, auth)
+    form = b"grant_type=client_credentials&client_id=client&client_secret=secret%2F1&scope="
+    fits = form + b"x" * (64 * 1024 - len(form))
+    assert servers.ask("POST", "/v1/oauth/tokens", fits).status == 200
+    said = servers.ask("POST", "/v1/oauth/tokens", fits + b"x")
+    assert said.error == (413, "ValidationException")
+    assert "65536 bytes" in said.json["error"]["message"]
+    body = {"namespace": ["large"], "properties": {"a": "x" * 100_000}}
+    token = auth.grant("client", "secret/1", "").token
+    known = servers.ask("POST", "/v1/lake/namespaces", body, headers={"authorization": f"Bearer {token}"})
+    assert known.status == 200, "of who is known more is"
+
+
 @pytest.mark.parametrize("secret", ["\xff\xfe", "!!!", "Y2xpZW50", "/////w=="])
 def test_a_secret_that_cannot_be_read_is_refused(servers: Direct, secret: str) -> None:
     headers = {"content-type": "application/x-www-form-urlencoded", "authorization": f"Basic {secret}"}

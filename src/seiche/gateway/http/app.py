@@ -139,6 +139,7 @@ class Application:
         if isinstance(found, list):
             return protocol.no_route(scope["method"], scope["path"], found)
         route, places = found
+        most = limits.public_bytes if route.public else limits.body_bytes
         try:
             _check_utf8(scope)
             check_headers(headers, scope["headers"])
@@ -149,13 +150,13 @@ class Application:
                 path=places,
                 query=_query(scope["query_string"]),
                 headers=headers,
-                body=await _body(headers, receive, limits),
+                body=await _body(headers, receive, most, limits.seconds),
                 caller=caller,
                 request_id=request_id,
                 route=f"{route.method} {route.path}",
             )
         except _TooLarge:
-            return protocol.too_large(limits.body_bytes)
+            return protocol.too_large(most)
         except _Slow:
             # Whatever comes of it later is not the next request.
             told = protocol.slow(limits.seconds)
@@ -223,14 +224,14 @@ class Application:
         return answer
 
 
-async def _body(headers: Mapping[str, str], receive: Receive, limits: Limits) -> bytes:
+async def _body(headers: Mapping[str, str], receive: Receive, most: int, seconds: float) -> bytes:
     declared = headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limits.body_bytes:
+    if declared.isdigit() and int(declared) > most:
         raise _TooLarge
     try:
         # Without a limit, what a client has sent would stay in memory for good if it stops in the middle.
-        async with asyncio.timeout(limits.seconds):
-            return await _received(receive, limits.body_bytes)
+        async with asyncio.timeout(seconds):
+            return await _received(receive, most)
     except TimeoutError as error:
         raise _Slow from error
 

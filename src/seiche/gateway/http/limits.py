@@ -8,12 +8,13 @@ __all__ = ["Limits"]
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of a server. `seconds` is for the body of one request to arrive, and again for its answer; work that takes
-    longer goes on, but nobody waits for it.
+    longer goes on, but nobody waits for it. Of who need not say who it is no more than `public_bytes` are taken.
 
     `at_once` requests are worked on at a time; `waiting` more may wait, and reads beyond that are turned away.
     """
 
     body_bytes: int = 64 * 1024 * 1024
+    public_bytes: int = 64 * 1024
     seconds: float = 120.0
     at_once: int = 32
     waiting: int = 512
