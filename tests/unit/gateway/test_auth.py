@@ -15,6 +15,7 @@ from seiche import Lake, PermissionDenied
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
 from seiche.gateway.http.auth import Caller, ServiceAuth, Tokens
+from seiche.gateway.http.limits import Limits
 from seiche.service.auth import READ
 from seiche.service.auth import Tokens as ServiceTokens
 from seiche.store import open_store
@@ -286,3 +287,25 @@ def test_nobody_else_waits_while_the_provider_is_asked_for_a_key(
         return known.status, (await waiting).status
 
     assert asyncio.run(both()) == (200, 401)
+
+
+def test_nobody_else_waits_while_tokens_are_asked_for_that_the_provider_has_to_be_asked_about(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For such a request nobody has to say who it is: as many as there are threads kept everybody else waiting."""
+    provider = SlowProvider(monkeypatch, ACCOUNT)
+    limits = Limits(at_once=2)
+    app = direct(lake, ServiceAuth(provider.authenticator, ACCOUNT), limits).apps.iceberg
+
+    async def all_of_them() -> tuple[int, set[int]]:
+        form = f"grant_type=client_credentials&client_secret={provider.token('made up')}".encode()
+        waiting = [asyncio.create_task(asked(app, "POST", "/v1/oauth/tokens", form, {})) for _ in range(3)]
+        try:
+            assert await asyncio.to_thread(provider.asked.wait, 30)
+            headers = {"authorization": f"Bearer {provider.token('known')}"}
+            known = await asyncio.wait_for(asked(app, "GET", "/v1/lake/namespaces", b"", headers), 30)
+        finally:
+            provider.go_on.set()
+        return known.status, {(await one).status for one in waiting}
+
+    assert asyncio.run(all_of_them()) == (200, {401})

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from seiche.core.runtime import SYSTEM, Runtime
@@ -32,6 +32,7 @@ _SAFE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _WITHOUT_BODY = (204, 304)
 _REPLACED = "\ufffd"
 
+T = TypeVar("T")
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -163,6 +164,8 @@ class Application:
             return replace(told, headers={**told.headers, "Connection": "close"})
         except SeicheError as error:
             return protocol.problem(error, route, request_id)
+        if route.public:
+            return await self._aside(partial(self._run, route, call))
         # A commit is never turned away: not every client can tell "not begun" from "unknown".
         if self._workers.inside >= limits.at_once + limits.waiting and not route.commits:
             return protocol.busy()
@@ -172,8 +175,12 @@ class Application:
         """Who calls. Nobody else waits while it is asked who that is."""
         admit = self._server.auth.admit
         if self._waits is not None and self._waits(token):
-            return await asyncio.get_running_loop().run_in_executor(self._asking, admit, token)
+            return await self._aside(partial(admit, token))
         return admit(token)
+
+    async def _aside(self, do: Callable[[], T]) -> T:
+        """What anybody can ask for, in the one thread that it may keep busy."""
+        return await asyncio.get_running_loop().run_in_executor(self._asking, do)
 
     async def _work(self, route: Route, call: Call) -> Answer:
         promise = self._workers.promise()
