@@ -537,6 +537,26 @@ def test_harmless_updates_that_pyiceberg_trips_over_are_taken(ice: Lake) -> None
     assert found == [0, 1]
 
 
+def test_where_a_branch_must_stand_is_required_also_of_what_adds_no_rows(ice: Lake) -> None:
+    ice.table("shop.i").append(rows(1))
+    at = ice.table("shop.i").metadata.current_snapshot_id  # type: ignore[attr-defined]
+    tx = ice.transaction()
+    required = AssertRefSnapshotId(ref="main", snapshot_id=at)
+    tx.commit_iceberg("shop.i", [required], [SetPropertiesUpdate(updates={"counted": "1 row"})])
+    tx.append("shop.j", rows(1))
+    ice.table("shop.i").append(rows(2))
+    with pytest.raises(RetryableConflict, match="main"):
+        tx.commit()
+    assert ids(ice, "shop.j") == []
+    with ice.transaction() as tx:
+        tx.append("shop.i", rows(3))
+        at = tx.table("shop.i").metadata.current_snapshot_id  # type: ignore[attr-defined]
+        required = AssertRefSnapshotId(ref="main", snapshot_id=at)
+        tx.commit_iceberg("shop.i", [required], [SetPropertiesUpdate(updates={"counted": "3 rows"})])
+        ice.table("shop.i").append(rows(4))
+    assert ids(ice, "shop.i") == [1, 2, 3, 4]
+
+
 def test_a_snapshot_that_names_missing_files_is_refused(ice: Lake) -> None:
     tx = ice.transaction()
     tx.append("shop.i", rows(1))

@@ -77,11 +77,13 @@ class Rebase:
     def _step(self, step: Step) -> Step:
         if step.exclusive and self._content:
             raise self._conflict("its content was changed meanwhile, and this was worked out from it")
-        kept = [one for one in step.requirements if not self._about_moved(one)]
+        branches = _branches(step)
+        # Where a branch must stand says what its new snapshots were built on: they are moved, or refused.
+        moving = self.moved.intersection(branches.values())
+        kept = [one for one in step.requirements if not (isinstance(one, AssertRefSnapshotId) and one.ref in moving)]
         why = unmet(kept, self.running)
         if why:
             raise self._conflict(why)
-        branches = _branches(step)
         updates: list[Any] = []
         for update in step.updates:
             if isinstance(update, AddSnapshotUpdate):
@@ -111,9 +113,6 @@ class Rebase:
             return apply(self.running, updates, now_millis=self.now_millis)
         except InvalidInput as error:
             raise self._conflict(error.message) from error
-
-    def _about_moved(self, requirement: Any) -> bool:
-        return isinstance(requirement, AssertRefSnapshotId) and requirement.ref in self.moved
 
     def _is_foreign(self, update: Any, branches: dict[int, str]) -> bool:
         """Whether a moved branch would be put on a snapshot that this step does not bring, or removed."""
