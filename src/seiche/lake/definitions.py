@@ -208,7 +208,7 @@ class Definitions(Sight, Statements):
             raise
 
     def set_properties(self, name: str | Sequence[str], properties: Mapping[str, str | None]) -> None:
-        """Set properties of a table, or remove those given as `None`."""
+        """Set properties of a table, or remove those given as `None`; what is so already is left as it is."""
         self.check_running()
         full = parts(name, what="table")
         with self.defining(self.named(full).row.id):
@@ -219,7 +219,8 @@ class Definitions(Sight, Statements):
 
                 statements.set_properties(self, edit, properties)
             else:
-                self.edits[edit.row.id] = replace(edit, properties={**edit.properties, **properties})
+                new = self.other_properties(edit, edit.shown.properties, properties)
+                self.edits[edit.row.id] = replace(edit, properties={**edit.properties, **new})
 
     def create_view(
         self,

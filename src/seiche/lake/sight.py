@@ -1,7 +1,7 @@
 """The lake as one transaction sees it: the version where it began, under its own changes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from threading import RLock
@@ -188,6 +188,15 @@ class Sight(ABC):
     def note_properties(self, table_id: str) -> None:
         """The properties of a table were looked at."""
         self.note_look(table_id, Aspect.PROPERTIES)
+
+    def other_properties(
+        self, edit: TableEdit, there: Mapping[str, str], wanted: Mapping[str, str | None]
+    ) -> dict[str, str | None]:
+        """The wanted properties but for those that a table has already, which count as looked at."""
+        found = {name: value for name, value in wanted.items() if there.get(name) != value}
+        if len(found) < len(wanted):
+            self.note_properties(edit.row.id)
+        return found
 
     def note_look(self, table_id: str, aspect: Aspect) -> None:
         """A table was looked at."""

@@ -85,6 +85,22 @@ def test_properties_that_are_set_to_nothing_are_gone(lake: Lake) -> None:
     assert lake.table("shop.a").row.properties == {"kept": "yes"}
 
 
+@pytest.mark.parametrize("engine", [{}, {"format": "iceberg"}], ids=["lance", "iceberg"])
+def test_properties_that_are_so_already_make_no_version(lake: Lake, engine: dict[str, Any]) -> None:
+    lake.create_table("shop.t", SCHEMA, **engine)
+    lake.run(lambda tx: tx.set_properties("shop.t", {"owner": "me"}))
+    before = lake.version
+    for same in ({"owner": "me"}, {"never there": None}, {}):
+        lake.run(lambda tx, same=same: tx.set_properties("shop.t", same))  # type: ignore[misc]
+    assert lake.version == before
+    tx = lake.transaction("serializable")
+    tx.set_properties("shop.t", {"owner": "me"})
+    tx.append("shop.a", rows(1))
+    seiche.open(lake.store).run(lambda other: other.set_properties("shop.t", {"owner": "you"}))
+    with pytest.raises(RetryableConflict, match=r"shop\.t was read by this transaction"):
+        tx.commit()
+
+
 def refused_table(tx: Transaction) -> None:
     with pytest.raises(AlreadyExists):
         tx.create_table("shop.a", SCHEMA)

@@ -182,6 +182,10 @@ def unregister(transaction: "Definitions", name: NameLike) -> IcebergTable:
 
 def set_properties(transaction: "Sight", edit: TableEdit, properties: Mapping[str, str | None]) -> None:
     """Those of an Iceberg table stand in its metadata, where every engine finds them."""
+    if edit.row.type == "managed":  # elsewhere an earlier attempt may have set them, which the lake is still to be told
+        properties = transaction.other_properties(edit, _work(transaction, edit).running.properties, properties)
+        if not properties:
+            return
     updates: list[Any] = []
     given = {name: value for name, value in properties.items() if value is not None}
     gone = [name for name, value in properties.items() if value is None]
