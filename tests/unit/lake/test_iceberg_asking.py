@@ -10,7 +10,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import TableUpdate
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, NestedField, StructType, UUIDType
+from pyiceberg.types import IntegerType, ListType, MapType, NestedField, StringType, StructType, UUIDType
 
 from seiche import Lake
 
@@ -90,6 +90,23 @@ def test_fields_of_a_column_can_be_chosen_where_uuids_are_compared(lake: Lake) -
     found = table.to_arrow(columns=["s.b", "id"], filter=f"u >= '{uuid(1)}'")
     assert found.sort_by("id").to_pylist() == [{"id": 1, "s": {"b": 2}}, {"id": 2, "s": None}]
     assert table.to_arrow(columns=["id"], filter=f"u = '{uuid(7)}'").schema.names == ["id"]
+
+
+def test_uuids_inside_of_columns_are_written_counted_and_read_also_where_there_are_no_rows(lake: Lake) -> None:
+    inside = StructType(NestedField(4, "u", UUIDType(), required=True), NestedField(5, "n", IntegerType()))
+    listed, named = ListType(6, UUIDType()), MapType(8, StringType(), 9, UUIDType())
+    fields = (("id", IntegerType()), ("s", inside), ("l", listed), ("m", named))
+    columns = Schema(*(NestedField(number, name, kind) for number, (name, kind) in enumerate(fields, 1)))
+    table = lake.create_table("shop.i", columns, format="iceberg")
+    assert table.to_arrow().num_rows == 0
+    whole = {"id": 1, "s": {"u": uuid(1), "n": 1}, "l": [uuid(2)], "m": [("a", uuid(3))]}
+    assert table.append([whole, {"id": 2}]).rows == 2
+    assert table.to_arrow(filter="id = 1").to_pylist() == [whole]
+    assert table.to_arrow(filter="id = 2").to_pylist() == [{"id": 2, "s": None, "l": None, "m": None}]
+    for condition in ("id = 7", "s.n = 7"):
+        assert table.to_arrow(filter=condition).num_rows == 0
+        assert table.count_rows(condition) == 0
+        assert table.to_iceberg().scan(row_filter=condition).count() == 0
 
 
 @pytest.mark.parametrize("column", ["x.y", "s.p.q"])

@@ -19,6 +19,7 @@ from seiche.lake.iceberg.asking import ask_what_is_meant
 from seiche.lake.iceberg.conditions import agree_on_nulls, explicit
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.hidden_rows import keep_hidden
+from seiche.lake.iceberg.no_rows import read_nothing
 from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.lake.iceberg.partitions import keep_rows
 from seiche.lake.iceberg.rebase import lacking
@@ -31,6 +32,7 @@ keep_rows()
 agree_on_nulls()
 ask_what_is_meant()
 keep_hidden()
+read_nothing()
 
 
 class EngineFileIO(LakeFileIO):

@@ -37,6 +37,8 @@ from pyiceberg.expressions.visitors import ResidualVisitor, bind
 from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.schema import Schema
 
+from seiche.lake.iceberg.no_rows import empty
+
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
@@ -92,9 +94,7 @@ def matching(table: "Table", given: BooleanExpression, columns: Sequence[str] = 
     if columns:
         chosen = [batch for part in found for batch in part.combine_chunks().to_batches()]
         found = [pa.Table.from_batches([pyarrow_io._to_requested_schema(wanted, schema, one)]) for one in chosen]
-    # Not `empty_table`, which Arrow has none of where there is a uuid inside of a column.
-    nothing = pa.Table.from_batches([], pyarrow_io.schema_to_pyarrow(wanted, include_field_ids=False))
-    return pa.concat_tables([nothing, *found], promote_options="permissive")
+    return pa.concat_tables([empty(wanted), *found], promote_options="permissive")
 
 
 def agree_on_nulls() -> None:

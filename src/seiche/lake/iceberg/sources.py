@@ -60,9 +60,11 @@ def _nothing(length: int, kind: "pa.DataType") -> "pa.Array":
     import numpy as np
     import pyarrow as pa
 
+    from seiche.table.data.values import array_of
+
     if not _must_have_some(kind):
         return pa.nulls(length, kind)
-    return pa.array([None], kind).take(np.zeros(length, np.int64))
+    return array_of([None], kind).take(np.zeros(length, np.int64))
 
 
 def _must_have_some(kind: "pa.DataType") -> bool:

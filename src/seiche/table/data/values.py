@@ -9,7 +9,7 @@ import pyarrow.types as kinds
 
 from seiche.table.data.blobs import is_blob, made_blobs
 
-__all__ = ["check_infinity", "shortened", "typed"]
+__all__ = ["array_of", "check_infinity", "shortened", "typed"]
 
 
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
@@ -23,7 +23,7 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
         values = list(values)
     if kind is not None and is_blob(kind):
         return made_blobs(values, kind)
-    made = pa.array(values, kind)
+    made = array_of(values, kind)
     if kind is not None:
         _check_names(values, kind)
     if kind is None or not (_can_cut_off(kind) or _infinities(made, short=True)):
@@ -40,6 +40,13 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
     _check(given, kind)
     check_infinity(given, made)
     return made
+
+
+def array_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    """As Arrow's own, which makes no arrays of types such as uuids inside of others: it casts to them."""
+    if kind is None or not _has_inside(kind):
+        return pa.array(values, kind)
+    return pa.array(values, _stored(kind)).cast(kind)
 
 
 def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -67,6 +74,31 @@ def _check_names(values: Iterable[Any], kind: pa.DataType) -> None:
         _check_names((pair[1] for value in pairs for pair in value), kind.item_type)
     elif kinds.is_nested(getattr(kind, "value_type", pa.null())):
         _check_names((one for value in there for one in value), kind.value_type)
+
+
+def _has_inside(kind: pa.DataType) -> bool:
+    """Whether something inside of the type is one that extends Arrow's own."""
+    if not kinds.is_nested(kind):
+        return False
+    parts = [kind.field(index).type for index in range(kind.num_fields)]
+    return any(isinstance(one, pa.BaseExtensionType) or _has_inside(one) for one in parts)
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """The type under which values are kept, all the way down."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _stored(kind.storage_type)
+    if kinds.is_struct(kind):
+        return pa.struct([one.with_type(_stored(one.type)) for one in kind])
+    if kinds.is_map(kind):
+        key, item = (one.with_type(_stored(one.type)) for one in (kind.key_field, kind.item_field))
+        return pa.map_(key, item, keys_sorted=kind.keys_sorted)
+    if kinds.is_list(kind) or kinds.is_fixed_size_list(kind):
+        size = kind.list_size if kinds.is_fixed_size_list(kind) else -1
+        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)), size)
+    if kinds.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_stored(kind.value_type)))
+    return kind
 
 
 def _can_cut_off(kind: pa.DataType) -> bool:
