@@ -404,6 +404,8 @@ def test_rows_are_counted_also_where_no_column_is_read(
     # Tables of others may have fragments that do not say how many rows they have.
     monkeypatch.setattr("seiche.spark.transaction.live_rows", lambda _: None)
     assert lake.spark(spark).count("shop.t") == 3
+    lake.create_table("shop.none", pa.schema([]), format=table_format)
+    assert lake.spark(spark).read("shop.none", columns=[]).count() == 0
 
 
 @pytest.mark.parametrize("stable", [False, True])

@@ -78,8 +78,8 @@ class SparkTransaction(Transaction):
     def _read_no_columns(self, handle: TransactionTable, where: str | None) -> "DataFrame":
         """As many rows as there are. From Python, Spark takes none that have no columns: what is read is left out."""
         if self.is_iceberg(handle):
-            first = handle.schema.names[0]
-            return self._read_iceberg(handle, [first], where).drop(first)
+            first = handle.schema.names[:1]  # a table without any column has no rows
+            return self._read_iceberg(handle, first, where).drop(*first)
         return self.read(handle.name, [], where, addresses=True).drop(ADDRESS, GROUP)
 
     def count(self, table: TableName) -> int:

@@ -119,6 +119,15 @@ def test_what_is_no_rows_is_refused_in_the_words_of_a_lance_table(ice: Lake, giv
     assert said[0] == said[1]
 
 
+def test_a_read_of_no_columns_has_as_many_rows_as_there_are(ice: Lake) -> None:
+    table = ice.table("shop.i")
+    table.append(rows(1, 2, 3))
+    for condition, wanted in ((None, 3), ("id > 1", 2), ("id = 7", 0)):
+        found = table.to_arrow(columns=[], filter=condition)
+        assert (found.num_columns, found.num_rows) == (0, wanted)
+    assert ice.create_table("shop.none", pa.schema([]), format="iceberg").to_arrow(columns=[]).num_rows == 0
+
+
 def test_nothing_is_visible_before_the_commit_and_the_transaction_sees_it(ice: Lake) -> None:
     tx = ice.transaction()
     tx.append("shop.i", rows(1))

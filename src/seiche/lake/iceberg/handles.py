@@ -298,13 +298,15 @@ def _rows(table: "EngineTable", columns: Sequence[str] | None, where: Any) -> "p
     from seiche.lake.iceberg.asking import needs_rows
     from seiche.lake.iceberg.conditions import matching
 
+    # Without any column PyIceberg would not say how many rows there are.
+    read = [one.name for one in table.schema().fields[:1]] if columns is not None and not columns else columns
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if needs_rows(table.schema(), where):
-            return matching(table, where, columns or ())
-        scan = table.scan(row_filter=where, selected_fields=tuple(columns) if columns else ("*",))
-        found: pa.Table = scan.to_arrow()
-    return found
+            found = matching(table, where, read or ())
+        else:
+            found = table.scan(row_filter=where, selected_fields=tuple(read) if read else ("*",)).to_arrow()
+    return found.select([]) if columns is not None and not columns else found
 
 
 def _count(table: "EngineTable", where: Any) -> int:
