@@ -109,6 +109,22 @@ def test_uuids_inside_of_columns_are_written_counted_and_read_also_where_there_a
         assert table.to_iceberg().scan(row_filter=condition).count() == 0
 
 
+@pytest.mark.parametrize("column", ["l", "m", "younger"])
+def test_lists_and_maps_are_asked_whether_they_are_null(lake: Lake, column: str) -> None:
+    """They were found by deletes and updates only; a read said that PyIceberg cannot read the table."""
+    kinds = {"l": pa.list_(pa.struct([("a", pa.list_(pa.int32()))])), "m": pa.map_(pa.string(), pa.int32())}
+    table = lake.create_table("shop.i", pa.schema([("id", pa.int32()), *kinds.items()]), format="iceberg")
+    table.append([{"id": 1, "l": [{"a": [1]}], "m": [("a", 1)]}, {"id": 2, "l": [], "m": []}, {"id": 3}, {"id": 4}])
+    if column == "younger":
+        with table.to_iceberg().update_schema() as change:
+            change.add_column("younger", ListType(9, IntegerType()))
+    there = [] if column == "younger" else [1, 2]
+    same_rows(lake, f"{column} IS NOT NULL", there)
+    same_rows(lake, f"{column} IS NULL", [one for one in (1, 2, 3, 4) if one not in there])
+    same_rows(lake, f"{column} IS NULL AND id != 3", [one for one in (1, 2, 4) if one not in there])
+    assert table.to_iceberg().scan(f"{column} IS NOT NULL", selected_fields=("id",)).count() == len(there)
+
+
 @pytest.mark.parametrize("column", ["x.y", "s.p.q"])
 def test_columns_with_dots_in_their_names_are_asked(lake: Lake, column: str) -> None:
     """PyIceberg looked for a column inside of `x`, and a sound table was called damaged."""

@@ -5,11 +5,12 @@ dot was not found. Arrow compares no uuids; their bytes it does, and PyIceberg c
 partitions have: none were equal. The value that rows have of a column that is younger
 than they are was compared as Python has it, not as Iceberg does: no date equals the number of its day. Whether all rows
 of a file are meant PyIceberg cannot tell of a column inside of another, and failed. And for partitions in months or
-years it looks at the next day, which there is none of at the end of the calendar.
+years it looks at the next day, which there is none of at the end of the calendar. Whether a list or a map is null it
+did not read: it asked for the column itself, and takes only what is inside of one.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, Final
 from uuid import UUID
@@ -28,7 +29,7 @@ from pyiceberg.expressions.visitors import (
 )
 from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.schema import Schema
-from pyiceberg.types import UUIDType
+from pyiceberg.types import ListType, MapType, UUIDType
 
 __all__ = ["ask_what_is_meant", "needs_rows"]
 
@@ -147,12 +148,24 @@ def _after_reading(read: Callable[..., Any]) -> Callable[..., Any]:
     def asked(
         files: Any, task: Any, where: Any, wanted: Any, schema: Schema, ids: Any, deleted: Any, *more: Any
     ) -> Any:
+        ids = {inside for number in ids for inside in _read_for(schema, number)}
         columns = (schema.find_field(number) for number in extract_field_ids(where))
         if not deleted and any(isinstance(one.field_type, UUIDType) for one in columns):
             deleted = [_NONE]
         return read(files, task, where, wanted, schema, ids, deleted, *more)
 
     return asked
+
+
+def _read_for(schema: Schema, number: int) -> Iterator[int]:
+    """The ids by which PyIceberg reads a column."""
+    kind, parents = schema.find_type(number), schema._lazy_id_to_parent
+    if not isinstance(kind, ListType | MapType):
+        yield number
+        return
+    for inside in parents:
+        if parents[inside] == number:
+            yield from _read_for(schema, inside)
 
 
 def _if_there_is_one(project: Callable[..., Any]) -> Callable[..., Any]:
