@@ -550,7 +550,7 @@ def test_where_a_branch_must_stand_is_required_also_of_what_adds_no_rows(ice: La
     ice.table("shop.i").append(rows(1))
     at = ice.table("shop.i").metadata.current_snapshot_id  # type: ignore[attr-defined]
     tx = ice.transaction()
-    required = AssertRefSnapshotId(ref="main", snapshot_id=at)
+    required = AssertRefSnapshotId.model_validate({"ref": "main", "snapshot-id": at})
     tx.commit_iceberg("shop.i", [required], [SetPropertiesUpdate(updates={"counted": "1 row"})])
     tx.append("shop.j", rows(1))
     ice.table("shop.i").append(rows(2))
@@ -560,7 +560,7 @@ def test_where_a_branch_must_stand_is_required_also_of_what_adds_no_rows(ice: La
     with ice.transaction() as tx:
         tx.append("shop.i", rows(3))
         at = tx.table("shop.i").metadata.current_snapshot_id  # type: ignore[attr-defined]
-        required = AssertRefSnapshotId(ref="main", snapshot_id=at)
+        required = AssertRefSnapshotId.model_validate({"ref": "main", "snapshot-id": at})
         tx.commit_iceberg("shop.i", [required], [SetPropertiesUpdate(updates={"counted": "3 rows"})])
         ice.table("shop.i").append(rows(4))
     assert ids(ice, "shop.i") == [1, 2, 3, 4]

@@ -16,7 +16,7 @@ __all__ = ["empty", "read_nothing"]
 
 def read_nothing() -> None:
     """From now on no rows can be read of any table, in this process."""
-    pyarrow_io.ArrowScan.to_table = _read  # type: ignore[method-assign]
+    pyarrow_io.ArrowScan.to_table = _read  # type: ignore[method-assign, assignment]
 
 
 def empty(schema: Schema) -> pa.Table:
