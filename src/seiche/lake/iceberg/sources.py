@@ -32,12 +32,20 @@ def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
                 remedy="Leave it out; `to_iceberg().update_schema()` adds one.",
             )
         try:
-            columns.append(_nothing(found.num_rows, field.type) if given is None else _cast(given, field.type))
+            columns.append(_nothing(found.num_rows, field.type) if given is None else _kept(given, field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidInput(
                 f"column {field.name!r} cannot be made {field.type}: {error}", remedy="Convert it before."
             ) from error
     return pa.table(columns, schema=schema)
+
+
+def _kept(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | pa.Array":
+    from seiche.table.data.values import check_kept
+
+    made = _cast(column, kind)
+    check_kept(column, made)
+    return made
 
 
 def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | pa.Array":

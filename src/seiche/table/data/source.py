@@ -211,11 +211,10 @@ def _from_pandas(frame: Any, wanted: pa.Schema | None) -> pa.Table:
         text(name, "the name of a column")
         kind = _type_of(wanted, name)
         try:
+            given = column
             if column.dtype == object:
                 given = [None if gone else value for value, gone in zip(column, column.isna(), strict=True)]
-                made[name] = typed(given, kind)
-            else:
-                made[name] = pa.Array.from_pandas(column, type=kind)
+            made[name] = typed(given, kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise _misfit(name, kind, error) from error
     return pa.table(made)

@@ -1,6 +1,7 @@
 """Python values as Arrow arrays, without losing any of them on the way."""
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
+from datetime import datetime, time
 from typing import Any
 
 import pyarrow as pa
@@ -8,24 +9,34 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from seiche.table.data.blobs import is_blob, made_blobs
+from seiche.table.data.fitting import is_list
 
-__all__ = ["array_of", "check_infinity", "shortened", "typed"]
+__all__ = ["array_of", "check_infinity", "check_kept", "shortened", "typed"]
 
 
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
     """The values as an array of a type, or of the one that Arrow finds; `pa.ArrowInvalid` if they do not fit.
 
-    Arrow by itself cuts fractions off in silence where whole numbers or seconds are asked for, makes infinity of a
-    number that is too large for a short float, and drops members that a struct has no field for. Here that is an error.
+    Arrow by itself cuts fractions off in silence where whole numbers or seconds are asked for, and hours where days
+    are, makes infinity of a number that is too large for a short float, and drops members that a struct has no field
+    for. Here that is an error.
     """
     once: object = values
     if not isinstance(once, Sized):  # such as a generator, which can be gone through once
         values = list(values)
     if kind is not None and is_blob(kind):
         return made_blobs(values, kind)
+    if getattr(values, "dtype", "object") != "object":  # an array of NumPy or a column of pandas, all of one type
+        made = array_of(values, kind)
+        if kind is not None and not kinds.is_unicode(kind):
+            check_kept(pa.array(values), made)
+        return made
+    if kind is not None and kinds.is_temporal(kind):
+        # What pandas puts where there is no time. Arrow takes it for a day of the year 1.
+        values = [None if _is_none(value) else value for value in values]
     made = array_of(values, kind)
     if kind is not None:
-        _check_names(values, kind)
+        _check_parts(values, kind)
     if kind is None or not (_can_cut_off(kind) or _infinities(made, short=True)):
         return made
     if kinds.is_integer(kind) and all(type(value) is int or value is None for value in values):
@@ -37,8 +48,7 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
         if kinds.is_integer(kind) and made.to_pylist() != list(values):
             raise
         return made
-    _check(given, kind)
-    check_infinity(given, made)
+    check_kept(given, made)
     return made
 
 
@@ -49,6 +59,17 @@ def array_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.C
     return pa.array(values, _stored(kind)).cast(kind)
 
 
+def _is_none(value: Any) -> bool:
+    return value is not None and bool(value != value)  # noqa: PLR0124 - nothing else differs from itself
+
+
+def check_kept(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray) -> None:
+    """`pa.ArrowInvalid` if a value had more to it before it was made one of another type, or was something else."""
+    for chunk in given.chunks if isinstance(given, pa.ChunkedArray) else [given]:
+        _check(chunk.dictionary_decode() if kinds.is_dictionary(chunk.type) else chunk, made.type)
+    check_infinity(given, made)
+
+
 def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
     """The values under another type, floats rounded to what it can say; `pa.ArrowInvalid` if one does not fit."""
     made = given.cast(kind)
@@ -56,8 +77,10 @@ def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
     return made
 
 
-def _check_names(values: Iterable[Any], kind: pa.DataType) -> None:
-    """`pa.ArrowInvalid` if a value has something that is not in its struct."""
+def _check_parts(values: Iterable[Any], kind: pa.DataType) -> None:
+    """`pa.ArrowInvalid` if a value has something that is not in its struct, or more than a day where one is wanted."""
+    if kinds.is_date(kind):
+        _check_days(values)
     if not kinds.is_nested(kind):
         return
     there = (value for value in values if value is not None and getattr(value, "is_valid", True))
@@ -68,12 +91,18 @@ def _check_names(values: Iterable[Any], kind: pa.DataType) -> None:
         if unknown is not None:
             raise pa.ArrowInvalid(f"a value has {unknown!r}, which {kind} does not have")
         for field in kind:
-            _check_names((value.get(field.name) for value in given), field.type)
+            _check_parts((value.get(field.name) for value in given), field.type)
     elif kinds.is_map(kind):
         pairs = (value.items() if isinstance(value, Mapping) else value for value in there)
-        _check_names((pair[1] for value in pairs for pair in value), kind.item_type)
-    elif kinds.is_nested(getattr(kind, "value_type", pa.null())):
-        _check_names((one for value in there for one in value), kind.value_type)
+        _check_parts((pair[1] for value in pairs for pair in value), kind.item_type)
+    elif kinds.is_nested(inside := getattr(kind, "value_type", pa.null())) or kinds.is_date(inside):
+        _check_parts((one for value in there for one in value), inside)
+
+
+def _check_days(values: Iterable[Any]) -> None:
+    for value in values:
+        if isinstance(value, datetime) and not (value.tzinfo is None and value.time() == time.min):
+            raise pa.ArrowInvalid(f"{value} is not a day")
 
 
 def _has_inside(kind: pa.DataType) -> bool:
@@ -115,16 +144,41 @@ def _check(given: pa.Array, wanted: pa.DataType) -> None:
         for field in wanted:
             if kind.get_field_index(field.name) >= 0:
                 _check(given.field(field.name), field.type)
-    elif kinds.is_list(kind) and (
-        kinds.is_list(wanted) or kinds.is_large_list(wanted) or kinds.is_fixed_size_list(wanted)
-    ):
+    elif is_list(kind) and is_list(wanted):
         _check(given.flatten(), wanted.value_type)
-    elif kinds.is_integer(wanted) and (kinds.is_floating(kind) or kinds.is_decimal(kind)):
+    elif kinds.is_map(kind) and kinds.is_map(wanted):
+        _check(given.items, wanted.item_type)
+    elif kinds.is_integer(wanted) and _has_fractions(kind):
         given.cast(wanted)
     elif kinds.is_timestamp(wanted) and kinds.is_timestamp(kind):
         given.cast(pa.timestamp(wanted.unit, kind.tz))
     elif (kinds.is_time(wanted) and kinds.is_time(kind)) or (kinds.is_duration(wanted) and kinds.is_duration(kind)):
         given.cast(wanted)
+    elif _are_others(kind, wanted):
+        raise pa.ArrowInvalid(f"what is {kind} is not {wanted}")
+    elif (kinds.is_timestamp(kind) and kinds.is_date(wanted)) or (kinds.is_boolean(wanted) and _is_number(kind)):
+        back = given.cast(wanted).cast(kind)
+        if not pc.all(pc.equal(back, given), min_count=0).as_py():
+            raise pa.ArrowInvalid(f"a value has more to it than {wanted} can say")
+
+
+def _are_others(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow's casts between two types give something else: counts of whatever times are counted in, the time
+    without its day, the day that it was then elsewhere.
+    """
+    if kinds.is_timestamp(given) and (kinds.is_time(wanted) or (kinds.is_date(wanted) and given.tz is not None)):
+        return True
+    if kinds.is_temporal(given):
+        return _is_number(wanted) or bool(kinds.is_boolean(wanted))
+    return bool(kinds.is_temporal(wanted)) and _has_fractions(given)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(kinds.is_integer(kind)) or _has_fractions(kind)
+
+
+def _has_fractions(kind: pa.DataType) -> bool:
+    return bool(kinds.is_floating(kind) or kinds.is_decimal(kind))
 
 
 def check_infinity(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray) -> None:
@@ -135,10 +189,14 @@ def check_infinity(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.Chunke
 
 def _infinities(values: pa.Array | pa.ChunkedArray, *, short: bool = False) -> int:
     """How many infinite numbers are among the values; with `short`, of less than 64 bits."""
+    if isinstance(values, pa.ChunkedArray):
+        return sum(_infinities(chunk, short=short) for chunk in values.chunks)
     kind = values.type
     if kinds.is_floating(kind):
         return 0 if short and kinds.is_float64(kind) else pc.sum(pc.is_inf(values)).as_py() or 0
-    if kinds.is_struct(kind) or kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+    if kinds.is_map(kind):
+        return _infinities(values.items, short=short)
+    if kinds.is_struct(kind) or is_list(kind):
         inside = values.flatten()
         return sum(_infinities(one, short=short) for one in (inside if isinstance(inside, list) else [inside]))
     return 0

@@ -1,0 +1,98 @@
+"""Values that a column cannot hold whole are refused, whatever they come in, by tables of both formats."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from seiche import InvalidInput, Lake
+from seiche.lake.handles import LakeTable
+
+DAY = date(2024, 2, 29)
+MIDNIGHT, NOON = datetime.combine(DAY, time()), datetime.combine(DAY, time(12))
+DAYS = pa.date32()
+
+
+@pytest.fixture(params=["lance", "iceberg"])
+def table_of(request: pytest.FixtureRequest, lake: Lake) -> Any:
+    """Makes a table with one column `v` of a type."""
+
+    def made(kind: pa.DataType) -> LakeTable:
+        return lake.create_table("shop.kept", pa.schema([("v", kind)]), format=request.param)
+
+    return made
+
+
+def dicts(*values: Any) -> list[dict[str, Any]]:
+    return [{"v": value} for value in values]
+
+
+def frame(values: Any) -> pd.DataFrame:
+    return pd.DataFrame({"v": values})
+
+
+TOO_MUCH = {
+    "an hour of the day": (dicts(NOON), DAYS),
+    "an hour beside days": (dicts(DAY, NOON), DAYS),
+    "the zone of a day": (dicts(MIDNIGHT.replace(tzinfo=UTC)), DAYS),
+    "an hour in a list": (dicts([NOON]), pa.list_(DAYS)),
+    "an hour in a struct": (dicts({"x": 0.5, "day": NOON}), pa.struct([("x", pa.float64()), ("day", DAYS)])),
+    "an hour in a map": (dicts({"a": NOON}), pa.map_(pa.string(), DAYS)),
+    "no time in a struct": (dicts({"x": 0.5, "day": pd.NaT}), pa.struct([("x", pa.float64()), ("day", DAYS)])),
+    "an hour in a frame": (frame(pd.to_datetime([NOON])), DAYS),
+    "an hour in an array": ({"v": np.array([NOON], "datetime64[us]")}, DAYS),
+    "an hour in a category": (frame(pd.Series(pd.to_datetime([NOON])).astype("category")), DAYS),
+    "an hour as Arrow": (pa.table({"v": [NOON]}), DAYS),
+    "an hour in a list as Arrow": (pa.table({"v": [[NOON]]}), pa.list_(DAYS)),
+    "a zone in a frame": (frame(pd.to_datetime([MIDNIGHT]).tz_localize("Europe/Berlin")), DAYS),
+    "the day of a time": (frame(pd.to_datetime([NOON])), pa.time64("us")),
+    "a time as a number": (frame(pd.to_datetime([NOON])), pa.int64()),
+    "a time as a number in Arrow": (pa.table({"v": [NOON]}), pa.int64()),
+    "a duration as a number": (frame(pd.to_timedelta(["1s"])), pa.int64()),
+    "a fraction as a time": (dicts(5.5), pa.timestamp("us")),
+    "a number as yes or no": (frame([5]), pa.bool_()),
+    "a number as yes or no in Arrow": (pa.table({"v": [5]}), pa.bool_()),
+    "a large number": (frame([1e300]), pa.float32()),
+    "a large number in an array": ({"v": np.array([1e300])}, pa.float32()),
+    "a large number in Arrow": (pa.table({"v": [1e300]}), pa.float32()),
+    "a large number in a map": (dicts({"a": 1e300}), pa.map_(pa.string(), pa.float32())),
+}
+
+
+@pytest.mark.parametrize("case", TOO_MUCH)
+def test_nothing_of_a_value_is_cut_off_in_silence(table_of: Any, case: str) -> None:
+    given, kind = TOO_MUCH[case]
+    table = table_of(kind)
+    with pytest.raises(InvalidInput, match="'v'"):
+        table.append(given)
+    assert table.count_rows() == 0
+
+
+FITTING = {
+    "midnight is its day": (dicts(MIDNIGHT, DAY, None), DAYS, [DAY, DAY, None]),
+    "midnight in a frame": (frame(pd.to_datetime([MIDNIGHT, None])), DAYS, [DAY, None]),
+    "midnight in a list": (dicts([MIDNIGHT, None]), pa.list_(DAYS), [[DAY, None]]),
+    "no day is null": (dicts(pd.NaT, DAY), DAYS, [None, DAY]),
+    "no time is null": (dicts(pd.NaT, NOON), pa.timestamp("us"), [None, NOON]),
+    "nought and one": (frame([0, 1]), pa.bool_(), [False, True]),
+    "infinity is itself": (frame([np.inf, 0.5, None]), pa.float32(), [np.inf, 0.5, None]),
+    "whole floats with gaps": (frame([1.0, None]), pa.int64(), [1, None]),
+    "days in an array": ({"v": np.array([DAY], "datetime64[D]")}, pa.timestamp("us"), [MIDNIGHT]),
+}
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_values_that_fit_are_what_they_were(table_of: Any, case: str) -> None:
+    given, kind, expected = FITTING[case]
+    table = table_of(kind)
+    table.append(given)
+    assert table.to_arrow()["v"].to_pylist() == expected
+
+
+def test_a_time_that_is_none_is_null_among_durations(lake: Lake) -> None:
+    table = lake.create_table("shop.kept", pa.schema([("v", pa.duration("us"))]))
+    table.append(dicts(pd.NaT, timedelta(seconds=1)))
+    assert table.to_arrow()["v"].to_pylist() == [None, timedelta(seconds=1)]
