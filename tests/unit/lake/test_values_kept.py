@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -96,3 +97,13 @@ def test_a_time_that_is_none_is_null_among_durations(lake: Lake) -> None:
     table = lake.create_table("shop.kept", pa.schema([("v", pa.duration("us"))]))
     table.append(dicts(pd.NaT, timedelta(seconds=1)))
     assert table.to_arrow()["v"].to_pylist() == [None, timedelta(seconds=1)]
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical(), pl.Enum(["a", "b"])], ids=["Categorical", "Enum"])
+def test_categories_of_polars_are_texts(table_of: Any, kind: Any) -> None:
+    table = table_of(pa.string())
+    table.append(pl.DataFrame({"v": ["a", None, "b"]}, schema={"v": kind}))
+    table.append(pl.DataFrame({"v": []}, schema={"v": kind}))
+    assert table.to_arrow()["v"].to_pylist() == ["a", None, "b"]
+    table.merge(pl.DataFrame({"v": ["b", "c"]}).cast(pl.Categorical), on="v").when_not_matched_insert_all().execute()
+    assert sorted(filter(None, table.to_arrow()["v"].to_pylist())) == ["a", "b", "c"]

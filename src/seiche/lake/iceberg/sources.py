@@ -41,8 +41,12 @@ def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
 
 
 def _kept(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | pa.Array":
-    from seiche.table.data.values import check_kept
+    import pyarrow as pa
 
+    from seiche.table.data.values import check_kept, decoded
+
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array(map(decoded, column.chunks), None if column.num_chunks else column.type.value_type)
     made = _cast(column, kind)
     check_kept(column, made)
     return made

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from seiche.errors import InvalidInput
 from seiche.table.data.blobs import as_blobs, is_binary, is_blob
 from seiche.table.data.fitting import fits
-from seiche.table.data.values import check_infinity
+from seiche.table.data.values import check_infinity, decoded
 
 __all__ = ["Conform", "check_nulls", "coded", "conform", "founded", "without_extension"]
 
@@ -139,8 +139,7 @@ def _cast(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
 
 def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Arrow's own cast, with steps in between where it has none from one encoding to the other."""
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+    values = decoded(values)
     if pa.types.is_dictionary(kind) and values.type != kind.value_type:
         values = values.cast(kind.value_type)
     return coded(founded(values), kind)

@@ -11,7 +11,7 @@ import pyarrow.types as kinds
 from seiche.table.data.blobs import is_blob, made_blobs
 from seiche.table.data.fitting import is_list
 
-__all__ = ["array_of", "check_infinity", "check_kept", "shortened", "typed"]
+__all__ = ["array_of", "check_infinity", "check_kept", "decoded", "shortened", "typed"]
 
 
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
@@ -66,8 +66,20 @@ def _is_none(value: Any) -> bool:
 def check_kept(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray) -> None:
     """`pa.ArrowInvalid` if a value had more to it before it was made one of another type, or was something else."""
     for chunk in given.chunks if isinstance(given, pa.ChunkedArray) else [given]:
-        _check(chunk.dictionary_decode() if kinds.is_dictionary(chunk.type) else chunk, made.type)
+        _check(decoded(chunk), made.type)
     check_infinity(given, made)
+
+
+def decoded(values: pa.Array) -> pa.Array:
+    """The values themselves, if they stand in a dictionary, also in one of views, as the categories of Polars are:
+    Arrow does not take these out of one.
+    """
+    if not kinds.is_dictionary(values.type):
+        return values
+    known = values.dictionary
+    if kinds.is_string_view(known.type) or kinds.is_binary_view(known.type):
+        known = known.cast(pa.large_string() if kinds.is_string_view(known.type) else pa.large_binary())
+    return known.take(values.indices)
 
 
 def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
