@@ -35,7 +35,9 @@ def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2
     """
     given: object = schema
     if not isinstance(given, pa.Schema):
-        raise InvalidInput(f"{given!r} is not an Arrow schema", remedy='Give pa.schema([("id", pa.int64()), ...]).')
+        shown = given if given is None else f"a {type(given).__name__}"  # rows, by mistake, may be many
+        remedy = 'Give pa.schema([("id", pa.int64()), ...]); of rows in Arrow it is `rows.schema`. Append them then.'
+        raise InvalidInput(f"{shown} is not an Arrow schema", remedy=remedy)
     modern_blobs = tuple(map(int, data_version.split("."))) >= (2, 2)
     fields: list[Field] = []
     for column in schema:
