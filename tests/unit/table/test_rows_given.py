@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -346,3 +347,31 @@ def test_an_index_of_pandas_that_is_no_column_of_the_table_is_refused(pairs: sei
 def test_a_column_alone_is_no_rows(pairs: seiche.Table, one: Any) -> None:
     with pytest.raises(InvalidInput, match="rows cannot be taken from"):
         pairs.append(one)
+
+
+def test_vectors_come_as_an_array_of_two_dimensions(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.list_(pa.float32(), 3))])
+    table = seiche.Table.create(str(tmp_path / "t"), schema)
+    table.append({"id": np.arange(2), "v": np.arange(6, dtype=np.float32).reshape(2, 3)})
+    assert table.to_arrow().to_pydict() == {"id": [0, 1], "v": [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]}
+    for wrong in (np.ones((1, 4)), np.ones((1, 3, 1)), np.full((1, 3), 1e300)):
+        with pytest.raises(InvalidInput, match="'v'"):
+            table.append({"id": [2], "v": wrong})
+    assert table.count_rows() == 2
+
+
+class OneArray:
+    """What has Arrow's interface for arrays only, as batches of some libraries have."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self._data.__arrow_c_array__(requested_schema)
+
+
+def test_rows_come_by_the_interface_of_arrow_for_arrays(pairs: seiche.Table) -> None:
+    pairs.append(OneArray(pa.record_batch({"id": [1], "name": ["a"]})))
+    assert pairs.to_arrow().to_pylist() == [{"id": 1, "name": "a"}]
+    with pytest.raises(InvalidInput, match="rows cannot be taken from a OneArray"):
+        pairs.append(OneArray(pa.array([1])))

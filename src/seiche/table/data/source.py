@@ -16,7 +16,7 @@ from seiche.table.data.values import typed
 __all__ = ["Opened", "Rows", "Source"]
 
 # An Arrow table, batch, reader, dataset or scanner; an iterable of batches or tables; a pandas or Polars data frame;
-# anything with the Arrow stream interface; dictionaries of one row each, in a list or as they come.
+# anything with Arrow's interface for streams or arrays; dictionaries of one row each, in a list or as they come.
 Rows: TypeAlias = Any
 
 # How many rows that come one by one are put into a batch.
@@ -108,6 +108,11 @@ def _arrow(rows: Rows, wanted: pa.Schema | None) -> Any:
         try:
             made = pa.RecordBatchReader.from_stream(rows)
         except pa.ArrowInvalid as error:  # values without a name, such as a series of Polars
+            raise _unknown(rows) from error
+    elif hasattr(rows, "__arrow_c_array__"):
+        try:
+            made = pa.record_batch(rows)
+        except (pa.ArrowInvalid, TypeError) as error:
             raise _unknown(rows) from error
     return made
 

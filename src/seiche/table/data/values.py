@@ -26,6 +26,8 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
         values = list(values)
     if kind is not None and is_blob(kind):
         return made_blobs(values, kind)
+    if getattr(values, "ndim", 1) == 2:  # vectors, one below the other
+        values = list(values)
     if getattr(values, "dtype", "object") != "object":  # an array of NumPy or a column of pandas, all of one type
         made = array_of(values, kind)
         if kind is not None and not kinds.is_unicode(kind):
