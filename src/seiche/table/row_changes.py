@@ -55,7 +55,8 @@ def changes_of(
     """What `transaction` did to the rows of `before`, `after` being what it made.
 
     A Rewrite puts rows elsewhere and changes none. Without stable row ids, rows that an update wrote anew cannot be
-    told from others that were deleted and inserted, and are shown as that.
+    told from others that were deleted and inserted, and are shown as that. Values that came back with a column, as a
+    Restore brings back one that was dropped, are new to whoever has the rows of `before`.
     """
     operation = transaction.operation
     if isinstance(operation, Opaque):
@@ -64,26 +65,34 @@ def changes_of(
             remedy="A newer writer made it: ask that for the changes.",
             version=after.version,
         )
-    if isinstance(operation, Rewrite) or before.fragments.pieces == after.fragments.pieces:
+    added = _field_ids(after) - _field_ids(before)
+    if isinstance(operation, Rewrite) or (not added and before.fragments.pieces == after.fragments.pieces):
         return VersionChanges(after.version)
-    difference = _Difference(after, operation if isinstance(operation, Update) else None, old_deletions, new_deletions)
+    update = operation if isinstance(operation, Update) else None
+    difference = _Difference(after, added, update, old_deletions, new_deletions)
     for fragment in before.fragments:
         difference.compare(fragment, after.fragments.get(fragment.id))
     for fragment in after.fragments:
         if before.fragments.get(fragment.id) is None:
             difference.compare(None, fragment)
     changes = difference.changes()
-    return _by_identity(changes, before, after) if after.has_stable_row_ids else changes
+    return _by_identity(changes, before, after, added) if after.has_stable_row_ids else changes
 
 
 class _Difference:
     """Collects what differs, fragment by fragment."""
 
     def __init__(
-        self, after: Manifest, update: Update | None, old_deletions: DeletionFiles, new_deletions: DeletionFiles
+        self,
+        after: Manifest,
+        added: set[int],
+        update: Update | None,
+        old_deletions: DeletionFiles,
+        new_deletions: DeletionFiles,
     ) -> None:
         self._version = after.version
-        self._schema = {field.id for field in after.header.fields}
+        self._schema = _field_ids(after)
+        self._added = added
         self._rewritten = {} if update is None else update.updated_offsets
         self._old, self._new = old_deletions, new_deletions
         self._deleted: dict[int, BitMap] = {}
@@ -97,7 +106,7 @@ class _Difference:
             elif after is not None:
                 _put(self._inserted, after.id, _all_rows(after, self._version) - self._new.read(after))
             return
-        if before == after:
+        if before == after and not self._added:
             return
         gone = came_back = BitMap()
         if before.deletion_file != after.deletion_file:
@@ -105,15 +114,16 @@ class _Difference:
             gone, came_back = new - old, old - new
             _put(self._deleted, after.id, gone)
             _put(self._inserted, after.id, came_back)
-        if self._places(before) != self._places(after):
+        if self._places(before, self._schema - self._added) != self._places(after, self._schema):
             _put(self._updated, after.id, self._rows_rewritten(after) - self._new.read(after) - came_back)
 
     def changes(self) -> VersionChanges:
         return VersionChanges(self._version, Rows(self._deleted), Rows(self._updated), Rows(self._inserted))
 
-    def _places(self, fragment: DataFragment) -> dict[int, tuple[str, int]]:
-        """Where the fragment has the values of each column, of those that the schema still has."""
-        return {one: place for one, place in speaking(fragment).items() if one in self._schema}
+    @staticmethod
+    def _places(fragment: DataFragment, fields: set[int]) -> dict[int, tuple[str, int]]:
+        """Where the fragment has the values of each of these fields; files keep those of columns that are gone."""
+        return {one: place for one, place in speaking(fragment).items() if one in fields}
 
     def _rows_rewritten(self, fragment: DataFragment) -> BitMap:
         """The rows whose columns were written anew: all of the fragment, unless the operation says which."""
@@ -123,11 +133,11 @@ class _Difference:
         return roaring.decode(offsets, what=f"the updated rows of fragment {fragment.id} in version {self._version}")
 
 
-def _by_identity(changes: VersionChanges, before: Manifest, after: Manifest) -> VersionChanges:
+def _by_identity(changes: VersionChanges, before: Manifest, after: Manifest, added: set[int]) -> VersionChanges:
     """Changes told by row ids: a row that went from one place to another was not deleted and inserted, but updated.
 
-    Unless it was last updated in the same version as before: then it only moved, as a Restore moves rows back that were
-    compacted meanwhile.
+    Unless it was last updated in the same version as before, and has no value in a column that was not there: then it
+    only moved, as a Restore moves rows back that were compacted meanwhile.
     """
     gone = _Identified.of(changes.deleted, before)
     came = _Identified.of(changes.inserted, after)
@@ -136,6 +146,9 @@ def _by_identity(changes: VersionChanges, before: Manifest, after: Manifest) -> 
     moved_to = np.isin(came.ids, gone.ids)
     left, arrived = gone.where(moved_from).in_order(), came.where(moved_to).in_order()
     other = (left.updated != arrived.updated) | (arrived.updated == _UNKNOWN)
+    if added:
+        gained = [one.id for one in after.fragments if not added.isdisjoint(speaking(one))]
+        other |= np.isin(arrived.fragments, np.array(gained, np.uint64))
     return VersionChanges(
         changes.version,
         gone.where(~moved_from).rows(),
@@ -216,6 +229,10 @@ def _all_rows(fragment: DataFragment, version: int) -> BitMap:
             version=version,
         )
     return BitMap(range(fragment.physical_rows))
+
+
+def _field_ids(manifest: Manifest) -> set[int]:
+    return {one.id for one in manifest.header.fields}
 
 
 def _put(rows: dict[int, BitMap], fragment_id: int, offsets: BitMap) -> None:

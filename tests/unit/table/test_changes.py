@@ -116,6 +116,37 @@ class TestRows:
         assert ("insert", 20, None, without) in found(table, 1)
         assert ("insert", 0, "a", 1) in found(table, 0)
 
+    @pytest.mark.parametrize("moved", [False, True], ids=["in place", "after a compaction"])
+    def test_a_column_that_comes_back_with_a_restore_is_an_update_of_its_rows(self, table: Table, moved: bool) -> None:
+        """Whoever follows version by version has rows without it."""
+        table.drop_columns(["name"])
+        table.delete("id > 1")
+        if moved:
+            table.compact()
+        version = table.version
+        table.restore(1)
+        values = {row[1]: row[2] for row in found(table, version) if row[0] != "delete"}
+        assert values == dict(enumerate("abcdefghij"))
+
+    def test_a_field_that_comes_back_inside_a_column_is_an_update_of_its_rows(
+        self, tmp_path: Path, stable: bool
+    ) -> None:
+        data = pa.table({"id": [1, 2], "at": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]})
+        table = made(tmp_path / "nested", data, stable)
+        table.drop_columns(["at.y"])
+        table.restore(1)
+        rows = table.changes(2).to_arrow().to_pylist()
+        assert [(row[CHANGE_TYPE], row["id"], row["at"]) for row in rows] == [
+            ("update", 1, {"x": 1, "y": 2}),
+            ("update", 2, {"x": 3, "y": 4}),
+        ]
+
+    def test_a_column_without_values_is_no_update_when_it_comes_back(self, table: Table) -> None:
+        table.add_columns(pa.field("later", pa.int32()))
+        table.drop_columns(["later"])
+        table.restore(2)
+        assert found(table, 1) == []
+
     def test_restored_to_before_rows_changed_and_a_column_was_dropped(self, table: Table) -> None:
         """The column that came back is the one that it was, also in versions after the one that was restored."""
         table.update({"name": "'new'"}, where="id = 3", mode="columns")
