@@ -13,7 +13,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.row_ids import RowIds, RowVersions
 from seiche.table.format.segments import Numbers
-from seiche.table.operations import Opaque, Rewrite, Update
+from seiche.table.operations import Opaque, Restore, Rewrite, Update
 from seiche.table.operations.files import speaking
 from seiche.table.transaction import Transaction
 
@@ -55,8 +55,8 @@ def changes_of(
     """What `transaction` did to the rows of `before`, `after` being what it made.
 
     A Rewrite puts rows elsewhere and changes none. Without stable row ids, rows that an update wrote anew cannot be
-    told from others that were deleted and inserted, and are shown as that. Values that came back with a column, as a
-    Restore brings back one that was dropped, are new to whoever has the rows of `before`.
+    told from others that were deleted and inserted, and are shown as that. When a Restore brings a column back, all
+    rows are updated: who has the rows of `before` does not have it, or has other values than it comes back with.
     """
     operation = transaction.operation
     if isinstance(operation, Opaque):
@@ -65,18 +65,18 @@ def changes_of(
             remedy="A newer writer made it: ask that for the changes.",
             version=after.version,
         )
-    added = _field_ids(after) - _field_ids(before)
-    if isinstance(operation, Rewrite) or (not added and before.fragments.pieces == after.fragments.pieces):
+    wider = isinstance(operation, Restore) and not _field_ids(after) <= _field_ids(before)
+    if isinstance(operation, Rewrite) or (not wider and before.fragments.pieces == after.fragments.pieces):
         return VersionChanges(after.version)
     update = operation if isinstance(operation, Update) else None
-    difference = _Difference(after, added, update, old_deletions, new_deletions)
+    difference = _Difference(after, update, old_deletions, new_deletions, wider=wider)
     for fragment in before.fragments:
         difference.compare(fragment, after.fragments.get(fragment.id))
     for fragment in after.fragments:
         if before.fragments.get(fragment.id) is None:
             difference.compare(None, fragment)
     changes = difference.changes()
-    return _by_identity(changes, before, after, added) if after.has_stable_row_ids else changes
+    return _by_identity(changes, before, after, wider=wider) if after.has_stable_row_ids else changes
 
 
 class _Difference:
@@ -85,14 +85,15 @@ class _Difference:
     def __init__(
         self,
         after: Manifest,
-        added: set[int],
         update: Update | None,
         old_deletions: DeletionFiles,
         new_deletions: DeletionFiles,
+        *,
+        wider: bool,
     ) -> None:
         self._version = after.version
         self._schema = _field_ids(after)
-        self._added = added
+        self._wider = wider
         self._rewritten = {} if update is None else update.updated_offsets
         self._old, self._new = old_deletions, new_deletions
         self._deleted: dict[int, BitMap] = {}
@@ -106,7 +107,7 @@ class _Difference:
             elif after is not None:
                 _put(self._inserted, after.id, _all_rows(after, self._version) - self._new.read(after))
             return
-        if before == after and not self._added:
+        if before == after and not self._wider:
             return
         gone = came_back = BitMap()
         if before.deletion_file != after.deletion_file:
@@ -114,16 +115,15 @@ class _Difference:
             gone, came_back = new - old, old - new
             _put(self._deleted, after.id, gone)
             _put(self._inserted, after.id, came_back)
-        if self._places(before, self._schema - self._added) != self._places(after, self._schema):
+        if self._wider or self._places(before) != self._places(after):
             _put(self._updated, after.id, self._rows_rewritten(after) - self._new.read(after) - came_back)
 
     def changes(self) -> VersionChanges:
         return VersionChanges(self._version, Rows(self._deleted), Rows(self._updated), Rows(self._inserted))
 
-    @staticmethod
-    def _places(fragment: DataFragment, fields: set[int]) -> dict[int, tuple[str, int]]:
-        """Where the fragment has the values of each of these fields; files keep those of columns that are gone."""
-        return {one: place for one, place in speaking(fragment).items() if one in fields}
+    def _places(self, fragment: DataFragment) -> dict[int, tuple[str, int]]:
+        """Where the fragment has the values of each column, of those that the schema still has."""
+        return {one: place for one, place in speaking(fragment).items() if one in self._schema}
 
     def _rows_rewritten(self, fragment: DataFragment) -> BitMap:
         """The rows whose columns were written anew: all of the fragment, unless the operation says which."""
@@ -133,11 +133,11 @@ class _Difference:
         return roaring.decode(offsets, what=f"the updated rows of fragment {fragment.id} in version {self._version}")
 
 
-def _by_identity(changes: VersionChanges, before: Manifest, after: Manifest, added: set[int]) -> VersionChanges:
+def _by_identity(changes: VersionChanges, before: Manifest, after: Manifest, *, wider: bool) -> VersionChanges:
     """Changes told by row ids: a row that went from one place to another was not deleted and inserted, but updated.
 
-    Unless it was last updated in the same version as before, and has no value in a column that was not there: then it
-    only moved, as a Restore moves rows back that were compacted meanwhile.
+    Unless it was last updated in the same version as before, and has no column that came back: then it only moved, as a
+    Restore moves rows back that were compacted meanwhile.
     """
     gone = _Identified.of(changes.deleted, before)
     came = _Identified.of(changes.inserted, after)
@@ -145,10 +145,7 @@ def _by_identity(changes: VersionChanges, before: Manifest, after: Manifest, add
     moved_from = np.isin(gone.ids, came.ids)
     moved_to = np.isin(came.ids, gone.ids)
     left, arrived = gone.where(moved_from).in_order(), came.where(moved_to).in_order()
-    other = (left.updated != arrived.updated) | (arrived.updated == _UNKNOWN)
-    if added:
-        gained = [one.id for one in after.fragments if not added.isdisjoint(speaking(one))]
-        other |= np.isin(arrived.fragments, np.array(gained, np.uint64))
+    other = (left.updated != arrived.updated) | (arrived.updated == _UNKNOWN) | wider
     return VersionChanges(
         changes.version,
         gone.where(~moved_from).rows(),

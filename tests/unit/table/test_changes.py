@@ -141,11 +141,17 @@ class TestRows:
             ("update", 2, {"x": 3, "y": 4}),
         ]
 
-    def test_a_column_without_values_is_no_update_when_it_comes_back(self, table: Table) -> None:
+    def test_a_column_that_is_added_without_values_is_no_update(self, table: Table) -> None:
         table.add_columns(pa.field("later", pa.int32()))
-        table.drop_columns(["later"])
-        table.restore(2)
         assert found(table, 1) == []
+
+    def test_a_column_that_comes_back_without_the_values_it_had_meanwhile_is_an_update(self, table: Table) -> None:
+        table.append(pa.table({"id": [20]}))
+        table.replace_column("name", [*"ABCDEFGHIJ", "K"])
+        table.drop_columns(["name"])
+        table.restore(2)
+        shown = [row for row in found(table, 1) if row[1] == 20]
+        assert shown == [("insert", 20, None, 2), ("update", 20, "K", 3), ("update", 20, None, 5)]
 
     def test_restored_to_before_rows_changed_and_a_column_was_dropped(self, table: Table) -> None:
         """The column that came back is the one that it was, also in versions after the one that was restored."""

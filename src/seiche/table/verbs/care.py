@@ -85,9 +85,10 @@ class CareVerbs(ReferenceVerbs):
         this handle, if not given), with the version that did it. Tags are taken for versions, too; 0 is before all.
 
         Every version is looked at by itself: a row that was inserted and then updated shows twice. Compaction and
-        everything else that leaves rows as they were shows nothing; columns that were added, cast or replaced, or came
-        back with a restore, are updates of the rows that have values in them. With stable row ids, a row that an update
-        wrote elsewhere is an update; without, it is a delete and an insert, because nothing says that it is the same.
+        everything else that leaves rows as they were shows nothing; columns that were added, cast or replaced are
+        updates of the rows that have values in them, one that came back with a restore of all rows. With stable row
+        ids, a row that an update wrote elsewhere is an update; without, it is a delete and an insert, because nothing
+        says that it is the same row.
 
         Iterate over the result for record batches. `NotFound` if a version in between has been cleaned up.
         """
