@@ -46,6 +46,33 @@ def test_changes_are_those_of_the_table_without_its_lake(changed: Lake) -> None:
     assert table.changes(3, columns=["n"]).schema.names[0] == "n"
 
 
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
+def test_rows_that_a_statement_among_others_changed_in_place_are_the_only_ones_that_changed(
+    lake: Lake, stable: bool
+) -> None:
+    table = lake.create_table("shop.places", SCHEMA, stable_row_ids=stable)
+    table.append(rows(1, 2, 3, 4))
+    with lake.transaction() as tx:
+        tx.update("shop.places", {"n": "n + 1"}, where="id = 1", mode="columns")
+        tx.append("shop.places", rows(5))
+        tx.update("shop.places", {"n": "n + 1"}, where="id = 3", mode="columns")
+    assert seen(table.changes(2)) == [(3, "insert", 5), (3, "update", 1), (3, "update", 3)]
+    if stable:
+        dataset: Any = table.to_lance()
+        found = dataset.to_table(columns=["id", "_row_last_updated_at_version"]).to_pydict()
+        last = dict(zip(found["id"], found["_row_last_updated_at_version"], strict=True))
+        assert last == {1: 3, 2: 2, 3: 3, 4: 2, 5: 3}
+
+
+def test_where_a_whole_column_was_replaced_all_rows_changed_whatever_else_a_transaction_did(lake: Lake) -> None:
+    table = lake.table("shop.a")
+    table.append(rows(1, 2, 3))
+    with lake.transaction() as tx:
+        tx.update("shop.a", {"n": "n + 1"}, where="id = 1", mode="columns")
+        tx.table("shop.a").replace_column("n", [7, 8, 9])
+    assert seen(table.changes(2)) == [(3, "update", 1), (3, "update", 2), (3, "update", 3)]
+
+
 def test_a_lake_at_a_version_knows_nothing_later(changed: Lake) -> None:
     then = seiche.open(changed.store, version=changed.version - 1).table("shop.a")
     assert [one.version for one in then.versions()] == [1, 2, 3]

@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from pyroaring import BitMap
+
 from seiche.core.values import replaced
 from seiche.errors import InvalidInput
 from seiche.lake.commit.followers import left_after
 from seiche.lake.commit.made import Progress
 from seiche.table.affected import AffectedRows, newly_deleted
 from seiche.table.change import Change
+from seiche.table.format import roaring
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
@@ -174,6 +177,7 @@ class Work:
             merged_generations=_generations(operations),
             update_mode=REWRITE_COLUMNS if any(old.files != new.files for old, new in updated) else REWRITE_ROWS,
             inserted_rows=keys,
+            updated_offsets=_updated_offsets(operations, kept),
         )
         return update, rows, exclusive
 
@@ -262,6 +266,25 @@ def _fields_modified(operations: Iterable[Operation], settled: Manifest) -> set[
         elif isinstance(one, DataReplacement):
             modified.update(field_id for group in one.replacements for field_id in group.new_file.fields)
     return modified & {one.id for one in settled.header.fields}
+
+
+def _updated_offsets(operations: Iterable[Operation], kept: Iterable[DataFragment]) -> dict[int, bytes]:
+    """By fragment the rows whose columns were written anew, where every statement that did so says which rows."""
+    known: dict[int, BitMap] = {}
+    unknown: set[int] = set()
+    for one in operations:
+        if isinstance(one, DataReplacement):
+            unknown.update(group.fragment_id for group in one.replacements)
+        elif isinstance(one, Update):
+            for number, offsets in one.updated_offsets.items():
+                rows = roaring.decode(offsets, what=f"the updated rows of fragment {number}")
+                known[number] = known.get(number, BitMap()) | rows
+            if one.update_mode == REWRITE_COLUMNS:
+                unknown.update(
+                    fragment.id for fragment in one.updated_fragments if fragment.id not in one.updated_offsets
+                )
+    said = known.keys() - unknown
+    return {one.id: roaring.encode(known[one.id]) for one in kept if one.id in said}
 
 
 def _generations(operations: Iterable[Operation]) -> tuple[MergedGeneration, ...]:
