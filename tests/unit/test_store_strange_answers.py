@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from seiche.errors import CommitUnknown, Unavailable
+from seiche.errors import CommitUnknown, InvalidInput, Unavailable
 from seiche.store import Store, open_store
 from seiche.testing import DictStore
 
@@ -32,6 +32,7 @@ class Server(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}
         self.requests: list[str] = []
         self.page = 1000
+        self.older = False  # knows nothing of the newer form of listings, and says nothing of what follows an answer
         self.tag = digest
         self.strange: Callable[[str, str], Answer | None] = lambda _request, _key: None
 
@@ -94,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def listing(self, query: dict[str, str]) -> bytes:
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter")
-        after = query.get("continuation-token", query.get("start-after", ""))
+        after = "" if self.server.older else query.get("continuation-token", query.get("start-after", ""))
         found = [key for key in sorted(self.server.objects) if key.startswith(prefix) and key > after]
         page, more = found[: self.server.page], found[self.server.page :]
         inside = {key: key.removeprefix(prefix) for key in page}
@@ -106,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
             for key in page
             if key not in below
         ]
-        if more:
+        if more and not self.server.older:
             parts.append(f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>")
         return f"<?xml version='1.0'?><ListBucketResult>{''.join(parts)}</ListBucketResult>".encode()
 
@@ -168,6 +169,16 @@ def test_that_nothing_follows_a_name_is_asked_once(server: Server) -> None:
     server.objects = {"a": b"x", "b": b"y"}
     assert list(server.open().list(start_after="b", recursive=False)) == []
     assert server.requests == ["LIST"]
+
+
+def test_a_server_that_cannot_say_what_follows_a_name_is_not_asked_for_ever(server: Server) -> None:
+    """Whether there is more than fits into one answer, nobody would know: it may only know the older form of listings,
+    in which what follows is asked for in another way.
+    """
+    server.objects = {f"{number:04}": b"x" for number in range(1500)}
+    server.older = True
+    with pytest.raises(InvalidInput):
+        list(server.open().list())
 
 
 def see_other(put: str, place: str) -> Callable[[str, str], Answer | None]:

@@ -332,10 +332,17 @@ class ObjectStore(Store):
         so for the end of the listing. A clean-up would then take what it does not see, such as tags, for gone. That
         nothing follows a given name is no surprise, and not asked twice.
         """
-        count, doubtful = 0, offset is None
+        count, doubtful, first = 0, offset is None, ""
         while True:
             before = count
             for found in self._client.list(where, offset=offset, chunk_size=_PAGE):
+                if found[0]["path"] == first:
+                    raise InvalidInput(
+                        f"{where or self._uri}: asked for what follows {offset!r}, the server lists everything anew",
+                        remedy="Not all of a large folder could be listed. Run `seiche store probe` on this store.",
+                        path=where or "",
+                    )
+                first = first or found[0]["path"]
                 count, offset = count + len(found), found[-1]["path"]
                 yield found
             if count % _PAGE or not (doubtful or count > before):
