@@ -739,6 +739,22 @@ def test_names_that_no_verb_takes_are_not_listed(tmp_path: Path) -> None:
         store.head("pipe")
 
 
+def test_the_folder_that_a_volume_keeps_for_itself_does_not_stop_a_listing(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only root may look into it. Of every other folder nobody may think that it is empty."""
+    for path in ("a", "lost+found/b", "z/lost+found/c"):
+        store.put(path, b"x")
+    assert [info.path for info in store.list()] == ["a", "lost+found/b", "z/lost+found/c"]
+    failing(monkeypatch, "scandir", errno.EACCES, when=lambda path: path.endswith("store/lost+found"))
+    assert [info.path for info in store.list()] == ["a", "z/lost+found/c"]
+    assert list(store.list("lost+found")) == []
+    monkeypatch.undo()
+    failing(monkeypatch, "scandir", errno.EACCES, when=lambda path: path.endswith("z/lost+found"))
+    with pytest.raises(PermissionDenied):
+        list(store.list())
+
+
 def test_a_file_deleted_while_listing_is_left_out(store: LocalStore) -> None:
     for name in ("a", "b", "c"):
         store.put(name, b"x")

@@ -12,6 +12,10 @@ from seiche.store.paths import TEMPORARY, join, valid
 
 __all__ = ["described", "files", "folders", "leftovers"]
 
+# What most file systems keep in their uppermost directory for themselves, and let nobody but root look into. A lake may
+# live at the top of a volume of its own, and without this no clean-up could ever look at all of it.
+_OF_THE_VOLUME = "lost+found"
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -72,6 +76,8 @@ def _scan(base: str, prefix: str) -> tuple[list[str], list[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return [], []
     except OSError as error:
+        if prefix == _OF_THE_VOLUME and error.errno == errno.EACCES:
+            return [], []
         raise translate(error, prefix or base) from error
     names.sort()
     directories.sort()
