@@ -210,10 +210,11 @@ def test_a_clean_up_at_any_call_takes_nothing_that_is_needed(effort: Callable[[i
     assert outcomes["refused"] >= 5
 
 
-@pytest.mark.parametrize("fault", ["_add_manifest", "add_list"])
+@pytest.mark.parametrize("fault", ["_files", "_manifests", "add_lists"])
 def test_a_fault_planted_in_the_reachability_is_caught(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    def nothing(*_: Any) -> None:
+    def nothing(*_: Any) -> list[Any]:
         """Takes down nothing."""
+        return []
 
     monkeypatch.setattr(IcebergReach, fault, nothing)
     broken = 0

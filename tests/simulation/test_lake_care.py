@@ -292,14 +292,16 @@ def without_staged_manifests(patch: pytest.MonkeyPatch) -> None:
 
 def without_versions_between(patch: pytest.MonkeyPatch) -> None:
     """Only the versions that kept versions of the lake name, as other systems have it."""
-    real = LanceFiles.settle
+    real = LanceFiles.unread
 
-    def settle(self: LanceFiles) -> None:
+    def unread(self: LanceFiles) -> Sequence[tuple[LakeVersions, int]]:
         lowest, self._lowest = self._lowest, self.newest
-        real(self)
-        self._lowest = lowest
+        try:
+            return real(self)
+        finally:
+            self._lowest = lowest
 
-    patch.setattr(LanceFiles, "settle", settle)
+    patch.setattr(LanceFiles, "unread", unread)
 
 
 def without_data_files(patch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ def test_a_fault_in_the_reachability_is_caught(ice: Lake, monkeypatch: pytest.Mo
     ice.table("shop.i").append(rows(1))
     ice.table("shop.i").append(rows(2))
     assert not clean(ice).unneeded
-    monkeypatch.setattr(IcebergReach, "_add_manifest", lambda _self, _manifest: None)
+    monkeypatch.setattr(IcebergReach, "_manifests", lambda _self, _where: [])
     clean(ice)
     monkeypatch.undo()
     assert {"manifest.missing"} == ice.fsck().kinds()

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, NotFound, SeicheError
 from seiche.lake.care.problems import Findings, Mending
-from seiche.lake.care.reading_ahead import ReadAhead
+from seiche.lake.care.reading_ahead import BYTES_AT_ONCE, ReadAhead
 from seiche.lake.care.table_roots import TableRoot, TableRoots
 from seiche.lake.objects.rows import Manifest as ManifestRef
 from seiche.lake.objects.rows import TableRow
@@ -51,6 +51,8 @@ class TableCheck:
     # The newest version of a table at this moment, by its id: others may commit while this looks around.
     current: Callable[[str], int]
     deep: bool = False
+    # How many bytes of manifests are read before they are looked at.
+    ahead: int = BYTES_AT_ONCE
     # Manifests that kept versions of the lake name, by the table's version.
     refs: dict[int, ManifestRef] = field(default_factory=dict)
     newest: TableRow | None = None
@@ -77,7 +79,8 @@ class TableCheck:
         roots = TableRoots(TableRoot(store, self._full, sizes=self._listing), self.runtime)
         before: Manifest | None = None
         versions = range(min(self.refs), self.newest.table_version + 1)
-        ahead = ReadAhead(store, (path for version in versions for path in self._paths(version)), self._listing)
+        paths = (path for version in versions for path in self._paths(version))
+        ahead = ReadAhead(store, paths, self._listing, self.ahead)
         for version in versions:
             read = self._version(store, ahead, version)
             if read is None:
@@ -206,14 +209,23 @@ class TableCheck:
         bases = tuple(base.SerializeToString(deterministic=True) for base in manifest.header.base_paths)
         if bases != self._bases:
             self._known, self._bases = set(), bases
+        deleted = []
         for fragment in manifest.fragments.unseen(self._known):
             for one in fragment.files:
                 self._check_data(roots.of(one), one, fragment, manifest, needed_by)
             if fragment.HasField("deletion_file"):
-                path = deletions.path(fragment.id, fragment.deletion_file)
-                shown = roots.of(fragment.deletion_file).shown(path)
-                with self.findings.looking_at("deletions", shown, needed_by=needed_by):
-                    DeletionFiles(roots.own.store, self.runtime, bases=roots.stores).read(fragment)
+                deleted.append(fragment)
+        files = DeletionFiles(roots.own.store, self.runtime, bases=roots.stores)
+
+        def look(fragment: DataFragment) -> Findings:
+            found = Findings()
+            path = deletions.path(fragment.id, fragment.deletion_file)
+            with found.looking_at("deletions", roots.of(fragment.deletion_file).shown(path), needed_by=needed_by):
+                files.read(fragment)
+            return found
+
+        for found in self.lake.in_parallel(look, deleted):
+            self.findings.join(found)
 
     def _check_data(
         self, root: TableRoot, one: DataFile, fragment: DataFragment, manifest: Manifest, needed_by: str

@@ -21,6 +21,7 @@ from seiche.lake.care.layout import DESKS, NOTED, TRASH
 from seiche.lake.care.listing import unpack
 from seiche.lake.care.live import rows_since
 from seiche.lake.care.problems import Findings, Problem
+from seiche.lake.care.reading_ahead import BYTES_AT_ONCE
 from seiche.lake.federated.release import released
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import TABLE
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Soundness", "check_lake"]
 
 _AGAIN = 3
+_TABLES_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,8 @@ def check_lake(
         versions=len(job.live),
         expired=job.expired,
         nodes=job.trees.nodes,
-        tables=len(job.checks),
-        files=sum(table.files for table in job.checks),
+        tables=job.checked,
+        files=job.files,
         problems=tuple(job.findings.problems),
     )
 
@@ -137,6 +139,8 @@ class _Check:
         self.iceberg: dict[str, IcebergCheck] = {}
         self.live: list[int] = []
         self.expired = 0
+        self.checked = 0
+        self.files = 0
         self._store = store
         self._runtime = runtime
         self._deep = deep
@@ -162,9 +166,7 @@ class _Check:
             self.trees.check_objects(newest, self._last)
         if newest is not None:
             self._leave_released(newest)
-        for number, table in enumerate(self.checks, 1):
-            self._progress("looking at tables", number)
-            table.check()
+        self._check_tables()
         self._check_hints(newest, oldest or 0)
         self._check_folders()
 
@@ -177,10 +179,24 @@ class _Check:
         dying = set(() if before is None else before.unburied).intersection(self.live)
         return any(self._store.in_parallel(lambda version: _is_tombstone(self._store, version), sorted(dying)))
 
+    def _check_tables(self) -> None:
+        """Where storage is far, several at a time. What is known of a table goes when it has been looked at."""
+        while some := [self._next_table() for _ in range(min(self._at_once, len(self.tables) + len(self.iceberg)))]:
+            self._store.in_parallel(lambda table: table.check(), some)
+            for table in some:
+                self.findings.join(table.findings)
+                self.files += table.files
+                self.checked += 1
+                self._progress("looking at tables", self.checked)
+
+    def _next_table(self) -> "TableCheck | IcebergCheck":
+        checks = self.tables or self.iceberg
+        return checks.pop(next(iter(checks)))
+
     @property
-    def checks(self) -> "list[TableCheck | IcebergCheck]":
-        """The checks of tables, one for each table."""
-        return [*self.tables.values(), *self.iceberg.values()]
+    def _at_once(self) -> int:
+        # On a disk it would save nothing, and what reads data files has no time to wait for storage.
+        return 1 if self._deep or self._store.lists_in_one_request else _TABLES_AT_ONCE
 
     def _take_tables(self, root: Root) -> None:
         """The tables of a version whose tree is sound."""
@@ -227,7 +243,13 @@ class _Check:
             return
         if row.location not in self.tables:
             self.tables[row.location] = TableCheck(
-                self._store, row.location, self.findings, self._runtime, self._current, deep=self._deep
+                self._store,
+                row.location,
+                Findings(),
+                self._runtime,
+                self._current,
+                deep=self._deep,
+                ahead=BYTES_AT_ONCE // self._at_once,
             )
         self.tables[row.location].add(row)
 
@@ -235,7 +257,7 @@ class _Check:
         from seiche.lake.iceberg.checking import IcebergCheck
 
         if row.location not in self.iceberg:
-            self.iceberg[row.location] = IcebergCheck(self._store, row.location, self.findings, deep=self._deep)
+            self.iceberg[row.location] = IcebergCheck(self._store, row.location, Findings(), deep=self._deep)
         self.iceberg[row.location].add(row)
 
     def _check_hints(self, newest: Root | None, oldest: int) -> None:

@@ -226,20 +226,21 @@ class _Job:
         """Foreign manifests under the names of versions that the lake has made too: `adopt` may bring them in as well.
         Looked for only in tables with files that nothing seems to need.
         """
-        for location in sorted({one.location for one, _ in self.found}):
-            table = self.reachable.tables.get(location)
-            for path in [] if table is None else table.taken_names():
-                yield place(path, self.reachable.tables.keys())
+        tables = self.reachable.tables
+        for taken in self._lake.store.in_parallel(lambda location: tables[location].taken_names(), self._own_places()):
+            yield from (place(path, tables.keys()) for path in taken)
 
     def _set_aside(self) -> Iterator[Place]:
         """Foreign manifests that `adopt` has set aside since their folder was listed: who looks only once may look
         there too early, and for their first names too late. So this comes when those have been looked at.
         """
-        known = {one.path for one in self._foreign}
-        for location in sorted({one.location for one, _ in self.found} & self.reachable.tables.keys()):
-            for info in self._lake.store.list(join(location, KEPT)):
-                if info.path not in known:
-                    yield place(info.path, self.reachable.tables.keys())
+        store, known = self._lake.store, {one.path for one in self._foreign}
+        for aside in store.in_parallel(lambda location: list(store.list(join(location, KEPT))), self._own_places()):
+            yield from (place(info.path, self.reachable.tables.keys()) for info in aside if info.path not in known)
+
+    def _own_places(self) -> list[str]:
+        """Where tables are that have files which nothing seems to need."""
+        return sorted({one.location for one, _ in self.found} & self.reachable.tables.keys())
 
     def _put_up_fence(self, min_base: int) -> int:
         dropped = frozenset(self._dropped)

@@ -1,14 +1,14 @@
 """What will hurt before it does: figures of a lake and its tables, and the command that helps."""
 
 import shlex
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from seiche.errors import SeicheError
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.leases import leases
+from seiche.lake.care.portions import portions
 from seiche.lake.care.saved_work import saved_work
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import name_of, tables_under
@@ -38,6 +38,8 @@ _ORPHANS: Final = 0.1
 _PINNED: Final = 1_000
 _SNAPSHOTS: Final = 1_000
 _DELETE_FILES: Final = 0.5
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def examine(lake: "CareVerbs", *, orphans: bool) -> Health:
     """Look at the newest version, and at what lies around it."""
     state = lake.states.latest()
     given_up = GivenUp.of(state).versions
-    tables, iceberg = tuple(_tables(state)), tuple(_iceberg(state))
+    tables, iceberg = tuple(_figures(state, "lance", _lance)), tuple(_figures(state, "iceberg", _iceberg))
     runs = list(lake.trash())
     found = lake.gc(dry_run=True) if orphans else None
     unneeded = None if found is None else found.unneeded
@@ -139,26 +141,35 @@ def examine(lake: "CareVerbs", *, orphans: bool) -> Health:
     return replace(figures, advice=advice)
 
 
-def _tables(state: State) -> Iterator[TableHealth]:
-    for key, value in state.scan(tables_under(())):
-        row = as_relation(value)
-        if not isinstance(row, TableRow) or not row.is_own("lance") or not row.table_version:
-            continue
+def _figures(state: State, format: str, look: Callable[[State, TableRow, str], T]) -> Iterator[T]:
+    """Of all tables of a format that are the lake's own."""
+
+    def try_it(table: tuple[TableRow, str]) -> T | None:
         try:
-            manifest = LakeVersions(state.store, row).read(row.table_version).manifest
+            return look(state, *table)
         except SeicheError:
-            continue  # damaged: `fsck` says how
-        yield _table(text(name_of(key)), row, manifest)
+            return None  # damaged: `fsck` says how
+
+    for some in portions(_own(state, format)):
+        yield from (one for one in state.store.in_parallel(try_it, some) if one is not None)
 
 
-def _iceberg(state: State) -> Iterator[IcebergHealth]:
+def _own(state: State, format: str) -> Iterator[tuple[tuple[TableRow, str], int]]:
+    """The rows and names of the tables, and how large the manifests are as far as it is known."""
     for key, value in state.scan(tables_under(())):
         row = as_relation(value)
-        if isinstance(row, TableRow) and row.is_own("iceberg"):
-            from seiche.lake.iceberg.figures import figures
+        if isinstance(row, TableRow) and row.is_own(format) and row.table_version:
+            yield (row, text(name_of(key))), 0 if row.manifest is None else row.manifest.size
 
-            with suppress(SeicheError):  # damaged: `fsck` says how
-                yield figures(state, row, text(name_of(key)))
+
+def _iceberg(state: State, row: TableRow, name: str) -> IcebergHealth:
+    from seiche.lake.iceberg.figures import figures
+
+    return figures(state, row, name)
+
+
+def _lance(state: State, row: TableRow, name: str) -> TableHealth:
+    return _table(name, row, LakeVersions(state.store, row).read(row.table_version).manifest)
 
 
 def _table(name: str, row: TableRow, manifest: Manifest) -> TableHealth:

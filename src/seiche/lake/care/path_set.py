@@ -26,6 +26,14 @@ class PathSet:
         if len(self._fresh) >= _FRESH:
             self._settle()
 
+    def update(self, other: "PathSet") -> None:
+        """Make all members of another one members of this."""
+        self._fresh |= other._fresh
+        if len(other._settled):
+            self._settled = np.union1d(self._settled, other._settled)
+        if len(self._fresh) >= _FRESH:
+            self._settle()
+
     def __contains__(self, path: object) -> bool:
         if not isinstance(path, str):
             return False

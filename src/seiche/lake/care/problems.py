@@ -85,6 +85,12 @@ class Findings:
             self.repairs[len(self.problems)] = repair
         self.problems.append(Problem(kind, path, message, remedy, severity, repair is not None))
 
+    def join(self, other: "Findings") -> None:
+        """Take down what was found elsewhere, behind what stands here."""
+        first = len(self.problems)
+        self.repairs |= {first + number: act for number, act in other.repairs.items()}
+        self.problems += other.problems
+
     @contextmanager
     def looking_at(
         self, what: str, path: str, *, needed_by: str = "", mending: Callable[[], Mending | None] = lambda: None

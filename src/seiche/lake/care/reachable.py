@@ -5,7 +5,7 @@ What cannot be looked into needs everything that might be its own.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
@@ -13,6 +13,7 @@ from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.care.layout import Place, Sort
 from seiche.lake.care.live import rows_since
 from seiche.lake.care.path_set import PathSet
+from seiche.lake.care.portions import portions
 from seiche.lake.care.saved_work import SavedWork
 from seiche.lake.care.table_files import ANYWHERE, FORMATS, UNREADABLE, NeededNames, TableFiles
 from seiche.lake.objects import definitions, rows
@@ -138,7 +139,7 @@ class Reachable:
         reach = IcebergReach(self._states.store, self.needed)
         for location, where in work.snapshots:
             try:
-                reach.add_list(where)
+                reach.add_lists([where])
             except Corrupt as error:
                 self.closed[location] = f"the saved transaction {work.id} cannot be looked into: {error}"
 
@@ -156,17 +157,37 @@ class Reachable:
     def settle(self) -> None:
         """Look into all tables counted in so far. One that cannot be looked into is closed, and with it whatever it may
         share with others.
+
+        Files of many tables are read side by side, as far as memory goes, and taken in one after the other.
         """
-        for location, table in self.tables.items():
-            if location in self.closed:
+        for some in portions(self._unread()):
+            for (table, part), read in zip(some, self._states.store.in_parallel(_read, some), strict=True):
+                if table.location in self.closed:
+                    continue
+                try:
+                    if isinstance(read, Exception):
+                        raise read
+                    table.take(part, read)
+                except UNREADABLE as error:
+                    self._close(table, error)
+
+    def _unread(self) -> Iterator[tuple[tuple[TableFiles, Any], int]]:
+        """What is to be read of the tables, and how large it is."""
+        for table in self.tables.values():
+            if table.location in self.closed:
                 continue
             try:
-                table.settle()
+                parts = table.unread()
             except UNREADABLE as error:
-                self.closed[location] = f"the table cannot be looked into: {error}"
-                if table.may_share():
-                    self._blind = True
-                    self.closed[location] += " Until it can, files of other tables stay too, since it may share them."
+                self._close(table, error)
+            else:
+                yield from (((table, part), table.part_bytes) for part in parts)
+
+    def _close(self, table: TableFiles, error: Exception) -> None:
+        self.closed[table.location] = f"the table cannot be looked into: {error}"
+        if table.may_share():
+            self._blind = True
+            self.closed[table.location] += " Until it can, files of other tables stay too, since it may share them."
 
     def needs(self, place: Place) -> bool:
         """Whether the file may be needed by anything that was counted in, as far as can be known."""
@@ -193,6 +214,14 @@ class Reachable:
         if place.sort is Sort.SAVED:
             return "the transaction was decided, or can no longer commit"
         return "no kept version leads to it"
+
+
+def _read(one: tuple[TableFiles, Any]) -> Any:
+    table, part = one
+    try:
+        return table.read(part)
+    except UNREADABLE as error:
+        return error
 
 
 def _other_names(place: Place) -> Iterator[str]:

@@ -7,23 +7,25 @@ from typing import Final
 from seiche.errors import SeicheError
 from seiche.store.base import Store
 
-__all__ = ["ReadAhead"]
+__all__ = ["BYTES_AT_ONCE", "ReadAhead"]
 
 _AT_ONCE: Final = 32
-_BYTES_AT_ONCE: Final = 32 << 20
+BYTES_AT_ONCE: Final = 32 << 20
 
 
 class ReadAhead:
     """The files of a store, of which those in `order` are read side by side before they are asked for.
 
-    `sizes` keeps them from taking more memory than a few large ones would. What cannot be read is told to whoever asks
-    for it. A file that was asked for once is read again the next time.
+    `sizes` keeps them from taking more memory than a few large ones would: of all that are together larger than `most`
+    only one is held. What cannot be read is told to whoever asks for it. A file that was asked for once is read again
+    the next time.
     """
 
-    def __init__(self, store: Store, order: Iterable[str], sizes: Mapping[str, int]) -> None:
+    def __init__(self, store: Store, order: Iterable[str], sizes: Mapping[str, int], most: int = BYTES_AT_ONCE) -> None:
         self._store = store
         self._next = deque(order)
         self._sizes = sizes
+        self._most = most
         self._read: dict[str, bytes | SeicheError] = {}
 
     def get(self, path: str) -> bytes:
@@ -39,7 +41,7 @@ class ReadAhead:
     def _some(self) -> list[str]:
         some: list[str] = []
         total = 0
-        while self._next and len(some) < _AT_ONCE and total < _BYTES_AT_ONCE:
+        while self._next and len(some) < _AT_ONCE and total < self._most:
             some.append(self._next.popleft())
             total += self._sizes.get(some[-1], 0)
         return some

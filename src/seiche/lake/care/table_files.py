@@ -6,9 +6,9 @@ against all that came since, and native code skips a missing version in silence.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
@@ -30,7 +30,8 @@ __all__ = ["FORMATS", "UNREADABLE", "IcebergFiles", "LanceFiles", "NeededNames",
 
 # What a table that cannot be looked into fails with.
 UNREADABLE: Final = (Corrupt, InvalidInput, NotFound, DecodeError)
-_AT_ONCE: Final = 16
+# What is known of an Iceberg table is kept in a few bytes for each file; its manifests are read some at a time.
+_ICEBERG_BYTES: Final = 4 << 20
 # Stands for any table of the lake.
 ANYWHERE: Final = "*"
 
@@ -48,11 +49,25 @@ class TableFiles(ABC):
         """Count in the table as a kept version of the lake has it. Reads nothing."""
 
     @abstractmethod
-    def settle(self) -> None:
-        """Read whatever it takes to know all files of the rows so far.
+    def unread(self) -> Sequence[Any]:
+        """What has to be read to know all files of the rows so far, part by part, each about `part_bytes` in memory.
 
-        An error says that it cannot be known: then nothing of the table may be taken for garbage.
+        An error, here or while a part is read or taken in, says that it cannot be known: then nothing of the table may
+        be taken for garbage.
         """
+
+    @property
+    @abstractmethod
+    def part_bytes(self) -> int:
+        """How much memory a part takes, roughly."""
+
+    @abstractmethod
+    def read(self, part: Any) -> Any:
+        """Read a part. Changes nothing here: many parts, of many tables, are read at once."""
+
+    @abstractmethod
+    def take(self, part: Any, read: Any) -> None:
+        """Count in a part that was read. The parts come in their order."""
 
     @property
     @abstractmethod
@@ -77,6 +92,9 @@ class LanceFiles(TableFiles):
         self._blank = False
         self._lowest = 0
         self._known = NONE
+        # The versions that are being read, and what is remembered from one of them to the next.
+        self._wanted: list[int] = []
+        self._names = NeededNames(needed, location)
 
     def add(self, row: TableRow) -> None:
         made = manifests(row)
@@ -94,20 +112,31 @@ class LanceFiles(TableFiles):
     def newest(self) -> int:
         return 0 if self._row is None else self._row.table_version
 
-    def settle(self) -> None:
+    def unread(self) -> Sequence[tuple[LakeVersions, int]]:
         if self._blank:
             raise _nothing_named(self.location)
         if self._row is None:
-            return
+            return []
         versions = LakeVersions(self.lake, self._row)
-        names = NeededNames(self.needed, self.location)
-        wanted = self._unknown()
-        for first in range(0, len(wanted), _AT_ONCE):
-            some = wanted[first : first + _AT_ONCE]
-            for version, read in zip(some, self.lake.in_parallel(versions.read, some), strict=True):
-                self.needed.add(join(self.location, Naming.V2.path(version)))
-                names.add_manifest(read.manifest)
-        self._known |= Ranges.of(wanted)
+        self._wanted = self._unknown()
+        return [(versions, version) for version in self._wanted]
+
+    @property
+    def part_bytes(self) -> int:
+        made = None if self._row is None else self._row.manifest
+        return 0 if made is None else made.size
+
+    def read(self, part: tuple[LakeVersions, int]) -> Manifest:
+        versions, version = part
+        return versions.read(version).manifest
+
+    def take(self, part: tuple[LakeVersions, int], read: Manifest) -> None:
+        _, version = part
+        self.needed.add(join(self.location, Naming.V2.path(version)))
+        self._names.add_manifest(read)
+        if version == self._wanted[-1]:
+            self._known |= Ranges.of(self._wanted)
+            self._names = NeededNames(self.needed, self.location)
 
     def taken_names(self) -> list[str]:
         """Only the newest versions can have lost their names: those before were seen to be published."""
@@ -154,15 +183,28 @@ class IcebergFiles(TableFiles):
     def newest(self) -> int:
         return self._newest
 
-    def settle(self) -> None:
-        from seiche.lake.iceberg.reach import IcebergReach
-
+    def unread(self) -> Sequence[tuple[str, ...]]:
+        """All at once: what one metadata file leads to, most others do too."""
         if self._blank:
             raise _nothing_named(self.location)
-        reach = IcebergReach(self.lake, self.needed)
-        for path in sorted(self._named):
+        return [tuple(sorted(self._named))] if self._named else []
+
+    @property
+    def part_bytes(self) -> int:
+        return _ICEBERG_BYTES
+
+    def read(self, part: tuple[str, ...]) -> PathSet:
+        from seiche.lake.iceberg.reach import IcebergReach
+
+        found = PathSet()
+        reach = IcebergReach(self.lake, found)
+        for path in part:
             reach.add_metadata(path)
-        self._named.clear()
+        return found
+
+    def take(self, part: tuple[str, ...], read: PathSet) -> None:
+        self.needed.update(read)
+        self._named.difference_update(part)
 
 
 def _is_anothers(store: Store, path: str, transaction: str) -> bool:

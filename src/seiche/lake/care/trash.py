@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from typing import Final
 
 from seiche.core import given
@@ -149,16 +150,23 @@ class Trash:
     def _each(
         self, act: Callable[[str], None], paths: list[str], progress: Callable[[int], None] = lambda _: None
     ) -> None:
-        """Do something to all paths, some at a time; those of manifests one after the other, in their order."""
-        ordered = [path for path in paths if place(path).sort is Sort.MANIFEST]
-        rest = paths[len(ordered) :]
-        groups = [[path] for path in ordered]
-        groups += [rest[first : first + _AT_ONCE] for first in range(0, len(rest), _AT_ONCE)]
+        """Do something to all paths, some at a time; those of a table's manifests one after the other, in their
+        order.
+        """
+        of_tables: dict[str, list[str]] = {}
+        for path in paths:
+            found = place(path)
+            if found.sort is Sort.MANIFEST:
+                of_tables.setdefault(found.location, []).append(path)
+        waves = [[path for path in wave if path is not None] for wave in zip_longest(*of_tables.values())]
+        waves.append(paths[sum(map(len, waves)) :])
         done = 0
-        for group in groups:
-            self._store.in_parallel(lambda path: insist(lambda: act(path), self._runtime), group)
-            done += len(group)
-            progress(done)
+        for wave in waves:
+            for first in range(0, len(wave), _AT_ONCE):
+                group = wave[first : first + _AT_ONCE]
+                self._store.in_parallel(lambda path: insist(lambda: act(path), self._runtime), group)
+                done += len(group)
+                progress(done)
 
     def _move(self, source: str, target: str) -> None:
         with suppress(NotFound):

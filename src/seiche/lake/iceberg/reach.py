@@ -1,7 +1,8 @@
 """Which files of a lake an Iceberg table needs: all that its metadata leads to, through every snapshot in it."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
 from pyiceberg.manifest import ManifestFile, read_manifest_list
 
@@ -31,6 +32,10 @@ BROKEN = (
 # that says nothing about a file.
 UNREADABLE = (*BROKEN, Corrupt, InvalidInput, NotFound)
 
+_AT_ONCE: Final = 16
+T = TypeVar("T")
+Found = TypeVar("Found")
+
 
 class IcebergReach:
     """Takes down what metadata leads to, as paths in the lake; each file is looked into once.
@@ -53,31 +58,44 @@ class IcebergReach:
         metadata = read(self._store, path)
         for beside in named_beside(metadata):
             self._need(beside)
-        for snapshot in metadata.snapshots:
-            self.add_list(snapshot.manifest_list)
+        self.add_lists([snapshot.manifest_list for snapshot in metadata.snapshots])
         self._looked.add(path)
 
-    def add_list(self, where: str) -> None:
-        """Count in a snapshot, by the address of its list of manifests."""
-        self._need(where)
-        if where in self._looked:
-            return
+    def add_lists(self, lists: Iterable[str]) -> None:
+        """Count in snapshots, by the addresses of their lists of manifests; what is to be read is read side by side."""
+        new = [where for where in dict.fromkeys(lists) if where not in self._looked]
+        manifests: dict[str, ManifestFile] = {}
+        for where in new:
+            self._need(where)
+        for found in self._some_at_a_time(self._manifests, new):
+            manifests |= {one.manifest_path: one for one in found if one.manifest_path not in self._looked}
+        for where in manifests:
+            self._need(where)
+        for files in self._some_at_a_time(self._files, manifests.values()):
+            for where in files:
+                self._need(where)
+        for where in (*manifests, *new):
+            self._looked.add(where)
+
+    def _some_at_a_time(self, look: Callable[[T], list[Found]], items: Iterable[T]) -> Iterator[list[Found]]:
+        wanted = list(items)
+        for first in range(0, len(wanted), _AT_ONCE):
+            yield from self._store.in_parallel(look, wanted[first : first + _AT_ONCE])
+
+    def _manifests(self, where: str) -> list[ManifestFile]:
         try:
-            for manifest in read_manifest_list(self._io.new_input(where)):
-                self._add_manifest(manifest)
+            return list(read_manifest_list(self._io.new_input(where)))
         except UNREADABLE as error:
             raise Corrupt(f"the manifest list {where} cannot be read: {error}", path=where) from error
-        self._looked.add(where)
 
-    def _add_manifest(self, manifest: ManifestFile) -> None:
+    def _files(self, manifest: ManifestFile) -> list[str]:
         where = manifest.manifest_path
-        self._need(where)
-        if where in self._looked:
-            return
-        # Entries of deleted files are history; whoever needs the files has them among his living ones.
-        for entry in manifest.fetch_manifest_entry(self._io, discard_deleted=True):
-            self._need(entry.data_file.file_path)
-        self._looked.add(where)
+        try:
+            # Entries of deleted files are history; whoever needs the files has them among his living ones.
+            entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
+            return [entry.data_file.file_path for entry in entries]
+        except UNREADABLE as error:
+            raise Corrupt(f"the manifest {where} cannot be read: {error}", path=where) from error
 
     def _need(self, where: str) -> None:
         path = path_of(self._store, where)
