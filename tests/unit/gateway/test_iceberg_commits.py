@@ -369,6 +369,47 @@ def test_a_request_that_is_meant_again_is_not_swallowed(servers: Gateways, route
         assert properties(servers.lake)["a"] == value
 
 
+NOTHING = {
+    "what is there": [setting("a", "1")],
+    "what is not there": [{"action": "remove-properties", "removals": ["b", "c"]}],
+    "none": [{"action": "set-properties", "updates": {}}, {"action": "remove-properties", "removals": []}],
+    "its own schema": [{"action": "set-current-schema", "schema-id": 0}, {"action": "set-default-spec", "spec-id": 0}],
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("updates", NOTHING.values(), ids=NOTHING.keys())
+def test_a_request_that_changes_nothing_makes_no_version(servers: Gateways, route: str, updates: list[Any]) -> None:
+    first = post(servers, "one", change("t", [setting("a", "1")])).json
+    before = servers.lake.version
+    required = {"type": "assert-table-uuid", "uuid": first["metadata"]["table-uuid"]}
+    said = post(servers, route, change("t", updates, [required]))
+    assert said.status < 300
+    assert servers.lake.version == before
+    if route == "one":
+        assert said.json == first
+    stale = {"type": "assert-current-schema-id", "current-schema-id": 7}
+    assert post(servers, route, change("t", updates, [stale])).error == (409, "CommitFailedException")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_request_that_changes_one_of_its_tables_is_committed_with_all(servers: Gateways, route: str) -> None:
+    post(servers, route, change("t", [setting("a", "1")]))
+    both = [change("t", [setting("a", "1")]), change("u", [setting("a", "1")])]
+    assert servers.ask("POST", "/v1/lake/transactions/commit", {"table-changes": both}).status == 204
+    assert properties(servers.lake) == properties(servers.lake, "db.u") == {"a": "1"}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_key_stands_for_its_request_also_if_that_changed_nothing(servers: Gateways, route: str) -> None:
+    post(servers, route, change("t", [setting("a", "1")]))
+    key, again = {"Idempotency-Key": "0199-n"}, change("t", [setting("a", "1")])
+    assert post(servers, route, again, headers=key).status < 300
+    post(servers, route, change("t", [setting("a", "2")]))
+    assert post(servers, route, again, headers=key).status < 300
+    assert properties(servers.lake) == {"a": "2"}, "what was answered once is not done again"
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_request_that_was_meant_often_looks_at_one_version_of_the_past(
     servers: Gateways, route: str, monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,7 @@ from seiche.gateway.iceberg_rest.repetitions import is_there, showing, was_there
 from seiche.gateway.iceberg_rest.requests import TableChange, request_hash
 from seiche.gateway.settling import commit_all_surely, commit_surely
 from seiche.lake.commit.reads import Aspect
+from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.updates import unmet
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import text
@@ -146,6 +147,9 @@ class Commits:
         if was_there_before(request.changes, state):
             return Committed(state, transaction.id)
         self.plan(transaction, request.changes)
+        if request.key is None and not _changes_anything(transaction):
+            # As other catalogs have it. A key is another matter: once answered, its request is done for ever.
+            return Committed(state, transaction.id)
         self._stay(transaction, request.changes)
         return transaction
 
@@ -187,6 +191,13 @@ class Commits:
             return self._lake.states.at(version)
         except SeicheError:
             return None  # it has expired: that was long ago
+
+
+def _changes_anything(transaction: "Transaction") -> bool:
+    """Whether a request leaves any table other than it was. If not, what it requires holds, and nothing is to do."""
+    changed = [edit for edit in transaction.edits.values() if edit.changed]
+    works = [edit.iceberg if isinstance(edit, IcebergEdit) else None for edit in changed]
+    return any(work is None or not work.changes_nothing for work in works)
 
 
 def attempts(base: str) -> Iterator[str]:

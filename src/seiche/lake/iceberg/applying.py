@@ -198,7 +198,8 @@ class Applying:
         for name in _NUMBERS:
             if not _is_number(update.updates.get(name, "0")):
                 raise ValueError(f"{name} has to be a whole number, not {update.updates[name]!r}")
-        return update
+        there = self.metadata.properties
+        return update if any(there.get(name) != value for name, value in update.updates.items()) else None
 
     def removed_properties(self, update: Any) -> Any:
         left = [name for name in update.removals if name in self.metadata.properties]

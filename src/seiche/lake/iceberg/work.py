@@ -46,6 +46,11 @@ class IcebergWork:
     origin: str = ""
     progress: Progress = field(default_factory=Progress, repr=False, compare=False)
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the table is as it was found, whatever was asked of it."""
+        return self.running is self.found and not self.origin
+
     def with_step(self, step: Step, running: Metadata) -> "IcebergWork":
         """One step more; `running` is the table after it."""
         return replace(self, running=running, steps=(*self.steps, step), progress=Progress())
