@@ -1,12 +1,16 @@
 """Iceberg tables of a lake, by the same means as all others."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
+import seiche
 from seiche.errors import InvalidInput, RetryableConflict
+from seiche.spark.options import Options
+from seiche.spark.table_writer import TableWriter
 
 pytest.importorskip("pyiceberg")
 
@@ -56,6 +60,22 @@ def test_the_same_format_name(spark: "SparkSession", lake: Any, facts: str) -> N
     rows.where("id > 17").write.format("seiche").options(**options).mode("overwrite").save()
     assert ids(lake, facts) == [18, 19]
     assert lake.fsck().problems == ()
+
+
+def test_a_table_that_may_only_be_read_gets_no_file(spark: "SparkSession", lake: Any, tmp_path: Path) -> None:
+    rows = pa.table({"id": [1]})
+    other = seiche.create(str(tmp_path / "other"))
+    other.create_namespace("shop")
+    other.create_table("shop.t", rows.schema, format="iceberg").append(rows)
+    lake.register_table("shop.ice", other.table("shop.t").to_iceberg().metadata_location, format="iceberg")
+    lake.register_table("shop.lance", seiche.Table.create(str(tmp_path / "t.lance"), rows.schema).uri)
+    before = sorted(tmp_path.rglob("*"))
+    for name in ("shop.ice", "shop.lance"):
+        with pytest.raises(InvalidInput, match="only be read"):
+            lake.run(lambda tx, name=name: tx.append(name, spark.range(3)), spark=spark)
+        with pytest.raises(InvalidInput, match="only be read"):
+            TableWriter(Options.of({"lake": lake.uri, "table": name}), spark.range(3).schema, overwrite=False)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def files(lake: Any, name: str) -> set[str]:

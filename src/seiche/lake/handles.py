@@ -11,6 +11,7 @@ from seiche.lake.late_files import LateFiles, LateStore
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.read_ahead import read_ahead
+from seiche.lake.read_only import check_writable
 from seiche.lake.versions import LakeVersions, newest_manifest
 from seiche.store.prefix import below
 from seiche.table import history
@@ -99,6 +100,10 @@ class TransactionTable(TableVerbs):
         """Refused: it is a Lance table. Of an Iceberg table, a PyIceberg table inside the transaction."""
         raise not_iceberg(self._edit.row, self.name)
 
+    def check_writable(self) -> None:
+        """Raise `InvalidInput` if the table can only be read here. Who writes files for a change asks before."""
+        check_writable(self._edit.row, self.name)
+
     def apply(self, change: Change) -> None:
         """Make a prepared change part of the transaction."""
         with self._transaction.alone(self.id):
@@ -124,6 +129,7 @@ class TransactionTable(TableVerbs):
     def _run(self, verb: str, prepare: Prepare, *, attempts: int | None = None, timeout: float | None = None) -> Result:
         """Once, on what the transaction sees; a conflict with others shows when the transaction commits."""
         self._transaction.check_running()
+        self.check_writable()
         if verb == "append":  # does not depend on the table's rows, so several threads may write theirs side by side
             return self._statement(verb, prepare)
         with self._transaction.alone(self.id):

@@ -118,6 +118,7 @@ class TableWriter(DataSourceArrowWriter):
         except NotFound as error:
             remedy = "A write makes no table. `lake.create_table(...)` does, or CREATE TABLE ... AS SELECT in SQL."
             raise NotFound(error.message, remedy=remedy, table=self._options.table) from error
+        table.check_writable()
         if self._options.is_iceberg(lake):
             from seiche.lake.iceberg.handles import IcebergTransactionTable
             from seiche.spark.iceberg import IcebergTarget

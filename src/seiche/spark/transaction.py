@@ -213,6 +213,7 @@ class SparkTransaction(Transaction):
 
         _refuse_options(handle, options)
         self.check_running()
+        handle.check_writable()
         return write_frame(self, cast(IcebergTransactionTable, handle), data, overwrite=overwrite)
 
     def _parts(self) -> int:

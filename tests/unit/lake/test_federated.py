@@ -50,6 +50,26 @@ def test_an_external_table_is_read_and_nothing_else(lake: Lake, other: seiche.Ta
     assert plain(other) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("verb", ["append", "overwrite", "update", "delete", "merge", "create_index", "compact"])
+def test_who_may_only_read_a_table_leaves_no_file_there(lake: Lake, other: seiche.Table, verb: str) -> None:
+    other.append(rows(4))
+    table = lake.register_table("shop.ext", other.uri)
+    verbs: dict[str, Callable[[], object]] = {
+        "append": lambda: table.append(rows(5)),
+        "overwrite": lambda: table.overwrite(rows(5)),
+        "update": lambda: table.update({"id": "id + 1"}),
+        "delete": lambda: table.delete("id = 1"),
+        "merge": lambda: table.merge(rows(1), on="id").when_matched_update_all().execute(),
+        "create_index": lambda: table.create_index("id"),
+        "compact": table.compact,
+    }
+    folder = Path(other.store.native_uri())
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(InvalidInput, match="only be read"):
+        verbs[verb]()
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_an_external_table_at_a_version(lake: Lake, other: seiche.Table) -> None:
     lake.register_table("shop.ext", str(other.store.native_uri()), version=2)
     other.append(rows(4))

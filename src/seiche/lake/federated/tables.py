@@ -142,16 +142,14 @@ class ForeignTable(TransactionTable):
         versions = open_versions(self._place, runtime=self._transaction.runtime, options={})
         return still_kept(self.name, versions, self._work().base.version)
 
+    def check_writable(self) -> None:
+        """Raise `InvalidInput` if the table can only be read here, or has what only others know how to write."""
+        super().check_writable()
+        require_writable(self._work().base.header)
+
     def _apply(self, change: Change) -> None:
-        work = self._work()
+        self.check_writable()
         edit = self._edit
-        if not isinstance(edit, FederatedEdit):
-            raise InvalidInput(
-                f"{self.name} is an external table: it can only be read here",
-                remedy='Write it where it is kept, or register it with type="federated".',
-                table=self.name,
-            )
-        require_writable(work.base.header)
         super()._apply(change)
         try:
             after = self._edit

@@ -12,7 +12,6 @@ from seiche.core.given import names
 from seiche.errors import InvalidInput, SeicheError
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
-from seiche.lake.iceberg.foreign.files import refuse_writing
 from seiche.lake.iceberg.merging import IcebergMerge
 from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.reading import files_of, reading
@@ -187,8 +186,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
 
     def _changed(self, verb: str, rows: int | None, do: Callable[[Any], Any]) -> Result:
         self._transaction.check_running()
-        if self._edit.row.type == "external":
-            refuse_writing(self.name)
+        self.check_writable()
         with self._transaction.alone(self.id):  # the next thread builds on what this one leaves
             return self._statement_of(verb, rows, do)
 

@@ -29,6 +29,7 @@ from seiche.lake.iceberg.work import IcebergWork, Step
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.read_only import check_writable
 from seiche.lake.tree.root import millis
 from seiche.lake.tree.swap import stage
 
@@ -229,7 +230,7 @@ def _begin(transaction: "Sight", name: Name, step: Step) -> str:
 
 def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) -> None:
     edit = _looked(transaction, edit)
-    foreign.check_writable(edit.row, edit.name)
+    check_writable(edit.row, edit.name)
     work = _work(transaction, edit)
     why = unmet(step.requirements, work.running)
     if isinstance(edit, ForeignEdit) and foreign.was_made(transaction, edit, step):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from seiche.lake.iceberg.foreign.files import refuse_writing
 from seiche.lake.iceberg.handles import IcebergTransactionTable
 from seiche.spark.dml.changing import Rows, Statement
 from seiche.spark.dml.edits import ACTION, Action, by_kind
@@ -42,8 +41,7 @@ class IcebergGround:
 
     def __init__(self, handle: IcebergTransactionTable, transaction: "Transaction") -> None:
         transaction.check_running()
-        if transaction.edit(handle.id).row.type == "external":
-            refuse_writing(handle.name)
+        handle.check_writable()
         self._handle = handle
         self._transaction = transaction
         self._scans: tuple[IcebergScan, ...] = ()

@@ -4,17 +4,17 @@ They are read as others left them. Nothing is ever deleted: what PyIceberg takes
 be what the table's owner has just made current.
 """
 
-from typing import Any, NoReturn
+from typing import Any
 
 from pyiceberg.io import FileIO, InputFile, OutputFile
 
-from seiche.errors import InvalidInput
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.outside import Outside, plain_address
+from seiche.lake.read_only import refuse_writing
 from seiche.store.base import Store
 from seiche.store.paths import valid
 
-__all__ = ["ConfinedFileIO", "GuardedFileIO", "PlaceFileIO", "refuse_writing"]
+__all__ = ["ConfinedFileIO", "GuardedFileIO", "PlaceFileIO"]
 
 
 class PlaceFileIO(LakeFileIO):
@@ -69,12 +69,3 @@ class ConfinedFileIO(FileIO):
 
     def delete(self, location: Any) -> None:
         """Leave the file where it is."""
-
-
-def refuse_writing(table: str) -> NoReturn:
-    """Says that a table can only be read."""
-    raise InvalidInput(
-        f"{table} is an external table: it can only be read here",
-        remedy='Write it where it is kept, or register it with type="federated".',
-        table=table,
-    )

@@ -15,7 +15,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.commit.edits import TableEdit
 from seiche.lake.iceberg.foreign.edit import ForeignEdit, made_by
-from seiche.lake.iceberg.foreign.files import GuardedFileIO, refuse_writing
+from seiche.lake.iceberg.foreign.files import GuardedFileIO
 from seiche.lake.iceberg.foreign.sources import FileSource, Found, Source, source_of
 from seiche.lake.iceberg.handles import IcebergLakeTable
 from seiche.lake.iceberg.metadata import Metadata, last_number
@@ -31,7 +31,7 @@ from seiche.store.base import Store
 if TYPE_CHECKING:
     from seiche.lake.sight import Sight
 
-__all__ = ["ForeignIcebergTable", "at_place", "check_writable", "register", "seen", "was_made"]
+__all__ = ["ForeignIcebergTable", "at_place", "register", "seen", "was_made"]
 
 _PINNED = "version"
 
@@ -94,12 +94,6 @@ def at_place(state: State, row: TableRow, name: Name) -> IcebergTable:
     """The table as it is now; what version of the lake is asked makes no difference but for its name."""
     _, found = _found(state.store, state.outside, row, text(name), SYSTEM)
     return IcebergTable(name, row, found.metadata, found.metadata_location, state, found.io)
-
-
-def check_writable(row: TableRow, name: str) -> None:
-    """`InvalidInput` if the table can only be read."""
-    if row.type == "external":
-        refuse_writing(name)
 
 
 def was_made(tx: "Sight", edit: ForeignEdit, step: Step) -> bool:
