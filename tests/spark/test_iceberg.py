@@ -1,5 +1,6 @@
 """Iceberg tables of a lake, by the same means as all others."""
 
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche.errors import InvalidInput, RetryableConflict
+from seiche.errors import InvalidInput, NotFound, RetryableConflict
 from seiche.spark.options import Options
 from seiche.spark.table_writer import TableWriter
 
@@ -60,6 +61,29 @@ def test_the_same_format_name(spark: "SparkSession", lake: Any, facts: str) -> N
     rows.where("id > 17").write.format("seiche").options(**options).mode("overwrite").save()
     assert ids(lake, facts) == [18, 19]
     assert lake.fsck().problems == ()
+
+
+def test_values_that_pyiceberg_has_no_place_for_are_refused_in_our_words(spark: "SparkSession", lake: Any) -> None:
+    lake.create_table("shop.days", pa.schema([("id", pa.int64()), ("day", pa.date32())]), format="iceberg")
+    late = spark.range(1).selectExpr("id", "date_from_unix_date(4000000) as day")  # after the year 9999
+    with pytest.raises(InvalidInput, match=r"shop\.days: PyIceberg cannot do this write"):
+        lake.run(lambda tx: tx.append("shop.days", late), spark=spark)
+    lake.table("shop.days").append([{"id": 0, "day": date(2030, 1, 1)}])
+    with pytest.raises(InvalidInput, match=r"shop\.days: PyIceberg cannot do this write"):
+        lake.run(lambda tx: tx.update("shop.days", {"day": "date_from_unix_date(4000000)"}), spark=spark)
+    assert lake.table("shop.days").to_arrow().to_pylist() == [{"id": 0, "day": date(2030, 1, 1)}]
+
+
+def test_a_file_that_is_gone_is_told_as_without_spark(spark: "SparkSession", lake: Any, facts: str) -> None:
+    lake.table(facts).append(pa.table({"id": [1, 2], "s": ["a", "b"], "d": [None, None]}, schema=SCHEMA))
+    for one in files(lake, facts):
+        Path(one.removeprefix("file://")).unlink()
+    for verb in (
+        lambda tx: tx.delete(facts, "id = 1"),
+        lambda tx: tx.append("shop.t", tx.read(facts)),
+    ):
+        with pytest.raises(NotFound, match="is not there any more"):
+            lake.run(verb, spark=spark)
 
 
 def test_a_table_that_may_only_be_read_gets_no_file(spark: "SparkSession", lake: Any, tmp_path: Path) -> None:

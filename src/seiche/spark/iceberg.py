@@ -11,6 +11,7 @@ import pyarrow as pa
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.handles import IcebergTransactionTable, condition
+from seiche.lake.iceberg.reading import changing, reading
 from seiche.spark.address import Address
 from seiche.spark.jobs import Batches, executor
 from seiche.spark.narrow import collected_rows
@@ -36,6 +37,8 @@ _PIECE = 1 << 19
 class IcebergScan:
     """Some data files of one snapshot, with the deletes for them. Can be pickled and read in any process."""
 
+    # What the table is called, for whoever cannot read it.
+    table: str
     address: Address
     metadata: str
     files: bytes
@@ -50,9 +53,10 @@ class IcebergScan:
         if self.first is not None:
             yield from self._addressed(number)
             return
-        for batch in self._scan(self.columns.names).to_record_batches(self.tasks):
-            if batch.num_rows:
-                yield as_shown(batch, self.columns)
+        with reading(self.table):
+            for batch in self._scan(self.columns.names).to_record_batches(self.tasks):
+                if batch.num_rows:
+                    yield as_shown(batch, self.columns)
 
     @property
     def tasks(self) -> list[Any]:
@@ -67,7 +71,8 @@ class IcebergScan:
 
     def rows_of(self, task: Any, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of one of its files, always in the same order."""
-        yield from self._scan(names).to_record_batches([task])
+        with reading(self.table):
+            yield from self._scan(names).to_record_batches([task])
 
     def _addressed(self, number: int) -> Iterator[pa.RecordBatch]:
         names = [name for name in self.columns.names if name not in (ADDRESS, GROUP)]
@@ -131,7 +136,7 @@ def iceberg_scans(
     seen = 0
     for group in _grouped(planned, parts):
         first = seen if addresses else None
-        found.append(IcebergScan(address, metadata, pickle.dumps(group), wanted, where, first))
+        found.append(IcebergScan(handle.name, address, metadata, pickle.dumps(group), wanted, where, first))
         seen += len(group)
     return found, fields
 
@@ -140,13 +145,15 @@ def iceberg_scans(
 class IcebergTarget:
     """Where rows go: the table's metadata, as of when the job began. Can be pickled."""
 
+    table: str
     address: Address
     metadata: str
     schema: pa.Schema
 
     @classmethod
     def of(cls, handle: IcebergTransactionTable, transaction: "Transaction") -> "IcebergTarget":
-        return cls(Address.of(transaction.state.store), handle.to_iceberg().metadata.model_dump_json(), handle.schema)
+        metadata = handle.to_iceberg().metadata.model_dump_json()
+        return cls(handle.name, Address.of(transaction.state.store), metadata, handle.schema)
 
     def write(self, batches: Batches) -> bytes:
         """Write batches as Spark gives them into data files; durable when this returns. In a worker."""
@@ -162,7 +169,8 @@ class IcebergTarget:
         metadata = _metadata(self.metadata)
         made: list[Any] = []
         for piece in _pieces(self.schema, batches):
-            made += _dataframe_to_data_files(metadata, piece, io)
+            with changing(self.table, "write"):
+                made += _dataframe_to_data_files(metadata, piece, io)
         store.flush(noted)
         return pickle.dumps(made)
 
@@ -198,20 +206,24 @@ def write_frame(
 
 def add_files(handle: IcebergTransactionTable, written: Sequence[bytes], *, overwrite: bool) -> Result:
     """Make data files that workers wrote part of the table, in the transaction that the handle belongs to."""
+    files = [one for part in written for one in pickle.loads(part)]  # noqa: S301 - our own workers made it
+    rows = sum(one.record_count for one in files)
+    if files or overwrite:
+        verb = "overwrite" if overwrite else "append"
+        handle._changed(verb, rows, partial(_add, files, overwrite=overwrite))
+    return Result("append", 0, rows=rows, files=len(files), bytes=sum(one.file_size_in_bytes for one in files))
+
+
+def _add(files: Sequence[Any], table: Any, *, overwrite: bool) -> None:
     from pyiceberg.expressions import AlwaysTrue
 
-    files = [one for part in written for one in pickle.loads(part)]  # noqa: S301 - our own workers made it
-    if files or overwrite:
-        table = handle.to_iceberg()
-        with table.transaction() as change:
-            if overwrite and table.metadata.current_snapshot_id is not None:
-                change.delete(AlwaysTrue())
-            if files:
-                with change.update_snapshot().fast_append() as append:
-                    for one in files:
-                        append.append_data_file(one)
-    rows = sum(one.record_count for one in files)
-    return Result("append", 0, rows=rows, files=len(files), bytes=sum(one.file_size_in_bytes for one in files))
+    with table.transaction() as change:
+        if overwrite and table.metadata.current_snapshot_id is not None:
+            change.delete(AlwaysTrue())
+        if files:
+            with change.update_snapshot().fast_append() as append:
+                for one in files:
+                    append.append_data_file(one)
 
 
 def _write_part(target: IcebergTarget, batches: Batches) -> Iterator[FilesWritten]:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyiceberg.exceptions import NotInstalledError
-
 from seiche.core.given import names
 from seiche.errors import InvalidInput, SeicheError
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.iceberg.merging import IcebergMerge
 from seiche.lake.iceberg.metadata import Metadata
-from seiche.lake.iceberg.reading import files_of, reading
+from seiche.lake.iceberg.reading import changing, files_of, reading
 from seiche.lake.iceberg.sources import as_arrow
 from seiche.lake.iceberg.table import IcebergTable, at_state
 from seiche.lake.objects.keys import name_of
@@ -197,12 +195,9 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         before = table.metadata
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Delete operation did not match any records")
-            try:
-                with unwrapped(), files_of(self.name):
-                    partly = with_deletes(table) if verb == "delete" and rows is None else []
-                    done = do(table)
-            except (ValueError, OverflowError, NotImplementedError, NotInstalledError) as error:
-                raise InvalidInput(f"{self.name}: PyIceberg cannot do this {verb}: {error}", table=self.name) from error
+            with changing(self.name, verb), unwrapped(), files_of(self.name):
+                partly = with_deletes(table) if verb == "delete" and rows is None else []
+                done = do(table)
         after = table.metadata
         added = {one.snapshot_id for one in after.snapshots} - {one.snapshot_id for one in before.snapshots}
         version = self._edit.row.table_version

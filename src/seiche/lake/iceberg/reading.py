@@ -1,4 +1,4 @@
-"""Errors of reading an Iceberg table, as those of the lake: PyIceberg and Arrow raise their own."""
+"""Errors of reading and changing an Iceberg table, as those of the lake: PyIceberg and Arrow raise their own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from pyiceberg.exceptions import NotInstalledError, ResolveError
 
 from seiche.errors import Corrupt, InvalidInput, NotFound, Unavailable
 
-__all__ = ["files_of", "reading"]
+__all__ = ["changing", "files_of", "reading"]
 
 
 @contextmanager
@@ -54,6 +54,15 @@ def reading(table: str) -> Iterator[None]:
         ) from error
     except (ValueError, OverflowError) as error:
         raise _beyond(table, error) from error
+
+
+@contextmanager
+def changing(table: str, verb: str) -> Iterator[None]:
+    """Around what PyIceberg makes of rows or conditions that a caller gave: what it does not take is `InvalidInput`."""
+    try:
+        yield
+    except (ValueError, OverflowError, NotImplementedError, NotInstalledError) as error:
+        raise InvalidInput(f"{table}: PyIceberg cannot do this {verb}: {error}", table=table) from error
 
 
 def _beyond(table: str, error: Exception) -> InvalidInput:
