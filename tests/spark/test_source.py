@@ -412,6 +412,14 @@ def test_spark_finds_the_format_by_itself() -> None:
     assert pyspark_seiche.DefaultSource is source.SeicheSource
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_rows_without_columns_are_refused(lake: Any, options: dict[str, str], overwrite: bool) -> None:
+    for more in ({}, {"overwrite_schema": "true"}):
+        with pytest.raises(InvalidInput, match="the rows have no columns"):
+            TableWriter(Options.of(options | more), StructType(), overwrite=overwrite)
+    assert lake.table("shop.t").count_rows() == 30
+
+
 def test_a_read_of_no_columns_is_refused(lake: Any) -> None:
     """Spark would count no rows."""
     with pytest.raises(InvalidInput, match="a column at least"):

@@ -62,8 +62,11 @@ def shown(schema: pa.Schema) -> pa.Schema:
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
     """The columns that a table gets that is made for rows of this Spark schema.
 
-    `InvalidInput` names a column of a type that Arrow has not.
+    `InvalidInput` names a column of a type that Arrow has not, and says so if there are none: nothing would be left of
+    such rows.
     """
+    if not schema.names:
+        raise InvalidInput("the rows have no columns", remedy="Select those that the table shall have.")
     try:
         return storable(to_arrow_schema(schema, timezone="UTC"))
     except Exception:
