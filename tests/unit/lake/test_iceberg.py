@@ -8,7 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
-from pyiceberg import transforms
 from pyiceberg.exceptions import CommitFailedException, NotInstalledError, ValidationException
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -799,7 +798,7 @@ def test_what_pyiceberg_lacks_a_library_for_is_an_error_of_the_lake(
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "parts"))
     schema = Schema(NestedField(1, "id", LongType(), required=False))
     lake.create_table("shop.parts", schema, format="iceberg", partition_spec=spec)
-    monkeypatch.setattr(transforms, "_try_import", lacking)
+    monkeypatch.setattr(BucketTransform, "transform", lacking)
     with pytest.raises(InvalidInput, match="pyiceberg_core needs to be installed"):
         lake.table("shop.parts").append([{"id": 1}])
 

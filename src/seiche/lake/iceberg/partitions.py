@@ -3,18 +3,26 @@
 PyIceberg finds the distinct values of a partition and then asks Arrow for the rows that equal each. Nothing equals not
 a number: a write with one ended with a division by zero. 0.0 and -0.0 are two values that equal each other: rows with
 either were in two files, and so twice in the table. Here rows are grouped by the value itself.
+
+For buckets, days and the like PyIceberg wants a native library, which not everybody has. It knows how to find them
+without; here each value that differs is asked for once.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
+from pyiceberg.exceptions import NotInstalledError
 from pyiceberg.io import pyarrow as pyarrow_io
-from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
+from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec, _to_partition_representation
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import TruncateTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +35,18 @@ def keep_rows() -> None:
     pyarrow_io._determine_partitions = _partitions
 
 
+class _Key(PartitionKey):
+    """As PyIceberg's, which takes no bucket of a time for what it is, and knows one field of each column only."""
+
+    @cached_property
+    def partition(self) -> Record:
+        return Record(*(self._stored(one) for one in self.field_values))
+
+    def _stored(self, one: PartitionFieldValue) -> Any:
+        source = self.schema.find_field(one.field.source_id).field_type
+        return _to_partition_representation(one.field.transform.result_type(source), one.value)
+
+
 def _partitions(spec: PartitionSpec, schema: Schema, arrow_table: pa.Table) -> Iterator[Any]:
     values = [_values(one, schema, arrow_table) for one in spec.fields]
     groups: NDArray[np.int64] = np.zeros(arrow_table.num_rows, np.int64)
@@ -34,7 +54,7 @@ def _partitions(spec: PartitionSpec, schema: Schema, arrow_table: pa.Table) -> I
         own = _numbered(column)
         groups = np.unique(groups * (int(own.max(initial=0)) + 1) + own, return_inverse=True)[1]
     for number, first in enumerate(np.unique(groups, return_index=True)[1].tolist()):
-        key = PartitionKey(
+        key = _Key(
             field_values=[
                 PartitionFieldValue(field=field, value=column[first].as_py())
                 for field, column in zip(spec.fields, values, strict=True)
@@ -53,8 +73,32 @@ def _values(field: Any, schema: Schema, rows: pa.Table) -> pa.ChunkedArray:
     if name is None:
         raise ValueError(f"partition {field.name!r} is of a column that the table has not: {field.source_id}")
     found = pyarrow_io._get_field_from_arrow_table(rows, name)
-    made = field.transform.pyarrow_transform(source.field_type)(found)
+    try:
+        made = field.transform.pyarrow_transform(source.field_type)(found)
+    except NotInstalledError:
+        made = _one_by_one(field.transform, source.field_type, found)
     return made if isinstance(made, pa.ChunkedArray) else pa.chunked_array([made])
+
+
+def _one_by_one(transform: Any, kind: Any, column: pa.ChunkedArray) -> pa.Array:
+    """What the partition makes of each row, by the distinct values: times as numbers, which have no end."""
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ExtensionArray):
+        whole = whole.storage
+    if kinds.is_timestamp(whole.type):
+        unit = "ns" if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else "us"
+        whole = whole.cast(pa.timestamp(unit, whole.type.tz), safe=False).cast(pa.int64())
+    elif kinds.is_time(whole.type):
+        whole = whole.cast(pa.time64("us"), safe=False).cast(pa.int64())
+    elif kinds.is_date(whole.type):
+        whole = whole.cast(pa.date32()).cast(pa.int32())
+    found, make = pc.dictionary_encode(whole), transform.transform(kind)
+    made = [make(one) for one in found.dictionary.to_pylist()]
+    wanted = whole.type if isinstance(transform, TruncateTransform) else pa.int32()
+    try:
+        return pa.array(made, wanted).take(found.indices)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise ValueError(f"a value is so small that its partition, by {transform}, is below what {kind} has") from error
 
 
 def _numbered(column: pa.ChunkedArray) -> "NDArray[np.int64]":
