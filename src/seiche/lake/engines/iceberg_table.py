@@ -22,6 +22,7 @@ from seiche.lake.iceberg.hidden_rows import keep_hidden
 from seiche.lake.iceberg.no_rows import read_nothing
 from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.lake.iceberg.partitions import keep_rows
+from seiche.lake.iceberg.past_columns import know_past_columns
 from seiche.lake.iceberg.rebase import lacking
 from seiche.store.base import Store
 
@@ -33,6 +34,7 @@ agree_on_nulls()
 ask_what_is_meant()
 keep_hidden()
 read_nothing()
+know_past_columns()
 
 
 class EngineFileIO(LakeFileIO):

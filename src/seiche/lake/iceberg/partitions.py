@@ -20,7 +20,7 @@ from pyiceberg.exceptions import NotInstalledError
 from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec, _to_partition_representation
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import TruncateTransform
+from pyiceberg.transforms import TruncateTransform, VoidTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
 
@@ -43,6 +43,8 @@ class _Key(PartitionKey):
         return Record(*(self._stored(one) for one in self.field_values))
 
     def _stored(self, one: PartitionFieldValue) -> Any:
+        if one.value is None:
+            return None
         source = self.schema.find_field(one.field.source_id).field_type
         return _to_partition_representation(one.field.transform.result_type(source), one.value)
 
@@ -68,6 +70,8 @@ def _partitions(spec: PartitionSpec, schema: Schema, arrow_table: pa.Table) -> I
 
 def _values(field: Any, schema: Schema, rows: pa.Table) -> pa.ChunkedArray:
     """What the partition makes of each row."""
+    if isinstance(field.transform, VoidTransform):  # of a column that may be gone
+        return pa.chunked_array([pa.nulls(rows.num_rows, pa.int32())])
     source = schema.find_field(field.source_id)
     name = schema.find_column_name(field.source_id)
     if name is None:
