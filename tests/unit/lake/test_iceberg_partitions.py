@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
+from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import (
     BucketTransform,
     DayTransform,
@@ -137,6 +138,19 @@ def test_tables_can_be_changed_that_have_files_in_partitions_of_a_dropped_column
     assert table.overwrite([{"id": 7}]).rows == 1
     assert table.to_arrow()["id"].to_pylist() == [7]
     assert lake.fsck(deep=True).problems == ()
+
+
+def test_partitions_and_orders_of_an_arrow_schema_count_its_columns(lake: Lake) -> None:
+    """PyIceberg gives such columns ids when it makes the table, and looked for those of the spec before that."""
+    columns = pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())])), ("day", pa.date32())])
+    spec = PartitionSpec(PartitionField(3, 1000, MonthTransform(), "month"))
+    order = SortOrder(SortField(1, IdentityTransform()))
+    table: Any = lake.create_table("shop.i", columns, format="iceberg", partition_spec=spec, sort_order=order)
+    schema = table.metadata.schema()
+    assert schema.find_column_name(table.metadata.spec().fields[0].source_id) == "day"
+    assert schema.find_column_name(table.metadata.sort_order().fields[0].source_id) == "id"
+    table.append([{"id": 1, "s": {"a": 1}, "day": date(2024, 1, 9)}, {"id": 2, "day": date(2024, 2, 1)}])
+    assert len(list(table.to_iceberg().scan("day < '2024-02-01'").plan_files())) == 1
 
 
 def test_a_value_without_a_partition_is_refused(lake: Lake) -> None:

@@ -8,7 +8,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
@@ -64,6 +64,8 @@ def new_metadata(
     try:
         version = int(given.get(TableProperties.FORMAT_VERSION, TableProperties.DEFAULT_FORMAT_VERSION))
         wanted = Catalog._convert_schema_if_needed(schema, cast(Any, version))
+        if wanted is not schema:  # columns of Arrow have no ids; partitions and orders speak of those they will have
+            wanted = assign_fresh_schema_ids(wanted)
         made: Metadata = new_table_metadata(
             schema=wanted,
             partition_spec=partition_spec or UNPARTITIONED_PARTITION_SPEC,
