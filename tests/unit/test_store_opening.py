@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seiche
-from seiche.errors import InvalidInput, Unavailable
+from seiche.errors import InvalidInput, NotFound, Unavailable
 from seiche.store import open_store
 from seiche.store.hdfs import HdfsStore
 from seiche.store.local import LocalStore
@@ -131,6 +131,18 @@ def test_relative_paths_stay_where_they_were_opened(tmp_path: Path, monkeypatch:
     monkeypatch.chdir("/")
     store.put("f", b"x")
     assert (tmp_path / "lake" / "f").exists()
+
+
+def test_a_relative_path_in_a_directory_that_was_removed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(NotFound, match="lake: the working directory"):
+        open_store("lake")
+    assert not open_store(tmp_path / "lake").exists("a")
 
 
 def test_hdfs_without_hadoop_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

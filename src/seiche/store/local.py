@@ -63,7 +63,13 @@ class LocalStore(Store):
     ) -> None:
         if durability not in ("fsync", "os"):
             raise InvalidInput(f"durability {durability!r} is unknown", remedy='Use "fsync" or "os".')
-        self._root = os.path.abspath(os.fspath(root))
+        try:
+            self._root = os.path.abspath(os.fspath(root))
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"{os.fspath(root)}: the working directory, where that would be, was removed",
+                remedy="Go to a directory that is there, or give the whole path.",
+            ) from error
         try:
             os.fsencode(self._root)
         except UnicodeEncodeError as error:
