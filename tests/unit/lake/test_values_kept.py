@@ -107,3 +107,27 @@ def test_categories_of_polars_are_texts(table_of: Any, kind: Any) -> None:
     assert table.to_arrow()["v"].to_pylist() == ["a", None, "b"]
     table.merge(pl.DataFrame({"v": ["b", "c"]}).cast(pl.Categorical), on="v").when_not_matched_insert_all().execute()
     assert sorted(filter(None, table.to_arrow()["v"].to_pylist())) == ["a", "b", "c"]
+
+
+def test_a_number_that_an_expression_gives_is_not_made_infinite_in_a_shorter_column(table_of: Any) -> None:
+    table = table_of(pa.float32())
+    table.append(dicts(1.5))
+    for expression in ("1e300", "v * cast(1e300 as double)"):
+        with pytest.raises(InvalidInput, match="'v' of type float: a number is too large"):
+            table.update({"v": expression})
+    assert table.to_arrow()["v"].to_pylist() == [1.5]
+    table.update({"v": "1e300 * 1e300"})
+    assert table.to_arrow()["v"].to_pylist() == [np.inf]
+
+
+def test_what_is_no_mapping_cannot_be_set(table_of: Any) -> None:
+    table = table_of(pa.int64())
+    with pytest.raises(InvalidInput, match="what is set cannot be"):
+        table.update(["v"])
+
+
+def test_what_was_written_is_told_in_bytes(table_of: Any) -> None:
+    table = table_of(pa.int64())
+    for done in (table.append(dicts(*range(100))), table.update({"v": "v + 1"}), table.overwrite(dicts(1))):
+        assert done.files == 1
+        assert 100 < done.bytes < 100_000

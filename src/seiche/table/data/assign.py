@@ -11,6 +11,7 @@ from seiche.errors import InvalidInput
 from seiche.table.data.conform import check_nulls, coded, without_extension
 from seiche.table.data.fitting import left_out
 from seiche.table.data.scanning import scanner, types_of
+from seiche.table.data.values import check_infinity
 
 if TYPE_CHECKING:
     import lance
@@ -61,7 +62,9 @@ def assigned(values: pa.Array, field: pa.Field) -> pa.Array:
     """
     if values.type != field.type:
         try:
-            values = _cast(without_extension(values), field.type)
+            given = without_extension(values)
+            values = _cast(given, field.type)
+            check_infinity(given, values)
         except (pa.ArrowException, ValueError) as error:
             raise InvalidInput(
                 f"a computed value does not fit column {field.name!r} of type {field.type}: {error}",
