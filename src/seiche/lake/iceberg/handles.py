@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from seiche.core.given import names
+from seiche.core.given import names, wrong
 from seiche.errors import InvalidInput, SeicheError
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
@@ -135,6 +135,9 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         condition as PyIceberg understands it. The rows that match are held in memory.
         """
         _check_options(self.name, "update", options)
+        given: object = set
+        if not isinstance(given, Mapping):
+            raise wrong("what is set", given, 'Give SQL by column: {"left": "left - 1"}.')
         chosen = self._condition(_EVERYTHING if where is None else where)
         rows = self._matching(chosen)
         changed = with_assigned(rows, set)
@@ -209,11 +212,12 @@ class IcebergTransactionTable(_Shown, TransactionTable):
             rows = done.rows_updated + done.rows_inserted
         counted = [one.summary for one in after.snapshots if one.snapshot_id in added and one.summary is not None]
         files = sum(int(one["added-data-files"] or 0) for one in counted)
+        size = sum(int(one["added-files-size"] or 0) for one in counted)
         if rows is None:
             rows = sum(int(one["deleted-records"] or 0) - int(one["added-records"] or 0) for one in counted)
             with suppress(SeicheError), reading(self.name):  # it is done, whether or not its rows can be counted
                 rows -= hidden_in(partly, before, table)
-        return Result(verb, version + 1, rows=max(0, rows), files=files, notes=notes)
+        return Result(verb, version + 1, rows=max(0, rows), files=files, bytes=size, notes=notes)
 
     def _name(self) -> Name:
         return name_of(self._edit.key or b"")
