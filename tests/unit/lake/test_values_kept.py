@@ -131,3 +131,56 @@ def test_what_was_written_is_told_in_bytes(table_of: Any) -> None:
     for done in (table.append(dicts(*range(100))), table.update({"v": "v + 1"}), table.overwrite(dicts(1))):
         assert done.files == 1
         assert 100 < done.bytes < 100_000
+
+
+CASTS = {
+    "a large number": (pa.float64(), 1e300, pa.float32()),
+    "an hour of the day": (pa.timestamp("us"), NOON, DAYS),
+    "the zone of a day": (pa.timestamp("us", "UTC"), MIDNIGHT, DAYS),
+    "the day of a time": (pa.timestamp("us"), NOON, pa.time64("us")),
+    "a number as yes or no": (pa.int64(), 5, pa.bool_()),
+    "an hour in a list": (pa.list_(pa.timestamp("us")), [NOON], pa.list_(DAYS)),
+}
+
+
+@pytest.mark.parametrize("case", CASTS)
+def test_a_column_becomes_no_type_that_cannot_hold_its_values(lake: Lake, case: str) -> None:
+    kind, value, wanted = CASTS[case]
+    table = lake.create_table("shop.kept", pa.schema([("v", kind)]))
+    table.append(dicts(value))
+    before = table.to_arrow()
+    with pytest.raises(InvalidInput, match="'v' do not fit the type"):
+        table.alter_columns({"path": "v", "data_type": wanted})
+    assert table.to_arrow() == before
+
+
+def test_a_column_becomes_a_type_that_holds_its_values(lake: Lake) -> None:
+    table = lake.create_table(
+        "shop.kept", pa.schema([("v", pa.timestamp("us")), ("f", pa.float64()), ("n", pa.int8())])
+    )
+    table.append([{"v": MIDNIGHT, "f": np.inf, "n": 1}, {"f": 0.1, "n": 0}, {}])
+    table.alter_columns(
+        {"path": "v", "data_type": DAYS},
+        {"path": "f", "data_type": pa.float32()},
+        {"path": "n", "data_type": pa.bool_()},
+    )
+    assert table.to_arrow()["v"].to_pylist() == [DAY, None, None]
+    assert table.to_arrow()["f"].to_pylist() == [np.inf, pytest.approx(0.1), None]
+    assert table.to_arrow()["n"].to_pylist() == [True, False, None]
+
+
+def test_times_are_counted_if_the_column_is_to_hold_numbers(lake: Lake) -> None:
+    table = lake.create_table("shop.kept", pa.schema([("v", pa.timestamp("s"))]))
+    table.append(dicts(MIDNIGHT, None))
+    table.alter_columns({"path": "v", "data_type": pa.int64()})
+    assert table.to_arrow()["v"].to_pylist() == [1_709_164_800, None]
+
+
+def test_what_a_function_gives_for_a_new_column_is_kept_whole(lake: Lake) -> None:
+    table = lake.create_table("shop.kept", pa.schema([("v", pa.int64())]))
+    table.append(dicts(1))
+    days = pa.schema([("day", DAYS)])
+    with pytest.raises(InvalidInput, match="does not fit its columns"):
+        table.add_columns(lambda rows: pa.table({"day": [NOON] * rows.num_rows}), schema=days)
+    table.add_columns(lambda rows: pa.table({"day": [MIDNIGHT] * rows.num_rows}), schema=days)
+    assert table.to_arrow()["day"].to_pylist() == [DAY]

@@ -65,10 +65,13 @@ def _is_none(value: Any) -> bool:
     return value is not None and bool(value != value)  # noqa: PLR0124 - nothing else differs from itself
 
 
-def check_kept(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray) -> None:
-    """`pa.ArrowInvalid` if a value had more to it before it was made one of another type, or was something else."""
+def check_kept(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray, *, counted: bool = False) -> None:
+    """`pa.ArrowInvalid` if a value had more to it before it was made one of another type, or was something else.
+
+    Times may become numbers only if they are to be `counted`: of what, their type says, and not the number.
+    """
     for chunk in given.chunks if isinstance(given, pa.ChunkedArray) else [given]:
-        _check(decoded(chunk), made.type)
+        _check(decoded(chunk), made.type, counted)
     check_infinity(given, made)
 
 
@@ -151,24 +154,24 @@ def _can_cut_off(kind: pa.DataType) -> bool:
     return any(check(kind) for check in (kinds.is_integer, kinds.is_timestamp, kinds.is_time, kinds.is_duration))
 
 
-def _check(given: pa.Array, wanted: pa.DataType) -> None:
+def _check(given: pa.Array, wanted: pa.DataType, counted: bool) -> None:
     """`pa.ArrowInvalid` if a value has more to it than the wanted type can say."""
     kind = given.type
     if kinds.is_struct(kind) and kinds.is_struct(wanted):
         for field in wanted:
             if kind.get_field_index(field.name) >= 0:
-                _check(given.field(field.name), field.type)
+                _check(given.field(field.name), field.type, counted)
     elif is_list(kind) and is_list(wanted):
-        _check(given.flatten(), wanted.value_type)
+        _check(given.flatten(), wanted.value_type, counted)
     elif kinds.is_map(kind) and kinds.is_map(wanted):
-        _check(given.items, wanted.item_type)
+        _check(given.items, wanted.item_type, counted)
     elif kinds.is_integer(wanted) and _has_fractions(kind):
         given.cast(wanted)
     elif kinds.is_timestamp(wanted) and kinds.is_timestamp(kind):
         given.cast(pa.timestamp(wanted.unit, kind.tz))
     elif (kinds.is_time(wanted) and kinds.is_time(kind)) or (kinds.is_duration(wanted) and kinds.is_duration(kind)):
         given.cast(wanted)
-    elif _are_others(kind, wanted):
+    elif _loses_its_day(kind, wanted) or (not counted and _counts(kind, wanted)):
         raise pa.ArrowInvalid(f"what is {kind} is not {wanted}")
     elif (kinds.is_timestamp(kind) and kinds.is_date(wanted)) or (kinds.is_boolean(wanted) and _is_number(kind)):
         back = given.cast(wanted).cast(kind)
@@ -176,12 +179,14 @@ def _check(given: pa.Array, wanted: pa.DataType) -> None:
             raise pa.ArrowInvalid(f"a value has more to it than {wanted} can say")
 
 
-def _are_others(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Arrow's casts between two types give something else: counts of whatever times are counted in, the time
-    without its day, the day that it was then elsewhere.
-    """
-    if kinds.is_timestamp(given) and (kinds.is_time(wanted) or (kinds.is_date(wanted) and given.tz is not None)):
-        return True
+def _loses_its_day(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow takes the hours of a time without the day, or the day that it was then elsewhere."""
+    in_zone = kinds.is_timestamp(given) and given.tz is not None
+    return bool(kinds.is_timestamp(given) and kinds.is_time(wanted)) or bool(in_zone and kinds.is_date(wanted))
+
+
+def _counts(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow takes a time for the number of whatever it is counted in, or a fraction for a time."""
     if kinds.is_temporal(given):
         return _is_number(wanted) or bool(kinds.is_boolean(wanted))
     return bool(kinds.is_temporal(wanted)) and _has_fractions(given)

@@ -14,6 +14,7 @@ from seiche.table.data.columns.sources import scanned
 from seiche.table.data.conform import check_nulls, founded, without_extension
 from seiche.table.data.fitting import left_out
 from seiche.table.data.scanning import quoted, scanner
+from seiche.table.data.values import check_kept
 from seiche.table.format.deletions import rows_left
 from seiche.table.format.fields import path_of
 from seiche.table.format.manifest_pb2 import DataFragment, Field
@@ -213,7 +214,9 @@ def _new_column(snapshot: Snapshot, name: str, field: Field, alteration: Alterat
 
 def _converted(values: pa.Array, field: pa.Field) -> pa.Array:
     try:
-        made = founded(without_extension(values)).cast(field.type)
+        given = founded(without_extension(values))
+        made = given.cast(field.type)
+        check_kept(given, made, counted=True)
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInput(
             f"values of column {field.name!r} do not fit the type {field.type}: {error}",
