@@ -184,3 +184,11 @@ def test_what_a_function_gives_for_a_new_column_is_kept_whole(lake: Lake) -> Non
         table.add_columns(lambda rows: pa.table({"day": [NOON] * rows.num_rows}), schema=days)
     table.add_columns(lambda rows: pa.table({"day": [MIDNIGHT] * rows.num_rows}), schema=days)
     assert table.to_arrow()["day"].to_pylist() == [DAY]
+
+
+def test_a_type_that_is_found_in_the_values_holds_all_of_them(lake: Lake) -> None:
+    table = lake.create_table("shop.kept", pa.schema([("v", pa.int64())]))
+    with pytest.raises(InvalidInput, match="2024-02-29 12:00:00 is not a day"):
+        table.overwrite(dicts(DAY, NOON))
+    table.overwrite(dicts(DAY, MIDNIGHT))
+    assert table.to_arrow()["v"].to_pylist() == [DAY, DAY]

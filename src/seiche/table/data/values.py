@@ -37,8 +37,7 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
         # What pandas puts where there is no time. Arrow takes it for a day of the year 1.
         values = [None if _is_none(value) else value for value in values]
     made = array_of(values, kind)
-    if kind is not None:
-        _check_parts(values, kind)
+    _check_parts(values, made.type if kind is None else kind)  # the one that Arrow finds may be that of the first value
     if kind is None or not (_can_cut_off(kind) or _infinities(made, short=True)):
         return made
     if kinds.is_integer(kind) and all(type(value) is int or value is None for value in values):
