@@ -64,6 +64,23 @@ def test_rows_that_a_statement_among_others_changed_in_place_are_the_only_ones_t
         assert last == {1: 3, 2: 2, 3: 3, 4: 2, 5: 3}
 
 
+def test_rows_that_were_updated_and_compacted_say_the_version_that_was_made_after_others_came_first(
+    lake: Lake,
+) -> None:
+    """Whoever has seen the version of the others asks for what was updated after it."""
+    table = lake.create_table("shop.moved", SCHEMA, stable_row_ids=True)
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    with lake.transaction() as tx:
+        tx.update("shop.moved", {"n": "n + 1"}, where="id = 1", mode="columns")
+        tx.table("shop.moved").compact()
+        table.append(rows(4))
+    dataset: Any = table.to_lance()
+    found = dataset.to_table(columns=["id", "_row_created_at_version", "_row_last_updated_at_version"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [(1, 2, 5), (2, 2, 2), (3, 3, 3), (4, 4, 4)]
+    assert [one.operation for one in table.versions()[3:]] == ["Append", "Update", "ReserveFragments", "Rewrite"]
+
+
 def test_where_a_whole_column_was_replaced_all_rows_changed_whatever_else_a_transaction_did(lake: Lake) -> None:
     table = lake.table("shop.a")
     table.append(rows(1, 2, 3))

@@ -8,7 +8,7 @@ from seiche.core.runtime import Runtime
 from seiche.core.values import replaced
 from seiche.errors import AlreadyExists
 from seiche.lake.commit.made import Made, Progress
-from seiche.lake.commit.renumber import renumbered, reserved, trimmed
+from seiche.lake.commit.renumber import renumbered, reserved, restamped, trimmed
 from seiche.lake.commit.work import Folded, Work
 from seiche.lake.manifest_cache import Built
 from seiche.lake.objects.rows import Manifest as ManifestRef
@@ -57,7 +57,8 @@ def make_versions(
             progress.pending, progress.versions = pending, versions
             latest, moved = renumbered(made[0][1], folded, work, versions.store)
             made[0] = made[0][0], latest
-            operations[1:] = trimmed(operations[1:], moved)
+            following = trimmed(operations[1:], moved)
+            operations[1:] = restamped(following, work.base.version + 1, latest.version)
         elif isinstance(operation, ReserveFragments):
             later = number + 1
             operations[later:] = reserved(operations[later:], made[-1][1], operation.num_fragments)

@@ -18,7 +18,7 @@ from seiche.table.operations import CreateIndex, Operation, Rewrite, RewriteGrou
 from seiche.table.operations.coverage import covered, is_system, with_coverage
 from seiche.table.operations.numbering import raise_max_fragment_id
 
-__all__ = ["renumbered", "reserved", "trimmed"]
+__all__ = ["renumbered", "reserved", "restamped", "trimmed"]
 
 # Where a fragment went that there is no more.
 _NOWHERE = -1
@@ -71,6 +71,17 @@ def trimmed(followers: Sequence[Operation], moved: Mapping[int, int]) -> list[Op
     again.
     """
     return [_trimmed(one, moved) for one in followers]
+
+
+def restamped(followers: Sequence[Operation], provisional: int, version: int) -> list[Operation]:
+    """Operations that follow the change of content, which is version `version` and not the `provisional` one.
+
+    A compaction has taken down of its rows when they were last updated, and the transaction may have updated them just
+    before. Whoever asks for rows that were updated after somebody else's version would not be given them.
+    """
+    if version == provisional:
+        return list(followers)
+    return [_restamped_rewrite(one, provisional, version) if isinstance(one, Rewrite) else one for one in followers]
 
 
 def reserved(followers: Sequence[Operation], made: Manifest, count: int) -> list[Operation]:
@@ -193,9 +204,25 @@ def _restore_rows(made: DataFragment, old: DataFragment, base: Manifest, shift: 
     ids = RowIds.decode(old.inline_row_ids, rows=rows).to_array()
     fresh = ids >= base.header.next_row_id
     made.inline_row_ids = RowIds(ids + np.where(fresh, np.uint64(shift), np.uint64(0))).encode()
+    _restamp(made, old, base.version + 1, version)
+
+
+def _restamped_rewrite(rewrite: Rewrite, provisional: int, version: int) -> Rewrite:
+    groups = []
+    for group in rewrite.groups:
+        copy = RewriteGroup()
+        copy.CopyFrom(group)
+        for fragment in copy.new_fragments:
+            _restamp(fragment, fragment, provisional, version)
+        groups.append(copy)
+    return replace(rewrite, groups=tuple(groups))
+
+
+def _restamp(made: DataFragment, old: DataFragment, provisional: int, version: int) -> None:
     for name in ("inline_created", "inline_last_updated"):
-        versions = RowVersions.decode(getattr(old, name), rows=rows).runs
-        setattr(made, name, RowVersions(_restamped(versions, base.version + 1, version)).encode())
+        if old.HasField(name):
+            versions = RowVersions.decode(getattr(old, name), rows=old.physical_rows).runs
+            setattr(made, name, RowVersions(_restamped(versions, provisional, version)).encode())
 
 
 def _restamped(runs: Sequence[tuple[int, int]], provisional: int, version: int) -> Iterator[tuple[int, int]]:
