@@ -12,6 +12,9 @@ import pytest
 from tests import databases, servers
 
 SPARK = "tests/spark/"
+# Native code builds an NGRAM index in several parts for each processor, with files for each, and puts them together:
+# two hundred milliseconds for a few rows.
+os.environ.setdefault("LANCE_NGRAM_NUM_PARTITIONS", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

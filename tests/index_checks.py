@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from seiche.store import open_store
 from seiche.table.table import Table
+from tests.copies import copied
 
 DIMENSIONS = 8
 SCHEMA = pa.schema(
@@ -81,11 +82,15 @@ def indexed_rows(start: int, stop: int) -> pa.Table:
 
 def indexed_table(path: Path, *, fragments: int = 4, rows: int = 120, **options: Any) -> Table:
     """Fragments of which some rows are deleted, without an index yet."""
-    table = Table.create(open_store(str(path), durability="os"), SCHEMA, **options)
-    for number in range(fragments):
-        table.append(indexed_rows(number * rows, (number + 1) * rows))
-    table.delete("id % 11 = 3")
-    return table
+
+    def make(place: Path) -> None:
+        table = Table.create(open_store(str(place), durability="os"), SCHEMA, **options)
+        for number in range(fragments):
+            table.append(indexed_rows(number * rows, (number + 1) * rows))
+        table.delete("id % 11 = 3")
+
+    copied(make, path, key=f"indexed table {fragments} {rows} {options}")
+    return Table.open(open_store(str(path), durability="os"))
 
 
 def unindexed_rows(table: Table, name: str = "ix") -> int:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from seiche.store import open_store
 from seiche.table.table import Table
 from seiche.testing import CountingStore
+from tests.copies import copied
 from tests.row_table import SCHEMA, some_rows
 
 DELETED = "id % 4 = 1"
@@ -31,12 +32,16 @@ def verb_table(
     Without `dictionaries` it lacks the column with one: for those native code is sometimes gone round.
     """
     schema = SCHEMA if dictionaries else PLAIN
-    table = Table.create(open_store(str(path), durability="os"), schema, **options)
-    for number in range(fragments):
-        table.append(some_rows(rows, number * rows).select(schema.names))
-    if delete is not None:
-        table.delete(delete)
-    return table
+
+    def make(place: Path) -> None:
+        table = Table.create(open_store(str(place), durability="os"), schema, **options)
+        for number in range(fragments):
+            table.append(some_rows(rows, number * rows).select(schema.names))
+        if delete is not None:
+            table.delete(delete)
+
+    copied(make, path, key=f"verb table {fragments} {rows} {delete} {dictionaries} {options}")
+    return Table.open(open_store(str(path), durability="os"))
 
 
 def native(table: Table) -> Any:
