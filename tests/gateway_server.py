@@ -5,7 +5,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.gateway import Apps, apps
 from seiche.gateway.http.auth import Auth
 from seiche.gateway.http.limits import Limits
-from seiche.gateway.serving import running
+from seiche.gateway.serving import Running, stop
 from seiche.store import open_store
 
 
@@ -132,6 +132,8 @@ def ask(url: str, method: str = "GET", data: bytes | None = None, headers: Mappi
 def gateways(lake: Lake, auth: Auth | None = None, limits: Limits | None = None) -> Iterator[Gateways]:
     """Both servers, for as long as the block takes."""
     made = apps(lake, auth, limits)
-    with ExitStack() as stack:
-        iceberg, lance = (stack.enter_context(running(app)) for app in (made.iceberg, made.lance))
-        yield Gateways(lake, iceberg.url, lance.url)
+    servers = [Running(app) for app in (made.iceberg, made.lance)]
+    try:
+        yield Gateways(lake, *(one.url for one in servers))
+    finally:
+        stop(servers)

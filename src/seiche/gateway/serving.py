@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from seiche.gateway.http.auth import Auth
     from seiche.lake.lake import Lake
 
-__all__ = ["Running", "Tls", "running", "serving"]
+__all__ = ["Running", "Tls", "running", "serving", "stop"]
 
 _STARTING = 30.0
 _STOPPING = 10.0
@@ -95,8 +95,7 @@ class Running:
 
     def stop(self) -> None:
         """Take no more requests, answer those under way, and end."""
-        self._server.should_exit = True
-        self._thread.join(_STOPPING)
+        stop([self])
 
     def _run(self) -> None:
         try:
@@ -119,6 +118,14 @@ class Running:
 
         self._server.startup = startup  # type: ignore[method-assign]
         await self._server.serve()
+
+
+def stop(servers: Sequence[Running]) -> None:
+    """Stop all of them at the same time: each takes a while to notice, and to answer what is under way."""
+    for server in servers:
+        server._server.should_exit = True
+    for server in servers:
+        server._thread.join(_STOPPING)
 
 
 @contextmanager
@@ -153,11 +160,12 @@ def serving(
     wanted = {"iceberg": (made.iceberg, iceberg_port), "lance": (made.lance, lance_port)}
     with ExitStack() as stack:
         found: dict[str, str] = {}
+        servers: list[Running] = []
+        stack.callback(stop, servers)
         for name, (app, port) in wanted.items():
             if port is not None:
-                server = Running(app, port, host, tls)
-                stack.callback(server.stop)
-                found[name] = server.url
+                servers.append(Running(app, port, host, tls))
+                found[name] = servers[-1].url
         if "lance" in found:
             stack.enter_context(_tidying(lake, runtime))
         yield found
