@@ -15,7 +15,6 @@ from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import NamespaceRow, ViewRow
 from seiche.lake.sight import Sight
 from seiche.lake.statements import Statements
-from seiche.lake.undo import kept_on_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,12 +100,15 @@ class Definitions(Sight, Statements):
 
         self.check_running()
         columns, data = Beginning.of(schema).take()
-        with kept_on_error(self):
-            made = self._empty_table(
-                name, columns, format=format, properties=properties, stable_row_ids=stable_row_ids, **options
-            )
-            if data is not None:
+        made = self._empty_table(
+            name, columns, format=format, properties=properties, stable_row_ids=stable_row_ids, **options
+        )
+        if data is not None:
+            try:
                 made.append(data)
+            except BaseException:
+                self.drop_table(name)
+                raise
         return made
 
     def _empty_table(

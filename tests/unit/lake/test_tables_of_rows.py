@@ -59,16 +59,18 @@ def test_other_statements_of_the_transaction_see_them(lake: seiche.Lake) -> None
     assert lake.table("shop.orders").to_arrow().column("sku").to_pylist() == ["a", "b"]
 
 
-def test_rows_that_cannot_be_read_make_no_table(lake: seiche.Lake) -> None:
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+def test_rows_that_cannot_be_read_make_no_table(lake: seiche.Lake, format: str) -> None:
     def broken() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist(ROWS)
         raise OSError("the line is dead")
 
     with lake.transaction() as tx:
         with pytest.raises(OSError, match="the line is dead"):
-            tx.create_table("shop.orders", broken())
+            tx.create_table("shop.orders", broken(), format=format)
         assert tx.tables() == []
-    assert lake.tables() == []
+        tx.create_table("shop.others", ROWS)
+    assert lake.tables() == [("shop", "others")]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ class Bench:
         if state is State.APPLY_FAILED_CONFLICT:
             tx = self.service.begin().id
             self.service.prepare(tx, [defining(self.lake, "shop.stock", "taken", version="1")])
-            self.lake.run(lambda each: each.set_properties("shop.stock", {"moved": "yes"}))
+            self.lake.run(lambda each: each.set_properties("shop.stock", {"moved": tx}))
             return self.reached(tx, state, self.service.commit(tx).state)
         tx = self.service.begin().id
         if state is State.OPEN:
