@@ -107,6 +107,23 @@ def test_a_full_disk_is_unavailable_and_leaves_nothing(
     assert everything(with_source.native_uri()) == ["source"]
 
 
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("anonymous", [True, False])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_disk_without_room_for_the_name_is_unavailable_and_not_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, anonymous: bool, code: int
+) -> None:
+    store = LocalStore(tmp_path / "store")
+    store._staging = Staging(SYSTEM, anonymous=anonymous)
+    store.put("source", b"bytes")
+    for function in ("link", "rename"):
+        failing(monkeypatch, function, code)
+    with pytest.raises(Unavailable) as refused:
+        WRITES[write](store)
+    assert refused.value.errno == code
+    assert everything(store.native_uri()) == ["source"]
+
+
 def test_a_disk_that_fills_up_in_the_middle_leaves_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     original = os.write
     taken: list[int] = []
@@ -446,6 +463,17 @@ def test_a_directory_that_was_removed_and_made_again_is_flushed_again(tmp_path: 
     steps.clear()
     store.put_if_absent("a/b/second", b"2")
     assert [step for step in steps if step.endswith("/")] == ["fsync b/", "fsync a/", "fsync root/"]
+
+
+def test_so_is_one_that_the_store_itself_removed_and_somebody_else_made_again(tmp_path: Path, steps: list[str]) -> None:
+    store = LocalStore(tmp_path / "root")
+    store.put("a/first", b"1")
+    store.delete("a/first")
+    store.prune("a")
+    (tmp_path / "root" / "a").mkdir()
+    steps.clear()
+    store.put_if_absent("a/second", b"2")
+    assert [step for step in steps if step.endswith("/")] == ["fsync a/", "fsync root/"]
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE])
@@ -788,6 +816,37 @@ def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with (tmp_path / "f").open("wb") as file:
             write_all(file.fileno(), data)
         assert (tmp_path / "f").read_bytes() == (data if isinstance(data, bytes) else b"".join(data))
+
+
+def test_short_reads_are_completed(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of files of more than 2 GiB, which the system never gives at once."""
+    content = bytes(range(256)) * 40
+    store.put("f", content)
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, length, start: read(fd, min(length, 1000), start))
+    assert store.get("f") == content
+    assert store.get_range("f", 300, 5000) == content[300:5300]
+    assert store.get_range("f", 300, 4000) == content[300:4300]
+    assert store.get_range("f", -3000, 5000) == content[-3000:]
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.parametrize("write", ["copy", "copy_if_absent"])
+def test_a_file_that_ends_early_is_not_copied(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, write: str, kernel: bool
+) -> None:
+    store.put("source", b"0123456789")
+    fstat = os.fstat
+    longer = {6: 1_000_000}  # the length, of what makes a status
+    monkeypatch.setattr(
+        os, "fstat", lambda fd: os.stat_result([longer.get(n, one) for n, one in enumerate(fstat(fd)[:10])])
+    )
+    if not kernel:
+        failing(monkeypatch, "copy_file_range", errno.EXDEV)
+    with pytest.raises(Unavailable, match="ends after 10"):
+        getattr(store, write)("source", "target")
+    monkeypatch.undo()
+    assert everything(store.native_uri()) == ["source"]
 
 
 def test_copies_without_help_from_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

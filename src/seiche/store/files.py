@@ -1,5 +1,6 @@
 """Reading and writing whole files through descriptors."""
 
+import errno
 import os
 from collections.abc import Sequence
 
@@ -92,7 +93,10 @@ def read_all(fd: int, start: int, length: int) -> bytes:
 
 
 def copy_all(target: int, source: int) -> None:
-    """Append the whole of `source` to `target` without taking it through this process; shared blocks where possible."""
+    """Append the whole of `source` to `target` without taking it through this process; shared blocks where possible.
+
+    `OSError` if it ends before its length: part of a file is no copy of it.
+    """
     offset, size = 0, os.fstat(source).st_size
     try:
         while offset < size:
@@ -106,7 +110,7 @@ def copy_all(target: int, source: int) -> None:
     while offset < size:
         part = os.pread(source, min(1 << 20, size - offset), offset)
         if not part:
-            return
+            raise OSError(errno.EIO, f"it ends after {offset:,} of {size:,} bytes")
         write_all(target, part)
         offset += len(part)
 
