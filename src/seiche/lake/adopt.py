@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from seiche.errors import Corrupt, IncompatibleConflict, InvalidInput, NotFound, RetryableConflict
+from seiche.errors import AlreadyExists, Corrupt, IncompatibleConflict, InvalidInput, NotFound, RetryableConflict
 from seiche.lake.commit.edits import TableEdit
 from seiche.lake.commit.work import Work
 from seiche.lake.engines.native_manifest import new_files
@@ -65,14 +65,7 @@ def adopt(lake: "Lake", name: str | Sequence[str]) -> list[Adopted]:
     """
     full = parts(name, what="table")
     lake.check_writable()
-    row = lake.state().table(full)
-    if not row.is_own("lance"):
-        raise InvalidInput(
-            f"{text(full)} is {row.type}, of format {row.format}: only of Lance tables that the lake manages does it"
-            " number the versions, and only there can a foreign one be adopted",
-            remedy="Nothing has to be done: what other writers commit to it is read as they left it.",
-            table=name,
-        )
+    row = _own(lake.state(), full)
     store = LakeVersions(lake.store, row).store
     # Newest first: as long as one stands there, so does what it was prepared on.
     for version in reversed(list(_foreign(lake, full, row, store))):
@@ -135,13 +128,45 @@ def _set_aside(lake: "Lake", name: Name, row: TableRow, store: Store, version: i
     own = dict(manifests(row)).get(version)
     if own is None:
         store.delete(target)
+        _give_back(lake, row, store, version)
     else:
         store.put(target, fenced(store.get(own.path), own.path))
 
 
+def _give_back(lake: "Lake", row: TableRow, store: Store, version: int) -> None:
+    """Publish the lake's own version, if there is one by now under a name that was just made free.
+
+    Somebody else may have set the same foreign manifest aside, and the lake have made and published this version before
+    the name was freed: then that is what has gone, and whoever published it will not look again.
+    """
+    state = lake.state()
+    for at in range(state.version, -1, -1):
+        made = state.table_at(at, row.id)
+        if made is None or not made.is_own("lance") or made.table_version < version:
+            return
+        own = dict(manifests(made)).get(version)
+        if own is not None:
+            with suppress(AlreadyExists):
+                store.put_if_absent(Naming.V2.path(version), fenced(store.get(own.path), own.path))
+            return
+
+
+def _own(state: State, name: Name) -> TableRow:
+    """The table; `InvalidInput` if it is none whose versions the lake numbers."""
+    row = state.table(name)
+    if not row.is_own("lance"):
+        raise InvalidInput(
+            f"{text(name)} is {row.type}, of format {row.format}: only of Lance tables that the lake manages does it"
+            " number the versions, and only there can a foreign one be adopted",
+            remedy="Nothing has to be done: what other writers commit to it is read as they left it.",
+            table=text(name),
+        )
+    return row
+
+
 def _same(state: State, name: Name, row: TableRow) -> TableRow:
     """The table as it is now; `RetryableConflict` if another one has its name."""
-    now = state.table(name)
+    now = _own(state, name)
     if now.id != row.id:
         raise RetryableConflict(
             f"{text(name)} was dropped and made anew meanwhile: what others left with the old one is no part of it",

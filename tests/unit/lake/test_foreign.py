@@ -311,6 +311,38 @@ def test_of_two_who_bring_in_a_foreign_commit_neither_takes_what_the_lake_made_i
     assert lake.fsck().problems == ()
 
 
+@pytest.mark.parametrize("later", [0, 1, 3])
+def test_a_version_that_the_lake_publishes_where_a_foreign_one_was_stays_published(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
+    """Also if somebody else was about to free the name of the foreign one, which he had set aside as well."""
+    foreign_append(lake, 1)
+    version = lake.table("shop.a").version + 1
+    other = seiche.open(lake.store)
+
+    def overtake() -> None:
+        other.adopt("shop.a")
+        for number in range(later):
+            other.table("shop.a").append(rows(2 + number))
+
+    meanwhile(monkeypatch, "delete", Naming.V2.path(version), overtake)
+    lake.adopt("shop.a")
+    assert lake.fsck().problems == ()
+    other.table("shop.a").append(rows(9))
+    plain = lance.dataset(other.table("shop.a").uri)
+    assert [one["version"] for one in plain.versions()] == list(range(1, plain.version + 1))
+    assert ids(lake, "shop.a") == [1, *range(2, 2 + later), 9]
+
+
+def test_foreign_commits_of_a_table_that_is_released_meanwhile_are_told_what_it_is_now(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign_append(lake, 1)
+    meanwhile(monkeypatch, "list", "_foreign", lambda: seiche.open(lake.store).release("shop.a"))
+    with pytest.raises(InvalidInput, match="is federated"):
+        lake.adopt("shop.a")
+
+
 def test_later_versions_of_the_lake_are_not_foreign_to_a_handle_that_stays_at_one(lake: Lake) -> None:
     old = seiche.open(lake.store, version=lake.version)
     lake.table("shop.a").append(rows(1))
