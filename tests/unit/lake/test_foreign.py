@@ -368,6 +368,21 @@ def test_foreign_commits_of_a_table_that_is_made_anew_meanwhile_do_not_come_into
     assert (lake.adopt("shop.a"), ids(lake, "shop.a")) == ([], [7])
 
 
+def test_what_fsck_advises_for_a_foreign_commit_to_a_table_that_was_dropped_works(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1))
+    foreign_append(lake, 2)
+    before = lake.version
+    lake.drop_table("shop.a")
+    (found,) = lake.fsck().problems
+    assert (found.kind, "brought back first, with `lake.rollback(to, tables=)`" in found.remedy) == (
+        "published.foreign",
+        True,
+    )
+    lake.rollback(to=before, tables=["shop.a"])
+    lake.adopt("shop.a")
+    assert (ids(lake, "shop.a"), lake.fsck().problems) == ([1, 2], ())
+
+
 def test_rule_6_without_the_fence_plain_writers_get_in(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish_module, "SEICHE_FENCE", 0)
     lake.table("shop.a").append(rows(1))
