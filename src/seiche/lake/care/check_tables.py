@@ -36,8 +36,8 @@ __all__ = ["TableCheck"]
 # The folder of a table in which manifests are kept that could not be read.
 _DAMAGED: Final = "_damaged"
 _ADOPT: Final = (
-    "Look at it. `lake.adopt(table)` brings its changes into the lake; one that was dropped has to be brought back first,"
-    " with `lake.rollback(to, tables=)`. Nothing was overwritten."
+    "Look at it. `lake.adopt(table)` brings its changes into the lake; one that was dropped has to be brought back"
+    " first, with `lake.rollback(to, tables=)`. Nothing was overwritten."
 )
 _AGAIN: Final = "The published manifest holds the same: `fsck(repair=True)` writes it again from there."
 _PUBLISH: Final = "Plain Lance readers are behind. The next commit, or `fsck(repair=True)`, makes up for it."
