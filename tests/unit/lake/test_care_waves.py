@@ -122,3 +122,18 @@ def test_a_path_set_takes_in_another() -> None:
     one.add("later")
     assert all(path in one for path in ("mine", "later", "fresh", "settled/0", f"settled/{(1 << 17) - 1}"))
     assert (len(one), "none" in one) == ((1 << 17) + 3, False)
+
+
+def test_an_export_reads_the_versions_since_its_oldest_tag_side_by_side(tmp_path: Path) -> None:
+    lake = far_lake(tmp_path / "lake", 1)
+
+    def exported(name: str) -> int:
+        return waves(lake, lambda lake: lake.export(name, str(tmp_path / name)))
+
+    lake.tag("early")
+    few = exported("few")
+    for number in range(25):
+        lake.create_namespace(f"n{number}")
+    assert exported("many") - few <= 10
+    copy = seiche.open(str(tmp_path / "many"), durability="os")
+    assert (ids(copy, "shop.t0"), list(copy.tags()), copy.fsck().problems) == ([2], ["early"], ())

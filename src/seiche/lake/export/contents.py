@@ -13,6 +13,7 @@ from seiche.core.runtime import Runtime
 from seiche.errors import NotFound
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.live import rows_since
+from seiche.lake.care.portions import portions
 from seiche.lake.care.ranges import Ranges
 from seiche.lake.care.reachable import DROPPED
 from seiche.lake.export.items import Item, copied, made
@@ -223,14 +224,14 @@ class _Job:
         """The roots without a gap: whoever looks for the latest one must not stop short of it."""
         order = self._newest.definition.order
         have = set(self._export.versions)
-        for version in range(min(have), self._newest.version + 1):
-            root = read_root(self._store, version)
-            if version in have:
-                yield known[root.name]
-            elif root.expired_at_millis is not None:
-                yield copied(self._store, root.name)
-            else:
-                yield _root_item(root.tombstone(self._export.created_at), order)
+        for some in portions((version, 0) for version in range(min(have), self._newest.version + 1)):
+            for root in self._store.in_parallel(lambda version: read_root(self._store, version), some):
+                if root.version in have:
+                    yield known[root.name]
+                elif root.expired_at_millis is not None:
+                    yield copied(self._store, root.name)
+                else:
+                    yield _root_item(root.tombstone(self._export.created_at), order)
 
 
 def _root_item(root: Root, order: int) -> Item:
