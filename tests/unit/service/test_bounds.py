@@ -4,6 +4,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,14 @@ from google.protobuf.message import Message
 
 from seiche import Lake, Unavailable
 from seiche.core.clock import SimulatedClock
-from seiche.service import common_pb2, requests
+from seiche.service import common_pb2, operations, requests
 from seiche.service import transactions_pb2 as pb
 from seiche.service.core import Settings
 from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
 from seiche.service.undecided import Undecided
-from seiche.service.wire import server, statuses
+from seiche.service.wire import arrivals, server, statuses
 from seiche.service.wire.arrivals import parts_in
 from seiche.service.wire.bounds import Bounds
 from seiche.service.wire.handlers import NAMES
@@ -218,6 +219,57 @@ def test_parts_are_counted_as_they_are() -> None:
     for end in range(len(data)):
         assert parts_in(data[:end], kind, 1_000) <= 33, "what is cut off is not read beyond its end"
     assert parts_in(b"\xff" * 50, kind, 10) == 0
+    assert parts_in(b"\x78\x01" * 80, kind, 10) == 0, "fields that are not messages"
+    assert parts_in(b"\x78\x01" * 81, kind, 10) == 11, "unless there are very many: each takes time"
+    assert parts_in(b"\x7a\x00" * 81, kind, 10) == 11
+
+
+def test_a_message_has_so_many_fields(bounded: Callable[..., Bounded]) -> None:
+    """To look through 64 MB of them took a minute, and everybody else waited; who may only read could send it."""
+    given = bounded(message_parts=1_000)
+    body = pb.GetTransactionRequest(tx_id="x").SerializeToString() + b"\x78\x01" * 200_000
+    assert given.refused("GetTransaction", body) == (grpc.StatusCode.INVALID_ARGUMENT, "request.too-many-parts")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("place", ["parts", "payload"])
+@pytest.mark.parametrize("way", ["call", "open call"])
+def test_nobody_waits_until_a_large_request_is_looked_through(
+    bounded: Callable[..., Bounded], lake: Lake, monkeypatch: pytest.MonkeyPatch, way: str, place: str
+) -> None:
+    entered, go = threading.Event(), threading.Event()
+    where, name = (arrivals, "parts_in") if place == "parts" else (operations, "decode")
+    plain = getattr(where, name)
+
+    def slow(data: bytes, *rest: Any) -> Any:
+        if len(data) > 1 << 18:
+            entered.set()
+            assert go.wait(60)
+        return plain(data, *rest)
+
+    monkeypatch.setattr(where, name, slow)
+    given, large = bounded(), append(lake, 1)
+    # What is no part of the operation is refused in the end. Until then it has to be looked at.
+    large.changes[0].payload += b"\x7a" + _varint(1 << 20) + bytes(1 << 20)
+
+    def ask() -> Any:
+        if way == "call":
+            return given.refused("ExecuteTransaction", large)[1]
+        (answer,) = given.open(iter([message(large)]))
+        return pb.ExecuteTransactionsResponse.FromString(answer).responses[0].status.code
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(ask)
+        try:
+            assert entered.wait(60)
+            assert given.call("DescribeLake", pb.DescribeLakeRequest()).catalog == "lake"
+            assert given.call("ExecuteTransaction", append(lake, 2)).transaction.state == pb.TS_APPLIED
+            assert not waiting.done()
+        finally:
+            go.set()
+        assert waiting.result(60) in ("payload.operation", grpc.StatusCode.INVALID_ARGUMENT.value[0])
+    assert numbers_in(lake) == [2]
+    assert given.running.server._handlers._intake.held == 0  # type: ignore[union-attr]
 
 
 @pytest.mark.timeout(60)

@@ -1,6 +1,6 @@
 """Requests as they arrive: who sent them, what they say, and that they are what they seem to be."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -14,15 +14,17 @@ from seiche.service.wire import messages as wire
 from seiche.service.wire.answers import Answer
 from seiche.table.format.varint import read_varint
 
-__all__ = ["Context", "decoded", "metadata", "parts_in", "submitting"]
+__all__ = ["Context", "arrived", "is_large", "metadata", "parts_in", "submitting"]
 
 Request = TypeVar("Request", bound=Message)
 # grpc has no types, and descriptors have two.
 Context: TypeAlias = Any
 Descriptor: TypeAlias = Any
 
-# Smaller messages cannot become large in memory, whatever they are made of.
-_SUSPICIOUS: Final = 256 << 10
+# Smaller messages cannot become large in memory, nor take long, whatever they are made of.
+_LARGE: Final = 256 << 10
+# For each message within a message so many other fields, which take time as well; ours have three.
+_FIELDS: Final = 8
 
 
 def metadata(context: Context, wanted: str) -> str | None:
@@ -33,9 +35,25 @@ def metadata(context: Context, wanted: str) -> str | None:
     return None
 
 
-def decoded(data: bytes, kind: type[Request], most_parts: int) -> Request:
-    """The message in these bytes; refused if there is none, or if it has more parts than anybody needs."""
-    if len(data) > _SUSPICIOUS and parts_in(data, kind.DESCRIPTOR, most_parts) > most_parts:
+def is_large(size: int) -> bool:
+    """Whether to see what a message of so many bytes is about may take so long that others must not wait for it."""
+    return size > _LARGE
+
+
+async def arrived(
+    data: bytes, kind: type[Request], most_parts: int, run: Callable[[Callable[[], Request]], Awaitable[Request]]
+) -> Request:
+    """The message in these bytes; refused if there is none, or if it has more parts than anybody needs.
+
+    A large one is looked through by a thread, in `run`: all others would have to wait for it.
+    """
+    if is_large(len(data)):
+        return await run(partial(_decoded, data, kind, most_parts))
+    return _decoded(data, kind, most_parts)
+
+
+def _decoded(data: bytes, kind: type[Request], most_parts: int) -> Request:
+    if is_large(len(data)) and parts_in(data, kind.DESCRIPTOR, most_parts) > most_parts:
         raise refused(f"the request has more than {most_parts} parts", "request.too-many-parts", "Send several.")
     try:
         return kind.FromString(data)
@@ -46,15 +64,19 @@ def decoded(data: bytes, kind: type[Request], most_parts: int) -> Request:
 def parts_in(data: bytes, kind: Descriptor, most: int) -> int:
     """How many messages there are within a message, counted up to `most` and one more, without making any of them.
 
-    What cannot be read is not counted: that is for whoever decodes it.
+    Fields that are none count as too many where there are very many of them. What cannot be read is not counted: that
+    is for whoever decodes it.
     """
-    count = 0
+    count, fields = 0, _FIELDS * most
     waiting = [(0, len(data), kind)]
     try:
         while waiting and count <= most:
             at, end, kind = waiting.pop()
             inner = _inner(kind)
             while at < end and count <= most:
+                fields -= 1
+                if fields < 0:
+                    return most + 1
                 tag, at = read_varint(data, at)
                 match tag & 7:
                     case 2:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 from seiche.errors import SeicheError
@@ -12,7 +12,7 @@ from seiche.service.metrics import Call, Metrics
 from seiche.service.refusals import refused
 from seiche.service.wire import messages as wire
 from seiche.service.wire.answers import Answer, Answers
-from seiche.service.wire.arrivals import Context, decoded, submitting
+from seiche.service.wire.arrivals import Context, arrived, is_large, submitting
 from seiche.service.wire.bounds import Bounds, Intake
 from seiche.service.wire.parts import part
 from seiche.service.wire.streams import Stream, Streams
@@ -31,7 +31,7 @@ class OpenCalls:
         self,
         metrics: Metrics,
         answers: Answers,
-        run: Callable[[Callable[[], None]], Awaitable[None]],
+        run: Callable[[Callable[[], Any]], Awaitable[Any]],
         bounds: Bounds,
         intake: Intake,
     ) -> None:
@@ -39,6 +39,7 @@ class OpenCalls:
         self._answers = answers
         self._run = run
         self._bounds = bounds
+        self._intake = intake
         self._streams = Streams(bounds, intake)
         self._looking: set[asyncio.Task[None]] = set()
 
@@ -51,7 +52,7 @@ class OpenCalls:
 
         async def take(data: bytes, stream: Stream) -> None:
             service = await admit()
-            requests = decoded(data, pb.ExecuteTransactionsRequest, self._bounds.message_parts).requests
+            requests = (await self._arrived(data)).requests
             if not requests:
                 raise refused("the message has no requests", "request.empty")
             if len(requests) > self._bounds.requests:
@@ -70,6 +71,12 @@ class OpenCalls:
             with self._metrics.call("execute") as call, suppress(TimeoutError):
                 call.id = id_
                 await asyncio.wait_for(refuse(error, context, call), _TELLING_SECONDS)
+
+    async def _arrived(self, data: bytes) -> pb.ExecuteTransactionsRequest:
+        """The requests in a message. While others go on, what is not looked through yet is held as well."""
+        most = self._bounds.message_parts
+        with self._intake.of(len(data)) if is_large(len(data)) else nullcontext():
+            return await arrived(data, pb.ExecuteTransactionsRequest, most, self._run)
 
     def _take(
         self, service: Service, request: pb.ExecuteTransactionRequest, stream: Stream, id_: str, size: int
@@ -98,6 +105,9 @@ class OpenCalls:
             return
         try:
             submit = submitting(service, request, self._answers.then(answered))
+            if is_large(request.ByteSize()):
+                self._later(self._look(submit, answered, call))
+                return
             try:
                 submit(look=False)
             except SeicheError:

@@ -22,7 +22,7 @@ from seiche.service.refusals import stopping
 from seiche.service.state.records import Record
 from seiche.service.wire import messages as wire
 from seiche.service.wire.answers import Answers
-from seiche.service.wire.arrivals import Context, decoded, metadata, submitting
+from seiche.service.wire.arrivals import Context, arrived, is_large, metadata, submitting
 from seiche.service.wire.bounds import DEFAULT, Bounds, Intake, Watches
 from seiche.service.wire.executing import OpenCalls
 from seiche.service.wire.telling import as_told, refuse
@@ -30,6 +30,7 @@ from seiche.service.wire.telling import as_told, refuse
 __all__ = ["NAMES", "Handlers"]
 
 T = TypeVar("T")
+Request = TypeVar("Request", bound=Message)
 
 # Ours, and that of the catalog protocol whose messages these are.
 NAMES: Final = ("seiche.transaction.v1.Transactions", "ai.floedb.floecat.transaction.Transactions")
@@ -120,6 +121,9 @@ class Handlers:
     async def execute(self, service: Service, request: pb.ExecuteTransactionRequest) -> Message:
         future, done = self._answers.expect()
         submit = submitting(service, request, done)
+        if is_large(request.ByteSize()):
+            await self._run(submit)
+            return wire.executed(await future)
         try:
             submit(look=False)
         except SeicheError:
@@ -164,7 +168,7 @@ class Handlers:
                 call.id = self._request_id(context)
                 header = metadata(context, "authorization")
                 service = await self._admitted(header, READ)
-                request = decoded(data, pb.WatchTransactionRequest, self._bounds.message_parts)
+                request = await self._arrived(data, pb.WatchTransactionRequest)
                 with self._watches:
                     async for record in self.watch(service, request.tx_id):
                         # Who was let in may not be any more: hours may have passed.
@@ -185,7 +189,7 @@ class Handlers:
                     # Who may not call learns nothing about the request, not even whether it can be read.
                     service = await self._admitted(metadata(context, "authorization"), permission)
                     with self._intake.of(len(data)):
-                        return await act(service, decoded(data, request, self._bounds.message_parts))
+                        return await act(service, await self._arrived(data, request))
                 except SeicheError as error:
                     await refuse(error, context, call)
                     raise
@@ -200,6 +204,9 @@ class Handlers:
         if self._host.authenticator.waits(header):
             return await self._loop.run_in_executor(self._asking, self._host.service, header, permission)
         return self._host.service(header, permission)
+
+    async def _arrived(self, data: bytes, kind: type[Request]) -> Request:
+        return await arrived(data, kind, self._bounds.message_parts, self._run)
 
     def _request_id(self, context: Context) -> str:
         """The id that the client gave to the request; without one, it gets one here."""
