@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -105,10 +106,9 @@ def several_changes(body: Mapping[str, Any]) -> list[TableChange]:
     if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in given):
         raise InvalidInput("there are no table-changes", remedy="Send at least one.")
     changes = [_change(one, identifier(one.get("identifier"))) for one in given]
-    names = [one.name for one in changes]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InvalidInput(f"{text(twice[0])} is changed twice", remedy="Send one change for each table.")
+    for name, times in Counter(one.name for one in changes).items():
+        if times > 1:
+            raise InvalidInput(f"{text(name)} is changed twice", remedy="Send one change for each table.")
     return changes
 
 
