@@ -54,6 +54,19 @@ def test_blobs_are_given_as_bytes_in_whatever_form(blobs: seiche.Table) -> None:
     plain.validate()
 
 
+def test_files_of_large_values_are_counted_whoever_writes_them(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), lance.blob_field("b")])
+    table = seiche.Table.create(str(tmp_path / "t"), schema, durability="os")
+    for number in range(2):
+        table.append([{"id": number, "b": bytes([number]) * 100_000}])
+    for verb in (table.compact, lambda: table.reorder([("id", "descending")])):
+        before = {one.path: one.size for one in table.store.list("data")}
+        done = verb()
+        new = [one.size for one in table.store.list("data") if one.path not in before]
+        assert (done.files, done.bytes) == (len(new), sum(new))
+        assert done.bytes > 200_000
+
+
 def test_blobs_stay_what_they_are_whatever_becomes_of_their_rows(blobs: seiche.Table) -> None:
     large = b"z" * 100_000
     blobs.append([{"id": 1, "b": large}, {"id": 2, "b": b"two"}, {"id": 3, "b": None}, {"id": 4, "b": b""}])

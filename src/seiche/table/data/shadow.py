@@ -51,12 +51,12 @@ class Shadow:
         number = versions.newest()
         return versions.read(number).manifest, versions.transaction(number)
 
-    def take_over(self, segments: Iterable[IndexMetadata]) -> int:
-        """Move the files of index segments to where the table itself keeps its own; returns how many there were.
+    def take_over(self, segments: Iterable[IndexMetadata]) -> tuple[int, ...]:
+        """Move the files of index segments to where the table itself keeps its own; returns how large each is.
 
         They are durable when this returns.
         """
-        moved: list[str] = []
+        moved: dict[str, int] = {}
         for segment in segments:
             inside = f"{self.place}/_indices/{UUID(bytes=segment.uuid.uuid)}"
             for one in list(self.table.list(inside)):
@@ -64,9 +64,9 @@ class Shadow:
                 # The name holds an id that was drawn here: what has it is the same file.
                 with suppress(AlreadyExists):
                     self.table.rename_if_absent(one.path, target)
-                moved.append(target)
+                moved[target] = one.size
         self.table.flush(moved)
-        return len(moved)
+        return tuple(moved.values())
 
 
 @contextmanager

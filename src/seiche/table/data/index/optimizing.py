@@ -66,7 +66,7 @@ class Optimizing:
             after = table.newest()[0].indices
             in_vain = {name for name in names if not self._knows_more(name, reach, after, snapshot)}
             new = [one for one in after if one.uuid.uuid not in ours and one.name not in in_vain]
-            files = table.take_over(new)
+            files = len(table.take_over(new))
         kept = {one.uuid.uuid for one in after}
         removed = tuple(one for uuid, one in ours.items() if uuid not in kept and one.name not in in_vain)
         if not new and not removed:

@@ -43,7 +43,8 @@ class Led:
 
     rewritten: tuple[RewrittenIndex, ...] = ()
     reuse: IndexMetadata | None = None
-    files: int = 0
+    # How large the files are that were written for it.
+    sizes: tuple[int, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
 
 
@@ -65,7 +66,7 @@ def lead_on(
     led = [one for one in by_address if not reads_addresses(one) and not (stable and not _is_btree(one))]
     way = _way(mode, led, reach, in_order=in_order, stable=stable)
     made = Led() if way == "drop" else _natively(snapshot, groups, first_id, reuse=way == "reuse")
-    return Led(made.rewritten, made.reuse, made.files, _notes(touched, by_address, made, way))
+    return Led(made.rewritten, made.reuse, made.sizes, _notes(touched, by_address, made, way))
 
 
 def _way(mode: IndexMode, led: Sequence[IndexMetadata], reach: Reach, *, in_order: bool, stable: bool) -> IndexMode:
@@ -100,13 +101,13 @@ def _natively(snapshot: Snapshot, groups: Sequence[RewriteGroup], first_id: int,
         renewed = {one.new_id.uuid for one in operation.rewritten_indices}
         entry = find(manifest.indices, FRAGMENT_REUSE) if reuse else None
         made = [one for one in manifest.indices if one.uuid.uuid in renewed or one is entry]
-        files = table.take_over(made)
+        sizes = table.take_over(made)
     if entry is not None:
         ours = IndexMetadata()
         ours.CopyFrom(entry)
         ours.ClearField("base_id")
         entry = ours
-    return Led(operation.rewritten_indices, entry, files)
+    return Led(operation.rewritten_indices, entry, sizes)
 
 
 def _result(snapshot: Snapshot, group: RewriteGroup, table: Shadow) -> dict[str, Any]:

@@ -6,12 +6,13 @@ from typing import TypeAlias
 from pyroaring import BitMap
 
 from seiche.errors import SPENT, RetryableConflict
-from seiche.table.blob_files import data_files, with_blobs
+from seiche.table.blob_files import data_files, large_files
 from seiche.table.change import Change
 from seiche.table.data.index.reach import Reach
 from seiche.table.data.index.remap import IndexMode, lead_on
 from seiche.table.data.portion import Portion
 from seiche.table.data.rewrite.tasks import RewriteResult
+from seiche.table.data.write import Written
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.operations import ReserveFragments, Rewrite, RewriteGroup
 from seiche.table.snapshot import Snapshot
@@ -80,10 +81,12 @@ class Rewriting:
         led = lead_on(snapshot, groups, mode, in_order=in_order, first_id=first_id)
         operation = Rewrite(groups, led.rewritten, led.reuse)
         new = [one for group in groups for one in group.new_fragments]
+        large = list(large_files(snapshot.store, new, snapshot.manifest.header.fields))
         if self._work is None:
             # They were written elsewhere, in a lake perhaps under a transaction that was never committed: files are
             # flushed by whoever names them.
-            snapshot.store.flush(with_blobs(snapshot.store, data_files(new), snapshot.manifest.header.fields))
+            snapshot.store.flush([*data_files(new), *(info.path for info in large)])
+        written = Written(tuple(new), tuple(info.size for info in large))
         self.left_out = len(self._results) - len(good)
         notes: dict[str, object] = {
             "fragments_removed": sum(len(group.old_fragments) for group in groups),
@@ -95,9 +98,9 @@ class Rewriting:
             notes["left_out"] = self.left_out
         return Change(
             operation,
-            rows=sum(one.physical_rows for one in new),
-            files=sum(len(one.files) for one in new) + led.files,
-            bytes=sum(file.file_size_bytes for one in new for file in one.files),
+            rows=written.rows,
+            files=written.files + len(led.sizes),
+            bytes=written.bytes + sum(led.sizes),
             notes=notes,
             since=Portion.oldest((one.portion for one in good), snapshot),
         )
