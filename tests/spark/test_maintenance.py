@@ -1,6 +1,6 @@
 """Jobs that care for tables, and tasks that die when their work is done."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ import pytest
 from pyspark import TaskContext
 
 import seiche
-from seiche.errors import Corrupt, InvalidInput, Unavailable
+from seiche.errors import Corrupt, InvalidInput, RetryableConflict, Unavailable
 from seiche.lake.care.gc import collect
 from seiche.lake.care.path_set import PathSet
 from seiche.lake.export.copying import Hashed
@@ -54,6 +54,51 @@ def test_compaction_in_tasks(spark: "SparkSession", lake: Any, table: Any) -> No
     assert told[-1] == (int(result.notes["fragments_added"]),) * 2
     assert ids(table) == WANTED
     assert not with_spark.compact("shop.t", target_rows_per_fragment=50).changed
+
+
+def others_first(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:
+    """Tasks are done here, without Spark; when those of a round are done and not committed, others change the table."""
+    waiting = list(changes)
+
+    def done(_session: Any, work: Callable[[Any], Any], tasks: list[Any], _progress: Any) -> list[Any]:
+        results = [work(one) for one in tasks]
+        if waiting:
+            waiting.pop(0)()
+        return results
+
+    monkeypatch.setattr(maintenance, "run_each", done)
+
+
+def test_what_others_change_while_it_is_compacted_is_done_again(
+    monkeypatch: pytest.MonkeyPatch, lake: Any, table: Any
+) -> None:
+    session: Any = None
+    others_first(monkeypatch, *[partial(table.delete, f"id % 10 = {last}") for last in range(2)])  # in all fragments
+    result = maintenance.compact(session, table, target_rows_per_fragment=50)
+    assert ids(table) == [one for one in WANTED if one % 10 > 1]
+    assert result.rows == len(ids(table))
+    assert len(table.to_lance().get_fragments()) <= 4
+
+
+def test_what_several_rounds_of_a_compaction_did_is_told_together(
+    monkeypatch: pytest.MonkeyPatch, lake: Any, table: Any
+) -> None:
+    session: Any = None
+    others_first(monkeypatch, lambda: table.delete("id = 0"))
+    result = maintenance.compact(session, table, target_rows_per_fragment=50)
+    assert (result.rows, result.notes["fragments_removed"]) == (len(WANTED) - 1, 20)
+    assert "left_out" not in result.notes
+    assert ids(table) == WANTED[1:]
+
+
+def test_a_table_that_others_change_all_the_time_is_a_conflict(
+    monkeypatch: pytest.MonkeyPatch, lake: Any, table: Any
+) -> None:
+    session: Any = None
+    others_first(monkeypatch, *[partial(table.delete, f"id % 10 = {last}") for last in range(5)])
+    with pytest.raises(RetryableConflict, match="have been changed by others"):
+        maintenance.compact(session, table, target_rows_per_fragment=50)
+    assert ids(table) == [one for one in WANTED if one % 10 > 4]
 
 
 def test_compaction_inside_a_transaction(spark: "SparkSession", lake: Any, table: Any) -> None:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seiche.core.runtime import SYSTEM
+from seiche.errors import SPENT, RetryableConflict
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.spark.address import Address
 from seiche.spark.copying import Carriers
@@ -15,6 +16,7 @@ from seiche.table.data.index.build import IndexTask, Segment, build_segment
 from seiche.table.data.rewrite.tasks import RewriteResult, RewriteTask, execute
 from seiche.table.snapshot import Snapshot
 from seiche.table.table import Table
+from seiche.table.verbs.rewrite_plan import together
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,18 +37,23 @@ def compact(
     """Compact a table with a task of Spark for each group of fragments; `options` as for `table.compact`."""
     plan = table.compaction(**options)
     total: Result | None = None
-    for _ in range(_ROUNDS):
+    executors: set[str] = set()
+    for following in reversed(range(_ROUNDS)):
         tasks = plan.plan()
         address = Address.of(_snapshot(table).store)
         done = run_each(session, partial(_rewrite, address), tasks, progress)
-        result = plan.commit([one.result for one in done])
-        busy = {"executors": len({one.executor for one in done})}
-        result = replace(result, notes={**result.notes, **busy}) if result.changed else result
-        total = result if total is None or result.changed else total
+        executors.update(one.executor for one in done)
+        try:
+            result = plan.commit([one.result for one in done])
+        except RetryableConflict as error:
+            if error.details.get("reason") != SPENT or not (following or total):
+                raise
+            continue  # others were at all of it
+        total = result if total is None else together(total, result)
         if not result.notes.get("left_out"):
             break
-    assert total is not None  # noqa: S101 - there is at least one round
-    return total
+    assert total is not None  # noqa: S101 - the last round makes one, or raises
+    return replace(total, notes={**total.notes, "executors": len(executors)}) if total.changed else total
 
 
 def create_index(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seiche.table.data.rewrite.reorder_plan import Order
     from seiche.table.data.rewrite.tasks import Progress, RewriteResult, RewriteTask
 
-__all__ = ["RewritePlan"]
+__all__ = ["RewritePlan", "together"]
 
 _ROUNDS = 10
 
@@ -99,7 +99,7 @@ class RewritePlan:
         for _ in range(_ROUNDS):
             rewriting = Rewriting(work, self._index)
             done = self._table._run(self._verb, rewriting, attempts=attempts, timeout=timeout)
-            total = done if total is None else _sum(total, done)
+            total = done if total is None else together(total, done)
             if not rewriting.left_out:
                 break
         assert total is not None  # noqa: S101 - there is at least one round
@@ -117,8 +117,8 @@ class RewritePlan:
         return seen[0]
 
 
-def _sum(one: Result, other: Result) -> Result:
-    """What two rounds did together."""
+def together(one: Result, other: Result) -> Result:
+    """What two rounds of a rewrite did."""
     if not other.changed:
         return one
     notes = dict(other.notes)
