@@ -323,6 +323,27 @@ def test_the_query_is_the_table_also_when_its_columns_change(shop: Shop, kind: s
     assert shop.rows("shop.t", "other") == [{"other": 7}]
 
 
+@pytest.mark.parametrize("kind", ["lance", "iceberg"])
+def test_the_query_is_the_table_also_when_its_types_change(shop: Shop, kind: str) -> None:
+    text = STEP % f"format: {kind}, sql: 'SELECT %s'"
+    shop.run(text % "1 AS id, 2 AS n")
+    before = shop.lake.version
+    shop.run(text % '3000000000 AS id, "x" AS n')
+    assert shop.rows("shop.t") == [{"id": 3_000_000_000, "n": "x"}]
+    past = seiche.open(shop.lake.uri, version=before).table("shop.t")
+    assert past.to_arrow().to_pylist() == [{"id": 1, "n": 2}]
+    assert shop.lake.fsck(deep=True).problems == ()
+
+
+def test_vectors_are_as_long_as_the_step_says_now(shop: Shop) -> None:
+    text = STEP % "sql: 'SELECT %s AS id, array(%s) AS v', vectors: {v: %d}, index: {id: BTREE}"
+    shop.run(text % ("1", "1f, 2f", 2))
+    shop.run(text % ('"one"', "1f, 2f, 3f", 3))
+    assert shop.rows("shop.t") == [{"id": "one", "v": [1.0, 2.0, 3.0]}]
+    assert shop.lake.table("shop.t").schema.field("v").type == pa.list_(pa.float32(), 3)
+    assert shop.lake.table("shop.t").count_rows("id = 'one'") == 1
+
+
 def test_a_table_that_is_there_in_another_format(shop: Shop) -> None:
     text = STEP % "sql: SELECT 1 AS a%s"
     shop.run(text % ", format: iceberg")

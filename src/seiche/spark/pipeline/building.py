@@ -17,7 +17,7 @@ from seiche.spark.pipeline.frames import Frames, short
 from seiche.spark.pipeline.plan import Plan
 from seiche.spark.pipeline.progress import Progress
 from seiche.spark.pipeline.records import StepRecord
-from seiche.spark.types import check_iceberg
+from seiche.spark.types import check_iceberg, conform_shown
 from seiche.spark.writing import frame_schema
 
 if TYPE_CHECKING:
@@ -110,18 +110,30 @@ class Builder:
             )
 
     def _kept_types(self, step: Step, frame: "DataFrame") -> "pa.Schema":
-        """The columns that the table shall have: those of the query, as the table has them if it does."""
+        """The columns that the table shall have: those of the query, as the table has them if it does, and if such
+        values fit there.
+        """
         old = self.tx.table(step.table).schema
         names = set(old.names)
-        return pa.schema([old.field(one.name) if one.name in names else one for one in columns_of(step, frame)])
+        return pa.schema(
+            [
+                old.field(one.name) if one.name in names and _takes(old.field(one.name), one, step) else one
+                for one in columns_of(step, frame)
+            ]
+        )
 
     def _take_columns(self, step: Step, frame: "DataFrame") -> None:
-        """Give an Iceberg table the columns of the query; those that it has stay as they are."""
+        """Give an Iceberg table the columns of the query; those that it has, and that take such values, stay as they
+        are.
+        """
         from seiche.spark.sql.iceberg_columns import IcebergColumns
 
         table, columns = self.tx.table(step.table), columns_of(step, frame)
-        there = table.schema.names
+        old = table.schema
+        there = old.names
         check_iceberg(columns)
+        if other := [one for one in columns if one.name in there and not _takes(old.field(one.name), one, step)]:
+            IcebergColumns(table).replace_columns(pa.schema(other))
         if new := [one for one in columns if one.name not in there]:
             IcebergColumns(table).add_columns(pa.schema(new))
         if gone := [name for name in there if name not in columns.names]:
@@ -166,6 +178,17 @@ class Builder:
                 table.create_index(column, kind)
             except AlreadyExists:
                 table.optimize_indices(f"{column}_idx")
+
+
+def _takes(column: pa.Field, given: pa.Field, step: Step) -> bool:
+    """Whether values of another type can go into a column as it is. A vector has as many numbers as the step says."""
+    if given.name in step.vectors and column.type != given.type:
+        return False
+    try:
+        conform_shown(pa.schema([given]), pa.schema([column]))
+    except InvalidInput:
+        return False
+    return True
 
 
 def _told(error: BaseException, step: Step) -> str:

@@ -41,6 +41,14 @@ class IcebergColumns:
             for column in columns:
                 update.delete_column(column)
 
+    def replace_columns(self, columns: pa.Schema) -> None:
+        """Other columns under names that there are: of what stands there nothing is left."""
+        with self._changing() as update:
+            for column in columns.names:
+                update.delete_column(column)
+            for field in self._in_iceberg(columns):
+                update.add_column(field.name, field.field_type, field.doc)
+
     def rename_columns(self, names: Mapping[str, str]) -> None:
         """Other names, by those that there are."""
         with self._changing() as update:
