@@ -11,6 +11,7 @@ import pyarrow as pa
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.handles import IcebergTransactionTable, condition
+from seiche.lake.iceberg.metadata import json_of
 from seiche.lake.iceberg.reading import changing, reading
 from seiche.spark.address import Address
 from seiche.spark.jobs import Batches, executor
@@ -130,7 +131,7 @@ def iceberg_scans(
     wanted = shown_schema(fields)
     planned = list(table.scan(row_filter=condition(where or "true"), selected_fields=tuple(names)).plan_files())
     planned.sort(key=lambda one: str(one.file.file_path))
-    metadata = table.metadata.model_dump_json()
+    metadata = json_of(table.metadata).decode()
     address = Address.of(transaction.state.store)
     found: list[IcebergScan] = []
     seen = 0
@@ -152,7 +153,7 @@ class IcebergTarget:
 
     @classmethod
     def of(cls, handle: IcebergTransactionTable, transaction: "Transaction") -> "IcebergTarget":
-        metadata = handle.to_iceberg().metadata.model_dump_json()
+        metadata = json_of(handle.to_iceberg().metadata).decode()
         return cls(handle.name, Address.of(transaction.state.store), metadata, handle.schema)
 
     def write(self, batches: Batches) -> bytes:

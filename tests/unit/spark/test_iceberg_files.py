@@ -1,0 +1,33 @@
+"""What Spark's tasks read and write of Iceberg tables, without Spark."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table.update import UpgradeFormatVersionUpdate
+
+import seiche
+from seiche import InvalidInput, Lake
+from seiche.spark.iceberg import IcebergTarget, add_files, iceberg_scans
+
+
+@pytest.fixture
+def lake(tmp_path: Any) -> Lake:
+    made = seiche.create(str(tmp_path / "lake"))
+    made.create_namespace("shop")
+    return made
+
+
+def test_tables_of_format_version_3_are_read_and_refused_in_words_of_the_lake_when_written(lake: Lake) -> None:
+    """PyIceberg said of both that writing is not supported, by errors of its own."""
+    columns = pa.schema([("id", pa.int64())])
+    lake.create_table("shop.i", columns, format="iceberg").append([{"id": 1}, {"id": 2}])
+    raised = UpgradeFormatVersionUpdate.model_validate({"format-version": 3})
+    lake.run(lambda tx: tx.commit_iceberg("shop.i", [], [raised]))
+    tx = lake.transaction()
+    handle: Any = tx.table("shop.i")
+    scans, _ = iceberg_scans(handle, tx, where="id > 1")
+    assert [row for scan in scans for batch in scan.read() for row in batch.to_pylist()] == [{"id": 2}]
+    written = IcebergTarget.of(handle, tx).write(pa.table({"id": [3]}, schema=columns).to_batches())
+    with pytest.raises(InvalidInput, match=r"shop\.i: PyIceberg cannot do this append"):
+        add_files(handle, [written], overwrite=False)
