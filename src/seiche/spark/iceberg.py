@@ -13,6 +13,7 @@ from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.handles import IcebergTransactionTable, condition
 from seiche.lake.iceberg.metadata import json_of
 from seiche.lake.iceberg.reading import changing, reading
+from seiche.lake.iceberg.sources import nothing
 from seiche.spark.address import Address
 from seiche.spark.jobs import Batches, executor
 from seiche.spark.narrow import collected_rows
@@ -241,7 +242,7 @@ def _pieces(schema: pa.Schema, batches: Batches) -> Iterator[pa.Table]:
         made = conform_shown(batch.schema, schema).batch(settled(batch))
         missing = [field for field in schema if field.name not in made.schema.names]
         for field in missing:
-            made = made.append_column(field, pa.nulls(made.num_rows, field.type))
+            made = made.append_column(field, nothing(made.num_rows, field.type))
         waiting.append(made.select(schema.names))
         rows += made.num_rows
         if rows >= _PIECE:

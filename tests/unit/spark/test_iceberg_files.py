@@ -4,7 +4,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.schema import Schema
 from pyiceberg.table.update import UpgradeFormatVersionUpdate
+from pyiceberg.types import IntegerType, LongType, NestedField, StructType
 
 import seiche
 from seiche import InvalidInput, Lake
@@ -31,3 +33,14 @@ def test_tables_of_format_version_3_are_read_and_refused_in_words_of_the_lake_wh
     written = IcebergTarget.of(handle, tx).write(pa.table({"id": [3]}, schema=columns).to_batches())
     with pytest.raises(InvalidInput, match=r"shop\.i: PyIceberg cannot do this append"):
         add_files(handle, [written], overwrite=False)
+
+
+def test_rows_may_lack_a_column_whose_fields_cannot_be_null(lake: Lake) -> None:
+    inside = StructType(NestedField(3, "a", IntegerType(), required=True))
+    columns = Schema(NestedField(1, "id", LongType()), NestedField(2, "s", inside))
+    lake.create_table("shop.i", columns, format="iceberg")
+    with lake.transaction() as tx:
+        handle: Any = tx.table("shop.i")
+        rows = pa.table({"id": pa.array([1], pa.int64())})
+        add_files(handle, [IcebergTarget.of(handle, tx).write(rows.to_batches())], overwrite=False)
+    assert lake.table("shop.i").to_arrow().to_pylist() == [{"id": 1, "s": None}]

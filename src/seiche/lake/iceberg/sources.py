@@ -9,7 +9,7 @@ from seiche.table.data.fitting import left_out
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_arrow"]
+__all__ = ["as_arrow", "nothing"]
 
 
 def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
@@ -32,7 +32,7 @@ def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
                 remedy="Leave it out; `to_iceberg().update_schema()` adds one.",
             )
         try:
-            columns.append(_nothing(found.num_rows, field.type) if given is None else _kept(given, field.type))
+            columns.append(nothing(found.num_rows, field.type) if given is None else _kept(given, field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidInput(
                 f"column {field.name!r} cannot be made {field.type}: {error}", remedy="Convert it before."
@@ -64,10 +64,10 @@ def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | 
     values = column.drop_null().cast(kind)
     there = pc.cast(column.is_valid(), pa.int64())
     at = pc.if_else(column.is_valid(), pc.subtract(pc.cumulative_sum(there), 1), len(values))
-    return pa.chunked_array([*values.chunks, _nothing(1, kind)]).take(at)
+    return pa.chunked_array([*values.chunks, nothing(1, kind)]).take(at)
 
 
-def _nothing(length: int, kind: "pa.DataType") -> "pa.Array":
+def nothing(length: int, kind: "pa.DataType") -> "pa.Array":
     """Nulls, in which fields that cannot be null have some value: `pa.nulls` leaves them null, and is refused."""
     import numpy as np
     import pyarrow as pa
