@@ -96,10 +96,12 @@ class IcebergScan:
 
         from seiche.lake.iceberg.asking import ask_what_is_meant
         from seiche.lake.iceberg.conditions import explicit
+        from seiche.lake.iceberg.dictionaries import read_values
         from seiche.lake.iceberg.null_lists import keep_nulls
 
         keep_nulls()
         ask_what_is_meant()
+        read_values()
         metadata = _metadata(self.metadata)
         chosen = metadata.schema().select(*names)
         return ArrowScan(metadata, LakeFileIO(self.address.open()), chosen, explicit(condition(self.where or "true")))

@@ -17,6 +17,7 @@ from pyiceberg.typedef import Record
 from seiche.lake.commit.reads import Aspect
 from seiche.lake.iceberg.asking import ask_what_is_meant
 from seiche.lake.iceberg.conditions import agree_on_nulls, explicit
+from seiche.lake.iceberg.dictionaries import read_values
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.hidden_rows import keep_hidden
 from seiche.lake.iceberg.no_rows import read_nothing
@@ -35,6 +36,7 @@ ask_what_is_meant()
 keep_hidden()
 read_nothing()
 know_past_columns()
+read_values()
 
 
 class EngineFileIO(LakeFileIO):

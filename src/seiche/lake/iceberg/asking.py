@@ -29,7 +29,7 @@ from pyiceberg.expressions.visitors import (
 )
 from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.schema import Schema
-from pyiceberg.types import ListType, MapType, UUIDType
+from pyiceberg.types import ListType, MapType, StringType, UUIDType
 
 __all__ = ["ask_what_is_meant", "needs_rows"]
 
@@ -87,6 +87,15 @@ class _Asking(pyarrow_io._ConvertToArrowExpression):
             names.insert(0, self._schema.find_field(number).name)
             number = self._schema._lazy_id_to_parent.get(number)
         return tuple(names)
+
+    def visit_starts_with(self, term: Any, literal: Any) -> pc.Expression:
+        if not isinstance(term.ref().field.field_type, StringType):
+            return super().visit_starts_with(term, literal)
+        # As texts: Arrow does not know the beginnings of those that are kept in a dictionary.
+        return pc.starts_with(pc.field(self._get_field_name(term)).cast(pa.large_string()), literal.value)
+
+    def visit_not_starts_with(self, term: Any, literal: Any) -> pc.Expression:
+        return ~self.visit_starts_with(term, literal)
 
 
 def _compared(name: str, compare: Callable[[Any, Any], Any]) -> Callable[..., pc.Expression]:
