@@ -4,12 +4,15 @@ PyIceberg finds the distinct values of a partition and then asks Arrow for the r
 a number: a write with one ended with a division by zero. 0.0 and -0.0 are two values that equal each other: rows with
 either were in two files, and so twice in the table. Here rows are grouped by the value itself.
 
+The partition of a file that is added as it is PyIceberg takes from its least and its greatest value, which say nothing
+of nulls, and takes none for null: rows were in a partition that is not theirs, and were not found.
+
 For buckets, days and the like PyIceberg wants a native library, which not everybody has. It knows how to find them
 without; here each value that differs is asked for once.
 """
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +21,14 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 from pyiceberg.exceptions import NotInstalledError
 from pyiceberg.io import pyarrow as pyarrow_io
-from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec, _to_partition_representation
+from pyiceberg.io.fileformat import DataFileStatistics
+from pyiceberg.partitioning import (
+    PartitionField,
+    PartitionFieldValue,
+    PartitionKey,
+    PartitionSpec,
+    _to_partition_representation,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import TruncateTransform, VoidTransform
 from pyiceberg.typedef import Record
@@ -33,6 +43,26 @@ __all__ = ["keep_rows"]
 def keep_rows() -> None:
     """From now on PyIceberg writes every row into one partition, in this process."""
     pyarrow_io._determine_partitions = _partitions
+    found = DataFileStatistics._partition_value
+    if not hasattr(found, "__wrapped__"):
+        DataFileStatistics._partition_value = _of_all_rows(found)  # type: ignore[method-assign]
+
+
+def _of_all_rows(infer: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(infer)
+    def inferred(statistics: DataFileStatistics, field: PartitionField, schema: Schema) -> Any:
+        made = infer(statistics, field, schema)
+        if field.source_id not in statistics.column_sizes or isinstance(field.transform, VoidTransform):
+            return made
+        nulls = statistics.null_value_counts.get(field.source_id)
+        if nulls != (statistics.record_count if made is None else 0):
+            raise ValueError(
+                f"the statistics of the file do not say that all its rows are in one partition by {field.name!r}: "
+                f"{nulls if nulls is not None else 'nobody knows how many'} of {statistics.record_count} are null"
+            )
+        return made
+
+    return inferred
 
 
 class _Key(PartitionKey):
