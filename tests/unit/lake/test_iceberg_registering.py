@@ -23,12 +23,12 @@ def theirs(lake: Lake) -> dict[str, Any]:
 
 def register(lake: Lake, path: Path, metadata: dict[str, Any]) -> None:
     data = json.dumps(metadata).encode()
-    path.write_bytes(gzip.compress(data) if path.name.endswith(".gz.metadata.json") else data)
+    path.write_bytes(gzip.compress(data) if ".gz" in path.name else data)
     with lake.transaction() as tx:
         tx.register_iceberg("shop.new", str(path))
 
 
-@pytest.mark.parametrize("name", ["v1.metadata.json", "v1.gz.metadata.json"])
+@pytest.mark.parametrize("name", ["v1.metadata.json", "v1.gz.metadata.json", "v1.metadata.json.gz"])
 def test_a_table_with_encryption_keys_is_refused(lake: Lake, theirs: dict[str, Any], tmp_path: Path, name: str) -> None:
     """They would be missing in the lake's own metadata, and nobody could read the table."""
     keys = [{"key-id": "k", "encrypted-key-metadata": "AAAA"}]
