@@ -127,6 +127,21 @@ def test_a_read_of_no_columns_has_as_many_rows_as_there_are(ice: Lake) -> None:
     assert ice.create_table("shop.none", pa.schema([]), format="iceberg").to_arrow(columns=[]).num_rows == 0
 
 
+@pytest.mark.parametrize("condition", [None, "u IS NULL"])
+def test_columns_come_in_the_order_in_which_they_were_asked_for(lake: Lake, condition: str | None) -> None:
+    inside = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    columns = pa.schema([("a", pa.int64()), ("s", inside), ("b.c", pa.int64()), ("u", pa.uuid())])
+    table = lake.create_table("shop.i", columns, format="iceberg")
+    table.append([{"a": 1, "s": {"x": 2, "y": 3}, "b.c": 4}])
+    for asked, wanted in (
+        (["b.c", "a"], {"b.c": 4, "a": 1}),
+        (["s.y", "a"], {"s": {"y": 3}, "a": 1}),
+        (["u", "s.x", "a", "s.y"], {"u": None, "s": {"x": 2, "y": 3}, "a": 1}),
+    ):
+        found = table.to_arrow(columns=asked, filter=condition)
+        assert (found.column_names, found.to_pylist()) == (list(wanted), [wanted])
+
+
 def test_nothing_is_visible_before_the_commit_and_the_transaction_sees_it(ice: Lake) -> None:
     tx = ice.transaction()
     tx.append("shop.i", rows(1))

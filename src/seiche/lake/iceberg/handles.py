@@ -23,6 +23,7 @@ from seiche.table.data.assigning import with_assigned
 if TYPE_CHECKING:
     import lance
     import pyarrow as pa
+    from pyiceberg.schema import Schema
 
     from seiche.lake.engines.iceberg_table import EngineTable
 
@@ -303,7 +304,18 @@ def _rows(table: "EngineTable", columns: Sequence[str] | None, where: Any) -> "p
             found = matching(table, where, read or ())
         else:
             found = table.scan(row_filter=where, selected_fields=tuple(read) if read else ("*",)).to_arrow()
-    return found.select([]) if columns is not None and not columns else found
+    return found if columns is None else found.select(_outermost(table.schema(), columns))
+
+
+def _outermost(schema: "Schema", names: Sequence[str]) -> list[str]:
+    """The columns that these names are of, or of something inside of, in their order: PyIceberg gives the table's."""
+    found = dict[str, None]()
+    for name in names:
+        number = schema.find_field(name).field_id
+        while (parent := schema._lazy_id_to_parent.get(number)) is not None:
+            number = parent
+        found[schema.find_field(number).name] = None
+    return list(found)
 
 
 def _count(table: "EngineTable", where: Any) -> int:
