@@ -16,6 +16,7 @@ from seiche import InvalidInput, Lake
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import SYSTEM
 from seiche.gateway.iceberg_rest.aftercare import Aftercare
+from seiche.gateway.iceberg_rest.partition_statistics import statistics_file
 from seiche.gateway.iceberg_rest.retention import YOUNGEST_MILLIS
 from seiche.lake.iceberg.places import path_of
 from seiche.store import open_store
@@ -238,6 +239,21 @@ def test_statistics_by_partition_follow_the_table(
     assert lake.version == before + 1, "nothing to do"
     assert lake.fsck().problems == ()
     assert lake.gc(dry_run=True, grace=0).as_dict()["unknown"] == []
+
+
+def test_statistics_by_partition_are_in_the_order_of_partitions(lake: Lake) -> None:
+    """As the specification wants them, nulls first: they came as manifests have them."""
+    kinds = {"a": pa.string(), "n": pa.int64(), "b": pa.bool_()}
+    table = lake.create_table("db.t", pa.schema(kinds.items()), format="iceberg")
+    with table.to_iceberg().update_spec() as spec:
+        for name in kinds:
+            spec.add_field(name, IdentityTransform(), name)
+    first = [(None, None, None), (None, 2, True), ("a", -1, False)]
+    wanted = [*first, ("a", -1, True), ("a", 2, None), ("b", None, None)]
+    for some in (wanted[3:], wanted[2::-1]):
+        table.append([dict(zip(kinds, values, strict=True)) for values in some])
+    read = pq.read_table(pa.BufferReader(statistics_file(table.to_iceberg())))
+    assert [tuple(one["partition"].values()) for one in read.to_pylist()] == wanted
 
 
 def test_failures_after_a_commit_change_nothing_for_the_client(

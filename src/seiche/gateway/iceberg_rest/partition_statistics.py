@@ -8,6 +8,7 @@ import io
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.table import Table
 from pyiceberg.table.inspect import InspectTable
@@ -64,10 +65,18 @@ def statistics_file(table: Table) -> bytes:
         columns.append(column)
         fields.append(_field(name, number, kind, nullable=True))
     made = pa.Table.from_arrays([_plain(column) for column in columns], schema=pa.schema(fields))
-    # Readers of the specification go through them in the order of specs and partitions.
+    made = made.take(_order(_plain(found["partition"])))
     written = io.BytesIO()
     pq.write_table(made, written)
     return written.getvalue()
+
+
+def _order(partitions: pa.StructArray) -> pa.Array:
+    """The places of partitions in the order that the specification lays down: ascending, nulls first."""
+    by: dict[str, pa.Array] = {}
+    for number, part in enumerate(partitions.flatten()):
+        by |= {f"{number} is there": part.is_valid(), f"{number}": part}
+    return pc.sort_indices(pa.table(by), [(name, "ascending") for name in by])
 
 
 def _field(name: str, number: int, kind: Any, *, nullable: bool = False) -> pa.Field:
