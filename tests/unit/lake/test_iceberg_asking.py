@@ -1,5 +1,6 @@
 """Conditions on Iceberg tables that PyIceberg understands and cannot put to Arrow by itself."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from pyiceberg.table.update import TableUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, ListType, MapType, NestedField, StringType, StructType, UUIDType
 
-from seiche import Lake
+from seiche import InvalidInput, Lake
 
 UPDATES: TypeAdapter[Any] = TypeAdapter(TableUpdate)
 
@@ -187,3 +188,42 @@ def test_older_rows_are_found_by_the_values_that_younger_columns_begin_with(lake
     # What is inside of a null has no value.
     for condition, wanted in (("s.q = 8", [1]), ("s.q IS NULL", [2]), ("s.q != 8", []), ("s.p = 1", [1])):
         assert table.to_arrow(filter=condition)["id"].to_pylist() == wanted, condition
+
+
+@pytest.mark.parametrize(
+    "condition", ["id = 1.5", "id > 1.5", "NOT id < 2.5", "n = 2.5", "id IN ('1.5', '2')", "id BETWEEN 1.5 AND 3"]
+)
+def test_whole_numbers_are_not_compared_with_a_fraction_that_was_rounded(lake: Lake, condition: str) -> None:
+    """PyIceberg asks for the next whole number instead: a delete took rows that nobody meant."""
+    columns = pa.schema([("id", pa.int64()), ("n", pa.int32())])
+    table: Any = lake.create_table("shop.i", columns, format="iceberg")
+    table.append([{"id": one, "n": one} for one in (1, 2, 3, 4)])
+    asked: list[Callable[[], Any]] = [
+        lambda: table.to_arrow(filter=condition),
+        lambda: table.count_rows(condition),
+        lambda: table.delete(condition),
+        lambda: table.update({"n": "0"}, where=condition),
+        lambda: table.overwrite([{"id": 9}], where=condition),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidInput, match=r"is not a whole number, and all values of (id|n) are"):
+            ask()
+    with pytest.raises(ValueError, match="is not a whole number"):
+        table.to_iceberg().delete(condition)
+    with pytest.raises(ValueError, match="is not a whole number"):
+        table.to_iceberg().scan(row_filter=condition).to_arrow()
+    assert table.to_arrow()["n"].to_pylist() == [1, 2, 3, 4]
+
+
+def test_whole_numbers_are_compared_with_whole_numbers_however_these_are_written(lake: Lake) -> None:
+    table = lake.create_table("shop.i", pa.schema([("id", pa.int64()), ("x", pa.float64())]), format="iceberg")
+    table.append([{"id": one, "x": one / 2} for one in (1, 2, 3, 4)])
+    for condition, wanted in {"id = 2.0": [2], "id >= '3'": [3, 4], "x = 1.5": [3], "x > 1.5": [4]}.items():
+        same_rows(lake, condition, wanted)
+
+
+def test_an_empty_text_is_no_condition(lake: Lake) -> None:
+    table = lake.create_table("shop.i", pa.schema([("id", pa.int64())]), format="iceberg")
+    for ask in (lambda: table.to_arrow(filter=""), lambda: table.count_rows(" ")):
+        with pytest.raises(InvalidInput, match="is not a condition"):
+            ask()

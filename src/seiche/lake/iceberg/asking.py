@@ -1,4 +1,4 @@
-"""Conditions that PyIceberg knows the meaning of, and asks in a way that nobody can answer.
+"""Conditions that PyIceberg knows the meaning of, and asks in a way that nobody can answer, or others instead.
 
 Arrow is asked for columns by their names, which PyIceberg joins by dots and parts at dots again: one whose name has a
 dot was not found. Arrow compares no uuids; their bytes it does, and PyIceberg compared those with the uuids that
@@ -6,11 +6,13 @@ partitions have: none were equal. The value that rows have of a column that is y
 than they are was compared as Python has it, not as Iceberg does: no date equals the number of its day. Whether all rows
 of a file are meant PyIceberg cannot tell of a column inside of another, and failed. And for partitions in months or
 years it looks at the next day, which there is none of at the end of the calendar. Whether a list or a map is null it
-did not read: it asked for the column itself, and takes only what is inside of one.
+did not read: it asked for the column itself, and takes only what is inside of one. A fraction that whole numbers are
+compared with is rounded: who deleted the rows where `id = 1.5` lost those of 2. That is refused.
 """
 
 import operator
 from collections.abc import Callable, Iterator
+from decimal import Decimal, DecimalException
 from functools import wraps
 from typing import Any, Final
 from uuid import UUID
@@ -18,7 +20,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import transforms
-from pyiceberg.expressions import BooleanExpression, BoundReference
+from pyiceberg.expressions import BooleanExpression, BoundReference, LiteralPredicate, SetPredicate
 from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.visitors import (
     ROWS_MIGHT_NOT_MATCH,
@@ -29,7 +31,7 @@ from pyiceberg.expressions.visitors import (
 )
 from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.schema import Schema
-from pyiceberg.types import ListType, MapType, StringType, UUIDType
+from pyiceberg.types import IntegerType, ListType, LongType, MapType, StringType, UUIDType
 
 __all__ = ["ask_what_is_meant", "needs_rows"]
 
@@ -57,6 +59,8 @@ def ask_what_is_meant() -> None:
         (transforms, "_truncate_number", _if_there_is_one),
         (transforms, "_truncate_number_strict", _if_there_is_one),
         (pyarrow_io, "_task_to_record_batches", _after_reading),
+        (LiteralPredicate, "bind", _of_whole_numbers),
+        (SetPredicate, "bind", _of_whole_numbers),
     )
     for owner, name, holding in held:
         found = getattr(owner, name)
@@ -186,3 +190,24 @@ def _if_there_is_one(project: Callable[..., Any]) -> Callable[..., Any]:
             return None  # nothing is known of partitions then: their rows are asked
 
     return projected
+
+
+def _of_whole_numbers(bind_to: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(bind_to)
+    def bound(predicate: Any, schema: Schema, case_sensitive: bool = True) -> Any:
+        column = predicate.term.bind(schema, case_sensitive).ref().field
+        if isinstance(column.field_type, IntegerType | LongType):
+            for one in predicate.literals if isinstance(predicate, SetPredicate) else [predicate.literal]:
+                if _is_fraction(one.value):
+                    raise ValueError(f"{one.value} is not a whole number, and all values of {column.name} are")
+        return bind_to(predicate, schema, case_sensitive)
+
+    return bound
+
+
+def _is_fraction(value: Any) -> bool:
+    try:
+        number = Decimal(str(value))
+    except DecimalException:
+        return False  # not a number at all: PyIceberg says so itself
+    return number.is_finite() and number != number.to_integral_value()

@@ -92,7 +92,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
 
     def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
-        where = self._condition(filter or _EVERYTHING)
+        where = self._condition(_EVERYTHING if filter is None else filter)
         if isinstance(columns, str):  # each of its letters could be a column
             raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
         _check_columns(self._looked(), columns or ())
@@ -101,7 +101,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
 
     def count_rows(self, filter: str | None = None) -> int:
         """How many rows the transaction sees, or such as match `filter`, a condition as PyIceberg understands it."""
-        where = self._condition(filter or _EVERYTHING)
+        where = self._condition(_EVERYTHING if filter is None else filter)
         with reading(self.name):
             return _count(self.to_iceberg(), where)
 
