@@ -227,3 +227,31 @@ def test_an_empty_text_is_no_condition(lake: Lake) -> None:
     for ask in (lambda: table.to_arrow(filter=""), lambda: table.count_rows(" ")):
         with pytest.raises(InvalidInput, match="is not a condition"):
             ask()
+
+
+@pytest.mark.parametrize(
+    "condition", ["v LIKE 'a_%'", "v NOT LIKE 'a_b'", r"v LIKE 'a\_%'", "id = 1 OR NOT v like 'a__'"]
+)
+def test_like_takes_no_underscore_for_itself(lake: Lake, condition: str) -> None:
+    """It stands for any character, and PyIceberg looks for an underscore: NOT LIKE deleted rows that were to stay."""
+    table = lake.create_table("shop.i", pa.schema([("id", pa.int64()), ("v", pa.string())]), format="iceberg")
+    table.append([{"id": 1, "v": "a_b"}, {"id": 2, "v": "abb"}])
+    for ask in (lambda: table.to_arrow(filter=condition), lambda: table.delete(condition)):
+        with pytest.raises(InvalidInput, match="of LIKE only % at the end is understood"):
+            ask()
+    with pytest.raises(ValueError, match="of LIKE only % at the end is understood"):
+        table.to_iceberg().delete(condition)
+    assert table.to_arrow()["id"].to_pylist() == [1, 2]
+
+
+def test_like_finds_texts_that_begin_so(lake: Lake) -> None:
+    table = lake.create_table("shop.i", pa.schema([("id", pa.int64()), ("v", pa.string())]), format="iceberg")
+    table.append([{"id": 1, "v": "a_b"}, {"id": 2, "v": "a%b"}, {"id": 3, "v": "ba"}, {"id": 4, "v": None}])
+    for condition, wanted in {
+        "v LIKE 'a%'": [1, 2],
+        "v NOT LIKE 'a%'": [3],
+        r"v LIKE 'a\%%'": [2],
+        "v LIKE 'ba'": [3],
+        "v = 'a_b'": [1],
+    }.items():
+        same_rows(lake, condition, wanted)

@@ -7,10 +7,12 @@ than they are was compared as Python has it, not as Iceberg does: no date equals
 of a file are meant PyIceberg cannot tell of a column inside of another, and failed. And for partitions in months or
 years it looks at the next day, which there is none of at the end of the calendar. Whether a list or a map is null it
 did not read: it asked for the column itself, and takes only what is inside of one. A fraction that whole numbers are
-compared with is rounded: who deleted the rows where `id = 1.5` lost those of 2. That is refused.
+compared with is rounded: who deleted the rows where `id = 1.5` lost those of 2. An underscore of LIKE is one, and not
+any character. Both are refused.
 """
 
 import operator
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal, DecimalException
 from functools import wraps
@@ -20,7 +22,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import transforms
-from pyiceberg.expressions import BooleanExpression, BoundReference, LiteralPredicate, SetPredicate
+from pyiceberg.expressions import BooleanExpression, BoundReference, LiteralPredicate, SetPredicate, parser
 from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.visitors import (
     ROWS_MIGHT_NOT_MATCH,
@@ -36,6 +38,8 @@ from pyiceberg.types import IntegerType, ListType, LongType, MapType, StringType
 __all__ = ["ask_what_is_meant", "needs_rows"]
 
 _BYTES: Final = pa.binary(16)
+# What means something in LIKE besides %, and what is escaped there that PyIceberg does not know of.
+_WILD: Final = re.compile(r"_|\\(?!%)")
 _NONE: Final = pa.chunked_array([], pa.int64())
 _COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "equal": operator.eq,
@@ -61,6 +65,7 @@ def ask_what_is_meant() -> None:
         (pyarrow_io, "_task_to_record_batches", _after_reading),
         (LiteralPredicate, "bind", _of_whole_numbers),
         (SetPredicate, "bind", _of_whole_numbers),
+        (parser, "_evaluate_like_statement", _of_plain_characters),
     )
     for owner, name, holding in held:
         found = getattr(owner, name)
@@ -211,3 +216,14 @@ def _is_fraction(value: Any) -> bool:
     except DecimalException:
         return False  # not a number at all: PyIceberg says so itself
     return number.is_finite() and number != number.to_integral_value()
+
+
+def _of_plain_characters(read: Callable[..., BooleanExpression]) -> Callable[..., BooleanExpression]:
+    @wraps(read)
+    def checked(result: Any) -> BooleanExpression:
+        pattern = result.raw_quoted_string.value
+        if _WILD.search(pattern):
+            raise ValueError(f"of LIKE only % at the end is understood, not what else is in {pattern!r}")
+        return read(result)
+
+    return checked

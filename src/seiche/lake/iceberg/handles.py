@@ -364,6 +364,9 @@ def condition(given: str) -> Any:
     from pyiceberg.expressions import AlwaysTrue, parser
     from pyparsing import ParseBaseException
 
+    from seiche.lake.iceberg.asking import ask_what_is_meant
+
+    ask_what_is_meant()
     if not isinstance(given, str):
         raise InvalidInput(f"a condition is text, not {given!r}", remedy='Write one, such as "id = 3".')
     if given.strip().lower() == _EVERYTHING:
