@@ -388,3 +388,26 @@ def test_rows_come_by_the_interface_of_arrow_for_arrays(pairs: seiche.Table) -> 
     assert pairs.to_arrow().to_pylist() == [{"id": 1, "name": "a"}]
     with pytest.raises(InvalidInput, match="rows cannot be taken from a OneArray"):
         pairs.append(OneArray(pa.array([1])))
+
+
+def test_a_column_in_double_quotes_is_not_taken_for_a_text(pairs: seiche.Table) -> None:
+    """As a text it would differ from every value: all rows would be deleted."""
+    pairs.append([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    condition = "\"Name\" != 'a'"
+    for ask in (
+        lambda: pairs.delete(condition),
+        lambda: pairs.to_arrow(filter=condition),
+        lambda: pairs.count_rows(condition),
+        lambda: pairs.update({"id": "0"}, where=condition),
+        lambda: pairs.update({"name": '"name"'}),
+        lambda: pairs.add_columns({"other": 'upper("name")'}),
+    ):
+        with pytest.raises(InvalidInput, match="is a text, and there is a column of that name"):
+            ask()
+    assert pairs.to_arrow()["name"].to_pylist() == ["a", "b"]
+
+
+def test_what_is_a_text_or_a_column_without_a_doubt_stays_so(pairs: seiche.Table) -> None:
+    pairs.append([{"id": 1, "name": "a"}, {"id": 2, "name": '"name"'}])
+    for condition, wanted in {'name = "a"': [1], "name = '\"name\"'": [2], "`name` = 'a' -- \"name\"": [1]}.items():
+        assert pairs.to_arrow(filter=condition)["id"].to_pylist() == wanted, condition

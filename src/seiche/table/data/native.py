@@ -11,7 +11,7 @@ from seiche.core.given import wrong
 from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
 from seiche.table.data.native_errors import Panic, from_storage, is_gone, native_message, trouble, without_panics
-from seiche.table.data.sql import REFUSALS, Shape, closed, complaint, is_refused
+from seiche.table.data.sql import REFUSALS, Shape, check_quotes, closed, complaint, is_refused
 from seiche.table.format.flags import FIRST_FORMAT, MIXED_DATA_VERSIONS, SEICHE_FENCE
 from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
@@ -114,6 +114,8 @@ def _scanned(
     """What is taken of a scan; `InvalidInput` if it is the columns or the condition that native code refuses."""
     if not isinstance(filter, str | None | pc.Expression):
         raise wrong("the filter", filter, "Give a condition in SQL.")
+    if isinstance(filter, str):
+        check_quotes(filter, lambda: dataset.schema.names)
 
     def made(shape: Shape) -> lance.LanceScanner:
         return dataset.scanner(columns=columns, filter=shape(filter) if isinstance(filter, str) else filter, **options)

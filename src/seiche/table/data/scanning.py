@@ -12,7 +12,7 @@ from pyroaring import BitMap
 from seiche.errors import InvalidInput
 from seiche.table.data.native_errors import Panic, from_storage, native_message, trouble, without_panics
 from seiche.table.data.removal import by_fragment
-from seiche.table.data.sql import REFUSALS, Shape, closed, complaint, quoted
+from seiche.table.data.sql import REFUSALS, Shape, check_quotes, closed, complaint, quoted
 from seiche.table.format import roaring
 from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.snapshot import Snapshot
@@ -49,6 +49,8 @@ def scanner(
     """
     if where is not None and not where.strip():
         raise InvalidInput(f"{what} is empty", remedy="Give a condition in SQL, or leave it out.")
+    for sql in (*(columns.values() if isinstance(columns, Mapping) else ()), where or ""):
+        check_quotes(sql, lambda: dataset.schema.names)
 
     def plan(shape: Shape) -> "lance.LanceScanner":
         given = {name: shape(sql) for name, sql in columns.items()} if isinstance(columns, Mapping) else list(columns)

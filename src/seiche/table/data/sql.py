@@ -1,13 +1,13 @@
 """SQL that callers give, as native code must be given it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from seiche.errors import InvalidInput
 from seiche.table.data.native_errors import native_message, without_panics
 
-__all__ = ["REFUSALS", "Shape", "closed", "complaint", "is_refused", "quoted"]
+__all__ = ["REFUSALS", "Shape", "check_quotes", "closed", "complaint", "is_refused", "quoted"]
 
 Shape: TypeAlias = Callable[[str], str]
 
@@ -32,6 +32,21 @@ def quoted(column: str) -> str:
             column=column,
         )
     return f"`{column}`"
+
+
+def check_quotes(sql: str, names: Callable[[], Iterable[str]]) -> None:
+    """`InvalidInput` if a column stands in double quotes, as it may in other databases. Here that is a text: a delete
+    where `"name" != 'a'` would take every row.
+    """
+    if '"' not in sql:
+        return
+    known = {name.lower() for name in names()}
+    for mark in _MARKS.findall(sql):
+        if mark.startswith('"') and mark[1:-1].lower() in known:
+            raise InvalidInput(
+                f"{mark} in {sql!r} is a text, and there is a column of that name",
+                remedy=f"Write `{mark[1:-1]}` for the column, '{mark[1:-1]}' for the text.",
+            )
 
 
 def closed(sql: str) -> str:
