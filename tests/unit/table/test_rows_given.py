@@ -1,6 +1,7 @@
 """Rows as users of notebooks give them: one by one, with blobs, or wrongly, and then with an error that says how."""
 
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -411,3 +412,13 @@ def test_what_is_a_text_or_a_column_without_a_doubt_stays_so(pairs: seiche.Table
     pairs.append([{"id": 1, "name": "a"}, {"id": 2, "name": '"name"'}])
     for condition, wanted in {'name = "a"': [1], "name = '\"name\"'": [2], "`name` = 'a' -- \"name\"": [1]}.items():
         assert pairs.to_arrow(filter=condition)["id"].to_pylist() == wanted, condition
+
+
+def test_who_compares_a_day_with_a_text_is_told_how_days_are_written(tmp_path: Path) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("day", pa.date32())]))
+    table.append([{"day": date(2030, 12, 31)}, {"day": None}])
+    for ask in (lambda: table.to_arrow(filter="day = '2030-12-31'"), lambda: table.delete("day > '2030-01-01'")):
+        with pytest.raises(InvalidInput) as refused:
+            ask()
+        assert "date '2030-12-31'" in refused.value.remedy
+    assert table.count_rows("day = date '2030-12-31'") == 1

@@ -11,7 +11,7 @@ from seiche.core.given import wrong
 from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
 from seiche.table.data.native_errors import Panic, from_storage, is_gone, native_message, trouble, without_panics
-from seiche.table.data.sql import REFUSALS, Shape, check_quotes, closed, complaint, is_refused
+from seiche.table.data.sql import LITERALS, REFUSALS, Shape, check_quotes, closed, complaint, is_refused
 from seiche.table.format.flags import FIRST_FORMAT, MIXED_DATA_VERSIONS, SEICHE_FENCE
 from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
@@ -132,7 +132,7 @@ def _scanned(
             raise trouble(f"{dataset.uri} could not be read", error) from error
         raise InvalidInput(
             f"the scan was refused: {complaint(error, planned)}",
-            remedy="Check the names of the columns and the filter.",
+            remedy=f"Check the names of the columns and the filter. {LITERALS}",
             columns=columns,
             filter=filter,
         ) from error

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 from seiche.errors import InvalidInput
 from seiche.table.data.native_errors import Panic, from_storage, native_message, trouble, without_panics
 from seiche.table.data.removal import by_fragment
-from seiche.table.data.sql import REFUSALS, Shape, check_quotes, closed, complaint, quoted
+from seiche.table.data.sql import LITERALS, REFUSALS, Shape, check_quotes, closed, complaint, quoted
 from seiche.table.format import roaring
 from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.snapshot import Snapshot
@@ -63,7 +63,7 @@ def scanner(
             return plan(closed)
     except (*REFUSALS, Panic) as error:
         said = f"{what} is refused: {complaint(error, plan)}"
-        raise InvalidInput(said, remedy="Check the SQL and the names of the columns.") from error
+        raise InvalidInput(said, remedy=f"Check the SQL and the names of the columns. {LITERALS}") from error
     except OSError as error:
         raise trouble(_UNREAD, error) from error
 

@@ -7,12 +7,15 @@ from typing import TypeAlias
 from seiche.errors import InvalidInput
 from seiche.table.data.native_errors import native_message, without_panics
 
-__all__ = ["REFUSALS", "Shape", "check_quotes", "closed", "complaint", "is_refused", "quoted"]
+__all__ = ["LITERALS", "REFUSALS", "Shape", "check_quotes", "closed", "complaint", "is_refused", "quoted"]
 
 Shape: TypeAlias = Callable[[str], str]
 
 # What native code raises for SQL that does not parse, or that names what is not there.
 REFUSALS = (ValueError, KeyError, TypeError)
+
+# What those miss who know databases that make days of texts by themselves.
+LITERALS = "Days and times are written as date '2030-12-31' and timestamp '2030-12-31 23:59:59'."
 
 _PLAIN_NAME = re.compile(r"`[^`]*`|\w+")
 # Parentheses, and whatever they mean nothing in: texts, names in quotes, comments.
