@@ -192,3 +192,11 @@ def test_a_type_that_is_found_in_the_values_holds_all_of_them(lake: Lake) -> Non
         table.overwrite(dicts(DAY, NOON))
     table.overwrite(dicts(DAY, MIDNIGHT))
     assert table.to_arrow()["v"].to_pylist() == [DAY, DAY]
+
+
+def test_columns_to_read_come_in_a_list(table_of: Any) -> None:
+    table = table_of(pa.int64())
+    for wrong in (5, True, object()):
+        with pytest.raises(InvalidInput, match="columns cannot be"):
+            table.to_arrow(columns=wrong)
+    assert table.to_arrow(columns={"v"}).column_names == ["v"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from seiche.core.given import names, wrong
+from seiche.core.given import names, several, wrong
 from seiche.errors import InvalidInput, SeicheError
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
@@ -95,6 +95,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         where = self._condition(_EVERYTHING if filter is None else filter)
         if isinstance(columns, str):  # each of its letters could be a column
             raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
+        several(() if columns is None else columns, "columns", "Give the names of columns, in a list.")
         _check_columns(self._looked(), columns or ())
         with reading(self.name):
             return _rows(self.to_iceberg(), columns, where)

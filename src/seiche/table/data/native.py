@@ -7,7 +7,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seiche.core.given import wrong
+from seiche.core.given import several, wrong
 from seiche.errors import Corrupt, InvalidInput
 from seiche.store.base import Store
 from seiche.table.data.native_errors import Panic, from_storage, is_gone, native_message, trouble, without_panics
@@ -90,7 +90,8 @@ def scan(dataset: lance.LanceDataset, columns: Sequence[str] | None, filter: str
     """Rows of a dataset as an Arrow table."""
     if isinstance(columns, str):
         raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
-    return _scanned(dataset, None if columns is None else list(columns), filter, lambda made: made.to_table())
+    names = None if columns is None else list(several(columns, "columns", "Give the names of columns, in a list."))
+    return _scanned(dataset, names, filter, lambda made: made.to_table())
 
 
 def count(dataset: lance.LanceDataset, filter: str | None) -> int:
