@@ -171,6 +171,20 @@ def test_a_damaged_file_is_found(place: Path) -> None:
         check_data_file(open_store(str(place)), f"data/{name}", 0, file, manifest.header)
 
 
+@pytest.mark.parametrize("reader", [*READERS, "changes"])
+def test_a_damaged_type_of_a_column_is_nobodys_mistake(tmp_path: Path, reader: str) -> None:
+    """Native code panics wherever it comes upon it, and that would end the program."""
+    table = seiche.Table.create(str(tmp_path), pa.schema([("id", pa.int64()), ("name", pa.string())]), durability="os")
+    for number in range(2):
+        table.append([{"id": number, "name": "x"}])
+    newest = min((tmp_path / "_versions").glob("*.manifest"))
+    before, _, after = newest.read_bytes().rpartition(b"string")
+    newest.write_bytes(before + b"stsing" + after)
+    read: dict[str, Callable[[seiche.Table], object]] = {**READERS, "changes": lambda table: table.changes(0)}
+    with pytest.raises(Corrupt, match="stsing"):
+        read[reader](seiche.Table.open(str(tmp_path)))
+
+
 def test_what_the_caller_got_wrong_stays_the_callers(tmp_path: Path) -> None:
     table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), durability="os")
     table.append([{"id": 0}])

@@ -171,7 +171,7 @@ def find_changes(
     history = _History(versions, from_version, to_version, runtime)
     found = list(history.changes())
     dataset: Any = open_version(to_version)
-    wanted = _checked(columns, dataset)
+    wanted = _checked(columns, history.names)
     past = history.columns(wanted)
     steps = [_Step(one, past[one.version - 1], past[one.version]) for one in found]
     return Changes(from_version, to_version, steps, _schema(dataset, wanted), open_version)
@@ -215,6 +215,11 @@ class _History:
             deletion_files(before, store, self._runtime),
             deletion_files(after, store, self._runtime),
         )
+
+    @property
+    def names(self) -> list[str]:
+        """What the last version calls its columns."""
+        return [one.name for one in self._fields[self._last] if one.parent_id == -1]
 
     def columns(self, wanted: Sequence[str]) -> dict[int, PastColumns]:
         """For each version its columns, as far as they are called `wanted` in the last, and all that is inside them.
@@ -280,8 +285,7 @@ class _History:
         )
 
 
-def _checked(columns: Sequence[str] | None, dataset: Any) -> list[str]:
-    existing = dataset.schema.names
+def _checked(columns: Sequence[str] | None, existing: Sequence[str]) -> list[str]:
     if columns is None:
         return list(existing)
     columns = given.names(columns, "columns", f"The columns are {', '.join(existing)}.")

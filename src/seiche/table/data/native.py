@@ -8,9 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seiche.core.given import several, wrong
-from seiche.errors import Corrupt, InvalidInput
+from seiche.errors import Corrupt, InvalidInput, SeicheError
 from seiche.store.base import Store
-from seiche.table.data.native_errors import Panic, from_storage, is_gone, native_message, trouble, without_panics
+from seiche.table.data.native_errors import (
+    Panic,
+    check_columns_known,
+    from_storage,
+    is_gone,
+    native_message,
+    trouble,
+    without_panics,
+)
 from seiche.table.data.sql import LITERALS, REFUSALS, Shape, check_quotes, closed, complaint, is_refused
 from seiche.table.format.flags import FIRST_FORMAT, MIXED_DATA_VERSIONS, SEICHE_FENCE
 from seiche.table.format.logical_types import is_dictionary
@@ -28,17 +36,11 @@ _ALWAYS_CODED = FIRST_FORMAT | {"2.0"}
 
 def open_version(store: Store, version: int) -> lance.LanceDataset:
     """The native dataset at a published version of the table that `store` is rooted at."""
-    what = f"version {version} of {store.uri} could not be opened"
     try:
         with without_panics():
             return lance.dataset(store.native_uri(), version=version, storage_options=_options(store))
-    except OSError as error:
-        raise trouble(what, error, version=version) from error
-    except ValueError as error:
-        if is_gone(error):
-            raise trouble(what, error, version=version) from error
-        remedy = "The manifest is damaged, or this release of pylance cannot read it. Open an older version."
-        raise Corrupt(f"{what}: {native_message(error)}", remedy=remedy, version=version) from error
+    except (OSError, ValueError) as error:
+        raise _unopened(store, version, error) from error
 
 
 def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = None) -> lance.LanceDataset:
@@ -66,7 +68,7 @@ def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = Non
         with without_panics():
             return lance.LanceDataset(store.native_uri(), serialized_manifest=message, storage_options=_options(store))
     except (OSError, ValueError) as error:
-        raise trouble(f"version {manifest.version} of {store.uri} could not be opened", error) from error
+        raise _unopened(store, manifest.version, error) from error
 
 
 def looks_at_published(manifest: Manifest) -> bool:
@@ -128,6 +130,8 @@ def _scanned(
         with without_panics():
             return take(made(closed))
     except (*REFUSALS, OSError) as error:
+        if isinstance(error, Panic):
+            check_columns_known(dataset)
         blamed = isinstance(error, Panic) and is_refused(planned)
         if not blamed and (from_storage(error) or isinstance(error, OSError)):
             raise trouble(f"{dataset.uri} could not be read", error) from error
@@ -137,6 +141,14 @@ def _scanned(
             columns=columns,
             filter=filter,
         ) from error
+
+
+def _unopened(store: Store, version: int, error: Exception) -> SeicheError:
+    what = f"version {version} of {store.uri} could not be opened"
+    if is_gone(error) or not isinstance(error, ValueError | Panic):
+        return trouble(what, error, version=version)
+    remedy = "The manifest is damaged, or this release of pylance cannot read it. Open an older version."
+    return Corrupt(f"{what}: {native_message(error)}", remedy=remedy, version=version)
 
 
 def _is_always_coded(header: Header) -> bool:

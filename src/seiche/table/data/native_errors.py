@@ -12,6 +12,7 @@ __all__ = [
     "CHECK_ACCESS",
     "FREE_SPACE",
     "Panic",
+    "check_columns_known",
     "from_storage",
     "is_damage",
     "is_forbidden",
@@ -73,6 +74,22 @@ def without_panics() -> Iterator[None]:
         if type(error).__name__ != "PanicException" and str(error) != _ABORTED:
             raise
         raise Panic(f"native code {_PANICKED}: {error}") from error
+
+
+def check_columns_known(dataset: Any) -> None:
+    """`Corrupt` if native code panics at the schema: it does wherever it meets a column of a type it does not know.
+
+    To be asked once something has failed, whatever it seemed to be about.
+    """
+    try:
+        with without_panics():
+            _ = dataset.schema
+    except Panic as error:
+        raise Corrupt(
+            f"version {dataset.version} of {dataset.uri} has columns that cannot be read: {native_message(error)}",
+            remedy="The manifest is damaged, or a newer writer made it. Open an older version.",
+            version=dataset.version,
+        ) from error
 
 
 def from_storage(error: Exception) -> bool:

@@ -10,7 +10,14 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from seiche.errors import InvalidInput
-from seiche.table.data.native_errors import Panic, from_storage, native_message, trouble, without_panics
+from seiche.table.data.native_errors import (
+    Panic,
+    check_columns_known,
+    from_storage,
+    native_message,
+    trouble,
+    without_panics,
+)
 from seiche.table.data.removal import by_fragment
 from seiche.table.data.sql import LITERALS, REFUSALS, Shape, check_quotes, closed, complaint, quoted
 from seiche.table.format import roaring
@@ -62,6 +69,8 @@ def scanner(
         with without_panics():
             return plan(closed)
     except (*REFUSALS, Panic) as error:
+        if isinstance(error, Panic):
+            check_columns_known(dataset)
         said = f"{what} is refused: {complaint(error, plan)}"
         raise InvalidInput(said, remedy=f"Check the SQL and the names of the columns. {LITERALS}") from error
     except OSError as error:
