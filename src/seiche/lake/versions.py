@@ -1,5 +1,6 @@
 """The lake as the one who decides the versions of its tables."""
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from seiche.errors import Corrupt, InvalidInput, SeicheError
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     import lance
 
 __all__ = ["LakeVersions", "manifests", "newest_manifest", "staged_path"]
+
+
+_REPAIR = (
+    "`seiche fsck --repair` writes it again if the published one is still there; if not, restore it from a copy of the"
+    " lake."
+)
 
 
 def staged_path(version: int, unique: str) -> str:
@@ -83,6 +90,21 @@ class LakeVersions(Versions):
             self._cache.keep(ref, held)
         return held
 
+    def _stored(self, version: int) -> bytes:
+        data = super()._stored(version)
+        ref = self._staged.get(version)
+        # A damaged one may well be readable, with fewer rows; and whoever commits builds the next version upon it,
+        # which would be sound.
+        if ref is not None and hashlib.sha256(data).digest() != ref.sha256:
+            path = join(self.row.location, ref.path)
+            raise Corrupt(
+                f"{path} is not the manifest that the lake decided on, of version {version} of a table",
+                remedy=_REPAIR,
+                path=path,
+                version=version,
+            )
+        return data
+
     def dataset(self, version: int) -> "lance.LanceDataset":
         """The native dataset at a version, which need not be published yet; for reading only."""
         from seiche.table.data.native import open_staged
@@ -98,8 +120,7 @@ class LakeVersions(Versions):
         path = join(self.row.location, ref.path)
         return Corrupt(
             f"{path} is missing, the manifest of version {version} of a table that the lake needs",
-            remedy="`seiche fsck --repair` writes it again if the published one is still there; if not, restore it from"
-            " a copy of the lake.",
+            remedy=_REPAIR,
             path=path,
             version=version,
         )

@@ -39,7 +39,7 @@ def open_version(store: Store, version: int) -> lance.LanceDataset:
     try:
         with without_panics():
             return lance.dataset(store.native_uri(), version=version, storage_options=_options(store))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise _unopened(store, version, error) from error
 
 
@@ -67,7 +67,7 @@ def open_staged(store: Store, manifest: Manifest, *, base: Manifest | None = Non
     try:
         with without_panics():
             return lance.LanceDataset(store.native_uri(), serialized_manifest=message, storage_options=_options(store))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise _unopened(store, manifest.version, error) from error
 
 
@@ -145,7 +145,7 @@ def _scanned(
 
 def _unopened(store: Store, version: int, error: Exception) -> SeicheError:
     what = f"version {version} of {store.uri} could not be opened"
-    if is_gone(error) or not isinstance(error, ValueError | Panic):
+    if is_gone(error) or not isinstance(error, ValueError | RuntimeError | Panic):
         return trouble(what, error, version=version)
     remedy = "The manifest is damaged, or this release of pylance cannot read it. Open an older version."
     return Corrupt(f"{what}: {native_message(error)}", remedy=remedy, version=version)

@@ -79,11 +79,7 @@ class Versions(ABC):
     def read(self, version: int) -> ManifestFile:
         """The manifest of `version`; `NotFound` if it is not kept."""
         path = self.path(version)
-        try:
-            data = self.store.get(path)
-        except NotFound as error:
-            raise self._no_version(version) from error
-        read = file.decode(data, path=path)
+        read = file.decode(self._stored(version), path=path)
         if read.manifest.version != version:
             raise Corrupt(
                 f"{path} calls itself version {read.manifest.version}, not {version}",
@@ -91,6 +87,13 @@ class Versions(ABC):
                 path=path,
             )
         return read
+
+    def _stored(self, version: int) -> bytes:
+        """The bytes of the manifest of `version`."""
+        try:
+            return self.store.get(self.path(version))
+        except NotFound as error:
+            raise self._no_version(version) from error
 
     def read_newest(self, version: int) -> ManifestFile:
         """The manifest of a version that others made and that is about to be built upon."""
