@@ -9,6 +9,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 import seiche
 from seiche.cli import main
@@ -18,6 +19,7 @@ from seiche.store import open_store
 from seiche.table.data import write
 from seiche.table.data.native_errors import Panic, from_storage, trouble, without_panics
 from seiche.table.data.reading_file import check_data_file
+from seiche.table.format.deletions import encode_bitmap
 
 
 def rows_that_panic() -> pa.Table:
@@ -169,6 +171,30 @@ def test_a_damaged_file_is_found(place: Path) -> None:
     file = next(one for fragment in manifest.fragments for one in fragment.files if one.path == name)
     with pytest.raises(Corrupt, match=r"cannot be (read|decoded)"):
         check_data_file(open_store(str(place)), f"data/{name}", 0, file, manifest.header)
+
+
+@pytest.mark.parametrize("verb", ["compact", "reorder"])
+def test_a_damaged_deletion_file_brings_no_row_back(tmp_path: Path, verb: str) -> None:
+    table = seiche.Table.create(str(tmp_path), pa.schema([("id", pa.int64())]), durability="os")
+    for start in (0, 10):
+        table.append([{"id": number} for number in range(start, start + 10)])
+    table.delete("id in (3, 4)")
+    (file,) = (tmp_path / "_deletions").iterdir()
+    file.write_bytes(encode_bitmap(BitMap([3])))
+    with pytest.raises(Corrupt, match=r"more rows|by the manifest"):
+        table.compact() if verb == "compact" else table.reorder(("id", "descending"))
+    assert table.version == 4
+
+
+def test_a_damaged_deletion_file_is_nobodys_mistake(tmp_path: Path) -> None:
+    table = seiche.Table.create(str(tmp_path), pa.schema([("id", pa.int64())]), durability="os")
+    table.append([{"id": number} for number in range(10)])
+    table.delete("id in (3, 4)")
+    (file,) = (tmp_path / "_deletions").iterdir()
+    file.write_bytes(encode_bitmap(BitMap([3, 4_000_000])))
+    for reader in ("rows", "some rows", "delete"):
+        with pytest.raises(Corrupt, match=r"Invalid read of range|deletes row"):
+            READERS[reader](table)
 
 
 @pytest.mark.parametrize("reader", [*READERS, "changes"])

@@ -41,12 +41,15 @@ _UNSUPPORTED = "Not supported"
 _PANICKED = "panicked"
 _ABORTED = "Task was aborted"
 _STORAGE = ("LanceError(IO)", _GONE)
-# What it says of bytes that are no data file of Lance's. To it they are input like any other.
+# What it says of bytes that are no data file of Lance's, and of deletion files that delete other rows than the manifest
+# says. To it they are input like any other.
 _DAMAGED = re.compile(
     r"corrupt file|failed to (decode Protobuf|fill whole buffer)|outside (of )?(file|metadata)|"
     r"not appear to be a Lance file|"
     r"Invalid user input: (Column \d|Global buffer|Invalid direct|Tail read|column metadata)|"
-    r"Schema error: Field .* references parent"
+    r"Schema error: Field .* references parent|"
+    r"Invalid read of range \S+ for fragment \d+ with|"
+    r"more rows than the requested chunk sizes"
 )
 _SOURCE_PLACE = re.compile(r",? ?(location: )?/\S+\.rs:\d+(:\d+)?")
 
@@ -106,7 +109,7 @@ def is_panic(error: Exception) -> bool:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether it is about the bytes of a data file, which are not what they must be."""
+    """Whether it is about the bytes of a file, which are not what they must be."""
     return _DAMAGED.search(str(error)) is not None
 
 

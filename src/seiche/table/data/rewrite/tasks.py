@@ -8,11 +8,13 @@ from typing import TypeAlias
 
 from seiche.core.runtime import Runtime
 from seiche.core.threads import handed_out
+from seiche.errors import Corrupt
 from seiche.store.base import Store
 from seiche.table.data.index.reach import Reach
 from seiche.table.data.portion import Portion
 from seiche.table.data.rewrite.compact_plan import Options, groups
 from seiche.table.data.rewrite.reorder_plan import Order
+from seiche.table.format.deletions import is_counted
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
@@ -98,8 +100,22 @@ def execute(task: RewriteTask, store: Store, runtime: Runtime) -> RewriteResult:
         from seiche.table.data.rewrite.reorder import reordered
 
         made = reordered(task.portion, task.order, task.options, store, runtime)
+    if made is not None:
+        _check_rows(task.portion, made)
     encoded = None if made is None else tuple(one.SerializeToString() for one in made)
     return RewriteResult(task.portion, encoded, in_order=task.order is None)
+
+
+def _check_rows(portion: Portion, made: Sequence[DataFragment]) -> None:
+    """`Corrupt` if other rows were read than the manifest says that there are: rows that are deleted would be back."""
+    found = sum(one.physical_rows for one in made)
+    if found != portion.rows and all(map(is_counted, portion.fragments)):
+        raise Corrupt(
+            f"{portion!r} have {portion.rows} rows by the manifest, and {found} were read",
+            remedy="A deletion file or a data file of them is damaged. Put it back from a copy, or go back to a version"
+            " that does not need it.",
+            fragments=[one.id for one in portion.fragments],
+        )
 
 
 def execute_all(
