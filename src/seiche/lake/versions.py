@@ -90,8 +90,8 @@ class LakeVersions(Versions):
             self._cache.keep(ref, held)
         return held
 
-    def _stored(self, version: int) -> bytes:
-        data = super()._stored(version)
+    def _bytes_of(self, version: int) -> bytes:
+        data = super()._bytes_of(version)
         ref = self._staged.get(version)
         # A damaged one may well be readable, with fewer rows; and whoever commits builds the next version upon it,
         # which would be sound.

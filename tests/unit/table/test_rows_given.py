@@ -14,6 +14,7 @@ import pytest
 
 import seiche
 from seiche.errors import InvalidInput
+from seiche.table.change import Result
 from seiche.table.data import source
 from seiche.table.data.native_errors import trouble
 
@@ -60,7 +61,8 @@ def test_files_of_large_values_are_counted_whoever_writes_them(tmp_path: Path) -
     table = seiche.Table.create(str(tmp_path / "t"), schema, durability="os")
     for number in range(2):
         table.append([{"id": number, "b": bytes([number]) * 100_000}])
-    for verb in (table.compact, lambda: table.reorder([("id", "descending")])):
+    verbs: list[Callable[[], Result]] = [table.compact, lambda: table.reorder([("id", "descending")])]
+    for verb in verbs:
         before = {one.path: one.size for one in table.store.list("data")}
         done = verb()
         new = [one.size for one in table.store.list("data") if one.path not in before]

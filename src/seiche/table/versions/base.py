@@ -79,7 +79,7 @@ class Versions(ABC):
     def read(self, version: int) -> ManifestFile:
         """The manifest of `version`; `NotFound` if it is not kept."""
         path = self.path(version)
-        read = file.decode(self._stored(version), path=path)
+        read = file.decode(self._bytes_of(version), path=path)
         if read.manifest.version != version:
             raise Corrupt(
                 f"{path} calls itself version {read.manifest.version}, not {version}",
@@ -88,7 +88,7 @@ class Versions(ABC):
             )
         return read
 
-    def _stored(self, version: int) -> bytes:
+    def _bytes_of(self, version: int) -> bytes:
         """The bytes of the manifest of `version`."""
         try:
             return self.store.get(self.path(version))
