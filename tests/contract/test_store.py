@@ -363,6 +363,20 @@ def test_what_is_no_path_and_no_content_is_named(store: Store) -> None:
     assert paths(store) == []
 
 
+def test_parts_that_no_file_can_have_are_named_or_empty(store: Store) -> None:
+    store.put("f", b"0123456789")
+    for wrong in (None, "1", 1.5, True):
+        for part in ((wrong, 1), (1, wrong)):
+            with pytest.raises(InvalidInput, match="of a part"):
+                store.get_range("f", *part)
+    with pytest.raises(InvalidInput, match="-1 bytes"):
+        store.get_range("f", 0, -1)
+    for far in (2**63 - 1, 2**63, 2**64, 2**70):
+        assert store.get_range("f", far, 5) == store.get_range("f", far, far) == b""
+        assert store.get_range("f", 7, far) == b"789"
+        assert store.get_range("f", -far, 3) == b"012"
+
+
 def test_bad_paths_are_refused_before_any_io(store: Store) -> None:
     store.put("good", b"untouched")
     for bad in BAD_PATHS:

@@ -15,7 +15,17 @@ from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, NotFound, 
 from seiche.store.base import Buffer, Chunks, Data, ObjectInfo, Store
 from seiche.store.files import buffers
 from seiche.store.os_errors import translate
-from seiche.store.paths import TEMPORARY, as_uri_path, check, check_directory, check_start_after, join, parent, valid
+from seiche.store.paths import (
+    TEMPORARY,
+    as_uri_path,
+    check,
+    check_directory,
+    check_range,
+    check_start_after,
+    join,
+    parent,
+    valid,
+)
 
 __all__ = ["HdfsStore", "Rename", "hdfs_connection"]
 
@@ -73,8 +83,7 @@ class HdfsStore(Store):
             return bytes(file.read())
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        if length < 0:
-            raise InvalidInput(f"{path}: cannot read {length} bytes", path=path)
+        start, length = check_range(path, start, length)
         with self._asking(path), self._fs.open_input_file(self._file(path)) as file:
             size = file.size()
             begin = start if start >= 0 else max(0, size + start)

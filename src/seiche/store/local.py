@@ -16,7 +16,7 @@ from seiche.store.directories import Directories
 from seiche.store.files import copy_all, read_all, write_all
 from seiche.store.os_errors import lost, no_file, taken, translate, unreadable
 from seiche.store.page_cache import LargeFiles, is_large
-from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, parent
+from seiche.store.paths import as_uri_path, check, check_directory, check_range, check_start_after, parent
 from seiche.store.staging import Staging, Undecided
 from seiche.store.turns import Turn, Turns
 
@@ -119,8 +119,7 @@ class LocalStore(Store):
         return self._read(path, 0, None)
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        if length < 0:
-            raise InvalidInput(f"{path}: cannot read {length} bytes", path=path)
+        start, length = check_range(path, start, length)
         return self._read(path, start, length)
 
     def head(self, path: str) -> ObjectInfo:
@@ -311,7 +310,7 @@ class LocalStore(Store):
                 if length is not None and length <= _SHORT and start >= 0:
                     return read_all(fd, start, length)
                 size = _file(os.fstat(fd), path).st_size
-                begin = start if start >= 0 else max(0, size + start)
+                begin = min(start, size) if start >= 0 else max(0, size + start)
                 left = max(0, size - begin)
                 return read_all(fd, begin, left if length is None else min(length, left))
             finally:

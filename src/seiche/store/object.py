@@ -19,7 +19,7 @@ from seiche.errors import AlreadyExists, CommitUnknown, InvalidInput, SeicheErro
 from seiche.store.base import Chunks, Data, ObjectInfo, Store
 from seiche.store.files import joined
 from seiche.store.object_errors import FAILURES, Purpose, behind_the_end, no_bucket, no_upload, status_of, translate
-from seiche.store.paths import as_uri_path, check, check_directory, check_start_after, join, parent, valid
+from seiche.store.paths import as_uri_path, check, check_directory, check_range, check_start_after, join, parent, valid
 from seiche.store.read_ahead import read_ahead
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ class ObjectStore(Store):
         return content
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        if length < 0:
-            raise InvalidInput(f"{path}: cannot read {length} bytes", path=path)
+        start, length = check_range(path, start, length)
         if length == 0:
             self.head(path)
             return b""

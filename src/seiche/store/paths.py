@@ -1,9 +1,9 @@
-"""Which paths may reach storage."""
+"""Which paths, and parts of files, may reach storage."""
 
 import re
 from urllib.parse import quote
 
-from seiche.core.given import wrong
+from seiche.core.given import number, wrong
 from seiche.errors import InvalidInput
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "check",
     "check_directory",
     "check_new_place",
+    "check_range",
     "check_start_after",
     "join",
     "parent",
@@ -31,6 +32,10 @@ _REMEDY = (
     "Use a relative path whose parts are separated by single slashes, without '.', '..', backslashes, control"
     f" characters or names that begin with {TEMPORARY!r}."
 )
+
+_NUMBERS = "Give whole numbers; a first byte below zero counts from the end of the file."
+# What no file has more bytes than.
+_LONGEST = 1 << 62
 
 
 def valid(path: str) -> bool:
@@ -67,6 +72,16 @@ def check_new_place(address: str) -> None:
             remedy="Choose a folder whose path is UTF-8, without tabs, line breaks and other control characters.",
             path=address,
         )
+
+
+def check_range(path: str, start: int, length: int) -> tuple[int, int]:
+    """A part of the file at `path`, within what files can have; `InvalidInput` if it cannot be one."""
+    if type(start) is type(length) is int and -_LONGEST <= start <= _LONGEST and 0 <= length <= _LONGEST:
+        return start, length  # as always: every commit reads such parts
+    number(start, "the first byte of a part", _NUMBERS)
+    if number(length, "the length of a part", _NUMBERS) < 0:
+        raise InvalidInput(f"{path}: cannot read {length} bytes", remedy=_NUMBERS, path=path)
+    return max(-_LONGEST, min(start, _LONGEST)), min(length, _LONGEST)
 
 
 def check_start_after(prefix: str, start_after: str) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from threading import Lock
 
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import AlreadyExists, InvalidInput, NotFound
+from seiche.errors import AlreadyExists, NotFound
 from seiche.store.base import Data, Done, Item, ObjectInfo, Store
 from seiche.store.files import joined
-from seiche.store.paths import check, check_directory, check_start_after, join, parent
+from seiche.store.paths import check, check_directory, check_range, check_start_after, join, parent
 
 __all__ = ["DictStore"]
 
@@ -42,8 +42,7 @@ class DictStore(Store):
         return self._find(path)[0]
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        if length < 0:
-            raise InvalidInput(f"{path}: cannot read {length} bytes", path=path)
+        start, length = check_range(path, start, length)
         data = self._find(path)[0]
         begin = start if start >= 0 else max(0, len(data) + start)
         return data[begin : begin + length]
