@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from seiche.errors import CommitUnknown, InvalidInput, Unavailable
+from seiche.errors import CommitUnknown, InvalidInput, NotFound, Unavailable
 from seiche.store import Store, open_store
 from seiche.testing import DictStore
 
@@ -33,6 +33,7 @@ class Server(ThreadingHTTPServer):
         self.requests: list[str] = []
         self.page = 1000
         self.older = False  # knows nothing of the newer form of listings, and says nothing of what follows an answer
+        self.suffixes = True  # can be asked for the end of an object
         self.tag = digest
         self.strange: Callable[[str, str], Answer | None] = lambda _request, _key: None
 
@@ -88,6 +89,8 @@ class Handler(BaseHTTPRequestHandler):
         if wanted is None:
             return 200, {"ETag": self.server.tag(content)}, content
         start, stop = wanted.removeprefix("bytes=").split("-")
+        if not start and not self.server.suffixes:
+            return 200, {"ETag": self.server.tag(content)}, content
         first = int(start) if start else max(0, len(content) - int(stop))
         last = min(int(stop), len(content) - 1) if start else len(content) - 1
         part = {"ETag": self.server.tag(content), "Content-Range": f"bytes {first}-{last}/{len(content)}"}
@@ -259,6 +262,17 @@ def test_part_of_a_range_is_not_taken_for_all_of_it(server: Server, start: int, 
     server.strange = lambda *_: in_part(b"0123456789", sent, wanted)
     with pytest.raises(Unavailable):
         server.open().get_range("file", start, 4)
+
+
+def test_the_end_of_an_object_is_found_where_a_server_cannot_be_asked_for_it(server: Server) -> None:
+    server.suffixes = False
+    server.objects = {"file": b"0123456789", "empty": b""}
+    store = server.open()
+    for start, length, expected in ((-4, 4, b"6789"), (-4, 2, b"67"), (-4, 99, b"6789"), (-99, 3, b"012")):
+        assert store.get_range("file", start, length) == expected
+    assert store.get_range("empty", -4, 4) == b""
+    with pytest.raises(NotFound):
+        store.get_range("missing", -4, 4)
 
 
 def test_no_request_is_made_to_confirm_a_read_and_one_in_all_where_tags_are_no_digests(server: Server) -> None:
