@@ -21,12 +21,9 @@ _CALL = "a mistake of the code that calls, which no caller of the public API can
 EXCEPTIONS = {
     ("store/hdfs.py", "_file"): _ANSWER,
     ("store/hdfs.py", "_refusal"): _ANSWER,
-    ("store/hdfs.py", "get_range"): _CALL,
     ("store/hdfs.py", "rename_if_absent"): _ANSWER,
-    ("store/local.py", "get_range"): _CALL,
     ("store/local.py", "rename"): _ANSWER,
     ("store/object.py", "_create"): _ANSWER,
-    ("store/object.py", "get_range"): _CALL,
     ("store/object_errors.py", "_missing"): _ANSWER,
     ("store/os_errors.py", "no_file"): _ANSWER,
     ("store/os_errors.py", "taken"): _ANSWER,
