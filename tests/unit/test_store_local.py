@@ -584,6 +584,18 @@ def test_a_rename_flushes_the_bytes_that_somebody_else_wrote(tmp_path: Path, ste
     assert steps[:3] == ["fsync file", "name mine", f"fsync {tmp_path.name}/"]
 
 
+def test_a_file_system_that_cannot_flush_directories_can_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, "fsync", errno.EINVAL, when=lambda fd: os.path.isdir(f"/proc/self/fd/{fd}"))
+    store = LocalStore(tmp_path / "above" / "root")
+    store.put_if_absent("d/new", b"1")
+    store.put("d/over", b"2")
+    store.put_last("root", b"3", ["d/new", "d/over"])
+    assert store.flush(["d/new"]) == 1
+    assert everything(store.native_uri()) == ["d/new", "d/over", "root"]
+
+
 def test_directories_that_somebody_else_made_are_flushed_too(tmp_path: Path, steps: list[str]) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     LocalStore(tmp_path).put_if_absent("a/b/f", b"1")
