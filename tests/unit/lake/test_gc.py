@@ -18,7 +18,7 @@ from seiche.lake.commit.committer import Answer, Committer
 from seiche.lake.commit.intent import Intent
 from seiche.lake.objects.keys import TRASH, table_key
 from seiche.lake.objects.rows import TableRow
-from seiche.store.base import Store
+from seiche.store.base import ObjectInfo, Store
 from seiche.store.local import LocalStore
 from seiche.table.change import Change
 from seiche.table.data.shadow import Shadow
@@ -220,6 +220,26 @@ def test_expired_versions_leave_their_files(lake: Lake) -> None:
     assert before - {one for one in before if one.startswith("_trash/")} <= files(lake)
     with pytest.raises(NotFound):
         lake.trash().restore(run.id)
+
+
+def test_two_clean_ups_at_once_both_come_to_their_end(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that used a newer note removes that of the other before it is looked at."""
+    path, other, head = lost(lake), seiche.open(lake.store), LocalStore.head
+    met: list[str] = []
+
+    def late(self: LocalStore, path: str) -> ObjectInfo:
+        if path.startswith("_noted/") and not met:
+            met.append(path)
+            other.create_namespace("later")
+            at_once(other)
+            assert not lake.store.exists(path)
+        return head(self, path)
+
+    monkeypatch.setattr(LocalStore, "head", late)
+    assert at_once(lake).done
+    assert met
+    assert path not in files(lake)
+    assert lake.fsck().problems == ()
 
 
 def test_what_was_brought_back_from_the_trash_is_given_its_time_again(lake: Lake) -> None:

@@ -8,6 +8,7 @@ that it will never be needed.
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -52,8 +53,10 @@ def leave_note(store: Store, version: int, files: Iterable[Listed], runtime: Run
     """Write down files that nobody needs. `version` was the newest after all of them had been seen."""
     path = f"{NOTED}/{version:020}-{runtime.uuid()}"
     data = pack(str(version), ((one.identity,) for one in files))
-    insist(lambda: store.put(path, data), runtime)
-    return Note(version, store.head(path).modified, path)
+    while True:
+        insist(lambda: store.put(path, data), runtime)
+        with suppress(NotFound):  # another clean-up, which has used a newer one, has removed it
+            return Note(version, store.head(path).modified, path)
 
 
 def notes(store: Store) -> Iterator[Note]:
