@@ -49,6 +49,7 @@ from seiche.service.state.transactions import Held, TransactionStore
 from seiche.service.states import Action, Call, State
 from seiche.service.targets import split_name
 from seiche.service.undecided import Undecided
+from seiche.service.witnesses import check_written_here
 
 __all__ = ["DEFAULT_TTL", "LONGEST_TTL", "Service", "Settings"]
 
@@ -211,10 +212,13 @@ class Service:
         work: bytes = b"",
         request_hash: str = "",
         look: bool = True,
-    ) -> None:
+        proven: bool = True,
+    ) -> bool:
         """As `execute`, for those who do not want to wait: `done` is called with the answer, from another thread.
 
-        Without `look` storage is not asked what is new before anything is refused.
+        Without `look` storage is not asked what is new before anything is refused. Who is not `proven` to write into
+        this lake, and not into a copy of it, is believed about files once one of each table was seen; returns whether
+        it is proven now.
         """
         given = dict(properties or {})
         if given:
@@ -238,7 +242,10 @@ class Service:
         else:
             wanted = self._targets.wanted(tx, changes, {}, look=look)
             plan = Plan(tx, base, wanted, given, flushed=flushed)
+        if not proven and plan.flushed:
+            proven = check_written_here(self.lake, base, plan.wanted, work)
         self.group.submit(Ticket(tx, done, record, plan, key="" if chosen else key.strip()))
+        return proven
 
     def sweep(self, limit: int = 100) -> int:
         """Decide transactions whose time is up, and note how commits ended that nobody noted; returns how many."""

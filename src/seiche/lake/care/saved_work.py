@@ -19,7 +19,7 @@ from seiche.store.base import Store
 from seiche.table.format.manifest_pb2 import IndexMetadata
 from seiche.table.format.transaction_pb2 import CreateIndex, Transaction
 
-__all__ = ["SavedWork", "saved_work"]
+__all__ = ["SavedWork", "manifest_lists", "saved_work"]
 
 # Clocks may be wrong by so much before a transaction counts as too old that its owner still takes for young.
 _SLACK: Final = timedelta(days=1)
@@ -65,13 +65,13 @@ def _work(path: str, saved: SavedTransaction) -> SavedWork:
             if statement.frag_reuse_index:
                 index = IndexMetadata.FromString(statement.frag_reuse_index)
                 written.append((location, Transaction(create_index=CreateIndex(new_indices=[index]))))
-        snapshots += [(location, one) for step in edit.iceberg for one in _snapshots(step.updates)]
+        snapshots += [(location, one) for step in edit.iceberg for one in manifest_lists(step.updates)]
     until = at_millis(min(saved.expires_at_millis, _MOST_MILLIS))
     base = min(saved.base_version, saved.oldest_version) if saved.HasField("oldest_version") else saved.base_version
     return SavedWork(saved.id, path, base, until, tuple(written), tuple(snapshots))
 
 
-def _snapshots(updates: str) -> Iterator[str]:
+def manifest_lists(updates: str) -> Iterator[str]:
     """The manifest lists that updates of an Iceberg table name, which are in JSON."""
     for one in json.loads(updates):
         if one.get("action") == "add-snapshot":

@@ -9,12 +9,13 @@ from google.protobuf.message import DecodeError, Message
 from seiche.service import transactions_pb2 as pb
 from seiche.service.changes import digest
 from seiche.service.core import Service
+from seiche.service.properties import FLUSHED
 from seiche.service.refusals import refused
 from seiche.service.wire import messages as wire
 from seiche.service.wire.answers import Answer
 from seiche.table.format.varint import read_varint
 
-__all__ = ["Context", "arrived", "is_large", "metadata", "parts_in", "submitting"]
+__all__ = ["Context", "arrived", "is_large", "metadata", "parts_in", "submitting", "takes_long"]
 
 Request = TypeVar("Request", bound=Message)
 # grpc has no types, and descriptors have two.
@@ -105,10 +106,19 @@ def _inner(kind: Descriptor) -> dict[int, Descriptor]:
     return {field.number: field.message_type for field in kind.fields if field.message_type is not None}
 
 
+def takes_long(request: pb.ExecuteTransactionRequest, *, proven: bool) -> bool:
+    """Whether storage has to be looked at, or much gone through, before a request can be taken in."""
+    believed = bool(request.work) or FLUSHED in request.properties
+    return is_large(request.ByteSize()) or (believed and not proven)
+
+
 def submitting(
-    service: Service, request: pb.ExecuteTransactionRequest, done: Callable[[Answer], None]
-) -> Callable[..., None]:
-    """What to call to have a transaction in one call decided; `done` gets the answer, from another thread."""
+    service: Service, request: pb.ExecuteTransactionRequest, done: Callable[[Answer], None], *, proven: bool
+) -> Callable[..., bool]:
+    """What to call to have a transaction in one call decided; `done` gets the answer, from another thread.
+
+    `proven` as in `Service.submit`.
+    """
     properties = request.properties
     return partial(
         service.submit,
@@ -121,6 +131,7 @@ def submitting(
         properties={name: properties[name] for name in properties},
         work=request.work,
         request_hash="" if request.tx_id else _request_hash(request),
+        proven=proven,
     )
 
 

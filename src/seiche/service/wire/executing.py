@@ -12,7 +12,7 @@ from seiche.service.metrics import Call, Metrics
 from seiche.service.refusals import refused
 from seiche.service.wire import messages as wire
 from seiche.service.wire.answers import Answer, Answers
-from seiche.service.wire.arrivals import Context, arrived, is_large, submitting
+from seiche.service.wire.arrivals import Context, arrived, is_large, submitting, takes_long
 from seiche.service.wire.bounds import Bounds, Intake
 from seiche.service.wire.parts import part
 from seiche.service.wire.streams import Stream, Streams
@@ -104,21 +104,23 @@ class OpenCalls:
             stream.refuse(as_part(error))
             return
         try:
-            submit = submitting(service, request, self._answers.then(answered))
-            if is_large(request.ByteSize()):
-                self._later(self._look(submit, answered, call))
+            submit = submitting(service, request, self._answers.then(answered), proven=stream.proven)
+            if takes_long(request, proven=stream.proven):
+                self._later(self._look(submit, answered, call, stream))
                 return
             try:
                 submit(look=False)
             except SeicheError:
                 # Perhaps only because this server has not looked at the lake for a while. Looking may take long.
-                self._later(self._look(submit, answered, call))
+                self._later(self._look(submit, answered, call, stream))
         except Exception as error:  # noqa: BLE001 - logged, and told as a failure of the server
             answered(as_told(error, call))
 
-    async def _look(self, submit: Callable[[], None], answered: Callable[[Answer], None], call: Call) -> None:
+    async def _look(
+        self, submit: Callable[[], bool], answered: Callable[[Answer], None], call: Call, stream: Stream
+    ) -> None:
         try:
-            await self._run(submit)
+            stream.proven = await self._run(submit) or stream.proven
         except Exception as error:  # noqa: BLE001 - as above
             answered(as_told(error, call))
 

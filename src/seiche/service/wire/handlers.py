@@ -22,7 +22,7 @@ from seiche.service.refusals import stopping
 from seiche.service.state.records import Record
 from seiche.service.wire import messages as wire
 from seiche.service.wire.answers import Answers
-from seiche.service.wire.arrivals import Context, arrived, is_large, metadata, submitting
+from seiche.service.wire.arrivals import Context, arrived, metadata, submitting, takes_long
 from seiche.service.wire.bounds import DEFAULT, Bounds, Intake, Watches
 from seiche.service.wire.executing import OpenCalls
 from seiche.service.wire.telling import as_told, refuse
@@ -120,8 +120,8 @@ class Handlers:
 
     async def execute(self, service: Service, request: pb.ExecuteTransactionRequest) -> Message:
         future, done = self._answers.expect()
-        submit = submitting(service, request, done)
-        if is_large(request.ByteSize()):
+        submit = submitting(service, request, done, proven=False)
+        if takes_long(request, proven=False):
             await self._run(submit)
             return wire.executed(await future)
         try:

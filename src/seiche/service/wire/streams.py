@@ -25,6 +25,8 @@ class Stream:
 
     def __init__(self, context: Context, bounds: Bounds = DEFAULT, intake: Intake | None = None) -> None:
         self._context = context
+        # Whether its client was seen to write into the lake that is served.
+        self.proven = False
         self._bounds = bounds
         self._intake = intake or Intake(bounds.taken_bytes)
         self._expected = 0
