@@ -77,6 +77,21 @@ def test_understood(sql: str) -> None:
     assert parse(sql) == UNDERSTOOD[sql]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "get_json_object(a, '$.b[0].c')",
+        "get_json_object(a, '$[*].b')",
+        "from_utc_timestamp(a, 'UTC')",
+        "to_utc_timestamp(a, b)",
+    ],
+)
+def test_functions_that_sqlglot_makes_more_of(call: str) -> None:
+    read = parse(f"SELECT {call} FROM a.b")
+    assert isinstance(read, made.Select)
+    assert [table.name for table in read.query.tables] == [("a", "b")]
+
+
 def test_types_of_columns() -> None:
     found: Any = parse(
         "CREATE TABLE a.b (id BIGINT NOT NULL COMMENT 'the key', i TINYINT, j SMALLINT, f FLOAT, g DOUBLE, s STRING,"

@@ -30,6 +30,8 @@ _REFUSED = (
 _STRUCTURE = (
     exp.Alias,
     exp.Aliases,
+    # from_utc_timestamp and to_utc_timestamp.
+    exp.AtTimeZone,
     exp.CTE,
     exp.Cluster,
     exp.ColumnDef,
@@ -40,6 +42,7 @@ _STRUCTURE = (
     exp.Distribute,
     exp.Dot,
     exp.Filter,
+    exp.FromTimeZone,
     exp.From,
     exp.Group,
     exp.GroupingSets,
@@ -49,6 +52,9 @@ _STRUCTURE = (
     exp.IgnoreNulls,
     exp.Interval,
     exp.IntervalSpan,
+    # Of the text in get_json_object(column, '$.name').
+    exp.JSONPath,
+    exp.JSONPathPart,
     exp.Join,
     exp.JoinHint,
     exp.Kwarg,
