@@ -25,6 +25,15 @@ FIRST = [(1, "a", 1, 0.5), (2, "b", 2, 1.5), (3, None, 3, None)]
 
 
 class TestStatements:
+    def test_parameters_of_functions_and_columns_of_the_same_name(self, shop: Lake, sql: Sql) -> None:
+        sql("UPDATE shop.orders SET price = transform(array(10), n -> n + orders.n)[0] WHERE id < 3")
+        assert rows(shop)[:2] == [(1, "a", 1, 11.0), (2, "b", 2, 12.0)]
+        assert sql("DELETE FROM shop.orders AS o WHERE exists(array(2), n -> n = o.n)") == [(1, 0, 0, 1)]
+        assert [row[0] for row in rows(shop)] == [1, 3]
+        merged = "UPDATE SET price = transform(array(7), N -> n + 1)[0]"
+        sql(f"MERGE INTO shop.orders o USING (SELECT 1L AS id) s ON o.id = s.id WHEN MATCHED THEN {merged}")
+        assert rows(shop)[0] == (1, "a", 1, 8.0)
+
     def test_changes(self, shop: Lake, sql: Sql) -> None:
         assert sql("INSERT INTO shop.orders (sku, ID) VALUES ('z', 4)") == [(1, 1, 0, 0)]
         assert rows(shop) == [*FIRST, (4, "z", None, None)]

@@ -63,7 +63,7 @@ def _delete(statement: Delete, reader: Reader) -> Changed:
     _check_names(name, target.schema, *([statement.where] if statement.where else []))
     if statement.where is None:
         done = reader.tx.delete(name, "true")
-    elif _has_queries(statement.where):
+    elif _keeps_names(statement.where):
         frame = _affected(reader, name, statement.alias, statement.where, {})
         merge = reader.tx.merge(name, frame, condition=f"target.{ADDRESS} = source.{_AT}")
         done = merge.when_matched_delete().execute()
@@ -85,7 +85,7 @@ def _update(statement: Update, reader: Reader) -> Changed:
     shown = {field.name: field.dataType for field in spark_schema(target.schema)}
     for number, column in enumerate(values):
         check_storable(frame.schema[f"{_NEW}{number}"].dataType, shown[column], column)
-    if any(_has_queries(one) for one in (*values.values(), *([where] if where else []))):
+    if any(_keeps_names(one) for one in (*values.values(), *([where] if where else []))):
         merge = reader.tx.merge(name, frame, condition=f"target.{ADDRESS} = source.{_AT}")
         sets = {column: f"source.{_NEW}{number}" for number, column in enumerate(values)}
         done = merge.when_matched_update(sets).execute()
@@ -150,6 +150,14 @@ def _check_names(name: Name, schema: Any, *expressions: Expression) -> None:
     for column in (one for expression in expressions for one in expression.tree.find_all(exp.Column)):
         if column.name.lower() in (ADDRESS, GROUP):
             column_of(schema, column.name, name)
+
+
+def _keeps_names(expression: Expression) -> bool:
+    """Whether what stands before columns must stay there: inside a query, and in a function such as `x -> x + t.x`, of
+    which the column would become the parameter.
+    """
+    inside = (one for function in expression.tree.find_all(exp.Lambda) for one in function.find_all(exp.Column))
+    return _has_queries(expression) or any(len(column.parts) > 1 for column in inside)
 
 
 def _has_queries(expression: Expression) -> bool:

@@ -77,6 +77,8 @@ class _Sides:
         edits = []
         for column in expression.tree.find_all(exp.Column):
             side, first = self.side(column), column.parts[0]
+            if _is_parameter(column):
+                continue
             if side is not None:
                 edits.append((first.meta["start"], first.meta["end"] + 1, side))
             elif self.owner(first.name) is not None:
@@ -103,6 +105,17 @@ class _Sides:
                 column=column,
             )
         return f"source.{quoted(found)}"
+
+
+def _is_parameter(column: Any) -> bool:
+    """Whether it is what a function around it, such as `X -> x + 1`, calls its own: to Spark capitals do not count."""
+    name = column.parts[0].name.lower()
+    node = column.parent
+    while node is not None:
+        if isinstance(node, exp.Lambda) and any(one.name.lower() == name for one in node.expressions):
+            return True
+        node = node.parent
+    return False
 
 
 def _check_columns(source: "DataFrame") -> None:
