@@ -61,7 +61,7 @@ def test_files_of_large_values_are_counted_whoever_writes_them(tmp_path: Path) -
     table = seiche.Table.create(str(tmp_path / "t"), schema, durability="os")
     for number in range(2):
         table.append([{"id": number, "b": bytes([number]) * 100_000}])
-    verbs: list[Callable[[], Result]] = [table.compact, lambda: table.reorder([("id", "descending")])]
+    verbs: tuple[Callable[[], Result], ...] = (table.compact, lambda: table.reorder([("id", "descending")]))
     for verb in verbs:
         before = {one.path: one.size for one in table.store.list("data")}
         done = verb()
