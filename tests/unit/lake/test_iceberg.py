@@ -300,6 +300,30 @@ def test_an_old_handle_of_pyiceberg_adds_no_rows_without_a_column_that_they_have
     assert ids(ice, "shop.i") == ([8, 9] if moved else [9])
 
 
+@pytest.mark.parametrize("lacks", [True, False])
+def test_rows_of_an_engine_that_says_the_current_columns_are_known_by_their_manifests(ice: Lake, lacks: bool) -> None:
+    """As Java's do: after a conflict it sends the files that it has, with the schema that the table has by then."""
+    table = ice.table("shop.i")
+    made: list[Any] = []
+    handle = table.to_iceberg() if lacks else None
+    with table.to_iceberg().update_schema(allow_incompatible_changes=True) as change:
+        change.update_column("n", required=True)
+    schema = table.metadata.current_schema_id  # type: ignore[attr-defined]
+    work = (handle or table.to_iceberg()).transaction()
+    work.append(pa.table({"id": [7], "n": [None] if lacks else [7]}, schema=SCHEMA if lacks else table.schema))
+    for one in work._updates:
+        if isinstance(one, AddSnapshotUpdate):
+            made.append(AddSnapshotUpdate(snapshot=one.snapshot.model_copy(update={"schema_id": schema})))
+        else:
+            made.append(one)
+    if lacks:
+        with pytest.raises(InvalidInput, match="'n' cannot be null any more"):
+            ice.run(lambda tx: tx.commit_iceberg("shop.i", [], made))
+    else:
+        ice.run(lambda tx: tx.commit_iceberg("shop.i", [], made))
+    assert ids(ice, "shop.i") == ([] if lacks else [7])
+
+
 def test_an_append_of_pyiceberg_is_not_tried_again_without_a_column_that_its_rows_have_to_have_now(
     ice: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,11 +8,14 @@ before it was moved would go on with the wrong one.
 """
 
 import io
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.manifest import UNASSIGNED_SEQ, ManifestContent, ManifestFile, read_manifest_list, write_manifest_list
+from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.snapshots import Operation, Summary, update_snapshot_summaries
 
@@ -20,6 +23,7 @@ from seiche.core.runtime import Runtime
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.places import path_of
+from seiche.lake.iceberg.reach import BROKEN
 from seiche.lake.outside import ANYWHERE, Outside
 from seiche.store.base import Store
 from seiche.store.overlay import OverlayStore
@@ -99,6 +103,15 @@ class Appends:
         except FileNotFoundError as error:
             raise CannotMove(f"the manifest list {snapshot.manifest_list} is missing") from error
 
+    def columns(self, snapshot: Any) -> list[Schema]:
+        """The columns by which the rows were written that a snapshot adds, as far as its manifests say so."""
+        found = []
+        for one in self.listed(snapshot):
+            if one.added_snapshot_id == snapshot.snapshot_id and one.has_added_files() and not _is_of_deletes(one):
+                with suppress(*BROKEN), AvroFile[Any](self._io().new_input(one.manifest_path)) as manifest:
+                    found.append(Schema.model_validate_json(manifest.header.meta.get("schema", "")))
+        return found
+
     def _io(self) -> FileIO:
         return LakeFileIO(OverlayStore(self.store, self.files), outside=self.outside)
 
@@ -169,11 +182,15 @@ def _is_alive(manifest: ManifestFile) -> bool:
     return manifest.has_added_files() or manifest.has_existing_files()
 
 
+def _is_of_deletes(manifest: ManifestFile) -> bool:
+    # By value: lists of format version 1 say nothing of it, and PyIceberg gives a plain 0.
+    return manifest.content != ManifestContent.DATA
+
+
 def _more(manifest: ManifestFile) -> bool:
     """Whether a manifest has more in it than files that were added."""
     counts = (manifest.existing_files_count, manifest.deleted_files_count)
-    # By value: lists of format version 1 say nothing of it, and PyIceberg gives a plain 0.
-    return manifest.content != ManifestContent.DATA or any(count is None or count > 0 for count in counts)
+    return _is_of_deletes(manifest) or any(count is None or count > 0 for count in counts)
 
 
 def _compression(metadata: Metadata) -> str:

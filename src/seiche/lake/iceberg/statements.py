@@ -1,9 +1,10 @@
 """What a transaction can do to Iceberg tables: the functions behind its methods."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.schema import Schema
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemovePropertiesUpdate, SetPropertiesUpdate
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
@@ -246,13 +247,13 @@ def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) ->
         stage(transaction.state.store, appends.files, runtime=transaction.runtime)
     else:
         raise conflict(edit.name, why, None, work.running.current_snapshot_id)
-    _check_columns(edit, work.running, running, step)
+    _check_columns(transaction, edit, work.running, running, step)
     transaction.put_edit(IcebergEdit.of(edit, work.with_step(step, running)))
     if any(isinstance(one, AddSnapshotUpdate) and not _appends(one) for one in step.updates) or step.exclusive:
         transaction.note_read(edit.row.id)
 
 
-def _check_columns(edit: TableEdit, before: Metadata, after: Metadata, step: Step) -> None:
+def _check_columns(transaction: "Sight", edit: TableEdit, before: Metadata, after: Metadata, step: Step) -> None:
     """Refuse rows that were written by other columns than the table has, and may lack some that have to be there.
 
     Not by a conflict: engines answer that by sending the same files again, as if they were written by the new columns.
@@ -260,15 +261,25 @@ def _check_columns(edit: TableEdit, before: Metadata, after: Metadata, step: Ste
     """
     for update in step.updates:
         added = after.snapshot_by_id(update.snapshot.snapshot_id) if isinstance(update, AddSnapshotUpdate) else None
-        number = None if added is None else added.schema_id
-        written = next((one for one in after.schemas if one.schema_id == number), None)
-        why = written is not None and lacking(written, before.schema()) and lacking(written, after.schema())
-        if why:
-            raise InvalidInput(
-                f"{edit.name}: the rows were written when it had other columns: {why}",
-                remedy="Nothing was committed. Load the table again, and write the rows by the columns it has now.",
-                table=edit.name,
-            )
+        for written in () if added is None else _columns_of(transaction, edit, added, after):
+            why = lacking(written, before.schema()) and lacking(written, after.schema())
+            if why:
+                raise InvalidInput(
+                    f"{edit.name}: the rows were written when it had other columns: {why}",
+                    remedy="Nothing was committed. Load the table again, and write the rows by the columns it has now.",
+                    table=edit.name,
+                )
+
+
+def _columns_of(transaction: "Sight", edit: TableEdit, snapshot: Any, metadata: Metadata) -> Iterator[Schema]:
+    """The columns that rows were written by: as the snapshot says, and where it matters as its manifests do.
+
+    Engines that lost against others say what is current when they send the same files again: the manifests are older.
+    """
+    yield from (one for one in metadata.schemas if one.schema_id == snapshot.schema_id)
+    if any(lacking(one, metadata.schema()) for one in metadata.schemas):
+        with suppress(CannotMove):
+            yield from _appends_of(transaction, edit).columns(snapshot)
 
 
 def _check_specs(transaction: "Sight", edit: TableEdit, before: Metadata, after: Metadata) -> None:
