@@ -1,9 +1,10 @@
 """Rows as users of notebooks give them: one by one, with blobs, or wrongly, and then with an error that says how."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lance
 import numpy as np
@@ -424,3 +425,46 @@ def test_who_compares_a_day_with_a_text_is_told_how_days_are_written(tmp_path: P
             ask()
         assert "date '2030-12-31'" in refused.value.remedy
     assert table.count_rows("day = date '2030-12-31'") == 1
+
+
+class Pair(NamedTuple):
+    """A row as a named tuple."""
+
+    id: int
+    name: str | None = None
+
+
+@dataclass
+class Animal:
+    """A row as an object."""
+
+    id: int
+    name: str | None = None
+
+
+@pytest.mark.parametrize("kind", [Pair, Animal])
+def test_rows_are_named_tuples_or_objects_of_dataclasses(
+    pairs: seiche.Table, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_ROWS", 2)
+    pairs.append([kind(1, "a"), kind(2)])
+    pairs.append(kind(one, "more") for one in (3, 4, 5))
+    pairs.merge([kind(5, "five")], on="id").when_matched_update_all().execute()
+    found = pairs.to_arrow().sort_by("id").to_pydict()
+    assert found == {"id": [1, 2, 3, 4, 5], "name": ["a", None, "more", "more", "five"]}
+    for wrong in (kind(6), [kind], [kind(6), (7, "seven")], [(6, "six")]):
+        with pytest.raises(InvalidInput, match="rows cannot be taken from"):
+            pairs.append(wrong)
+    assert pairs.count_rows() == 5
+
+
+def test_a_dataclass_inside_of_another_is_a_struct(tmp_path: Path) -> None:
+    @dataclass
+    class Owner:
+        name: str
+        pet: Animal
+
+    kind = pa.struct([("id", pa.int64()), ("name", pa.string())])
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("name", pa.string()), ("pet", kind)]))
+    table.append([Owner("ann", Animal(1, "otter"))])
+    assert table.to_arrow().to_pylist() == [{"name": "ann", "pet": {"id": 1, "name": "otter"}}]

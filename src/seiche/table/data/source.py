@@ -1,7 +1,7 @@
 """Rows that a caller hands in, whatever they come as: batches of one Arrow schema."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -16,7 +16,8 @@ from seiche.table.data.values import typed
 __all__ = ["Opened", "Rows", "Source"]
 
 # An Arrow table, batch, reader, dataset or scanner; an iterable of batches or tables; a pandas or Polars data frame;
-# anything with Arrow's interface for streams or arrays; dictionaries of one row each, in a list or as they come.
+# anything with Arrow's interface for streams or arrays; dictionaries, named tuples or objects of dataclasses of one row
+# each, in a list or as they come.
 Rows: TypeAlias = Any
 
 # How many rows that come one by one are put into a batch.
@@ -25,7 +26,8 @@ _END = object()
 
 _REMEDY = (
     "Give an Arrow table, record batches, a reader, an iterator of batches, a pandas or Polars data frame,"
-    " or dictionaries: one for each row, or one with a list of values for each column."
+    " or dictionaries: one for each row (or a named tuple, or an object of a dataclass), or one with a list of values"
+    " for each column."
 )
 
 
@@ -122,8 +124,8 @@ def _from_iterable(rows: Iterable[Any], wanted: pa.Schema | None) -> Opened:
     first = next(rest, _END)
     if first is _END:
         return Opened(pa.schema([]), iter(()))
-    if isinstance(first, Mapping):
-        return _from_rows(first, rest, wanted)
+    if (row := _row(first)) is not None:
+        return _from_rows(row, rest, wanted)
     if not isinstance(first, pa.RecordBatch | pa.Table):
         raise _unknown(rows, first)
     return Opened(first.schema, _flat(first, rest))
@@ -150,11 +152,21 @@ def _from_rows(first: Mapping[str, Any], rest: Iterator[Any], wanted: pa.Schema 
 
 
 def _rows_of(given: Iterable[Any]) -> list[Mapping[str, Any]]:
-    rows = list(given)
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise _unknown(rows, row)
+    rows: list[Mapping[str, Any]] = []
+    for one in given:
+        if (row := _row(one)) is None:
+            raise _unknown(rows, one)
+        rows.append(row)
     return rows
+
+
+def _row(given: Any) -> Mapping[str, Any] | None:
+    """The values of a row by name, if it has names for them: a dictionary, a named tuple, an object of a dataclass."""
+    if isinstance(given, Mapping):
+        return given
+    if isinstance(given, tuple) and hasattr(given, "_asdict"):
+        return dict(given._asdict())
+    return asdict(given) if is_dataclass(given) and not isinstance(given, type) else None
 
 
 def _flat(first: Any, rest: Iterator[Any]) -> Iterator[pa.RecordBatch]:

@@ -24,9 +24,10 @@ class RowVerbs(Verbs):
 
     `data` is an Arrow table, record batches, a reader, an iterator of batches, a pandas or Polars data frame, or
     dictionaries: one for each row, in a list or one by one from a generator, or one with a list of values for each
-    column; a table of a lake, or anything else that has Arrow's interface for streams. A data frame of Spark is written
-    by its workers. What comes in batches or one by one is written as it comes:
-    memory does not grow with the number of rows. Blobs are given as bytes.
+    column. A named tuple or an object of a dataclass may stand for the dictionary of a row. Another table, and whatever
+    else has Arrow's interface for streams or arrays, is taken as well; a data frame of Spark is written by its workers.
+    What comes in batches or one by one is written as it comes: memory does not grow with the number of rows. Blobs are
+    given as bytes.
     """
 
     def append(
