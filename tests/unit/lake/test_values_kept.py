@@ -200,3 +200,22 @@ def test_columns_to_read_come_in_a_list(table_of: Any) -> None:
         with pytest.raises(InvalidInput, match="columns cannot be"):
             table.to_arrow(columns=wrong)
     assert table.to_arrow(columns={"v"}).column_names == ["v"]
+
+
+@pytest.mark.parametrize("kind", ["lance", "iceberg"])
+def test_columns_come_in_the_order_in_which_they_are_asked_for_and_in_whatever_form(lake: Lake, kind: str) -> None:
+    table = lake.create_table("shop.kept", pa.schema([("a", pa.int64()), ("b", pa.int64())]), format=kind)
+    table.append([{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+    for asked in (["b", "a"], ("b", "a"), iter(["b", "a"]), {"b": 0, "a": 0}):
+        found = table.to_arrow(columns=asked, filter="a > 1")  # type: ignore[arg-type]
+        assert [*found.to_pylist()[0].items()] == [("b", 4), ("a", 3)]
+    nothing = table.to_arrow(columns=[])
+    assert (nothing.column_names, nothing.num_rows) == ([], 2)
+
+
+def test_a_field_inside_of_a_column_of_an_iceberg_table_comes_in_its_place(lake: Lake) -> None:
+    inside = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    schema = pa.schema([("a", pa.int64()), ("s", inside), ("s.t", pa.int64())])
+    table = lake.create_table("shop.kept", schema, format="iceberg")
+    table.append([{"a": 1, "s": {"x": 2, "y": 3}, "s.t": 4}])
+    assert table.to_arrow(columns=["s.t", "s.y", "a"]).to_pylist() == [{"s.t": 4, "s": {"y": 3}, "a": 1}]

@@ -95,10 +95,12 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         where = self._condition(_EVERYTHING if filter is None else filter)
         if isinstance(columns, str):  # each of its letters could be a column
             raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
-        several(() if columns is None else columns, "columns", "Give the names of columns, in a list.")
-        _check_columns(self._looked(), columns or ())
+        # Gone through once: what comes from a generator is not there a second time.
+        wanted = None if columns is None else list(several(columns, "columns", "Give the names of columns, in a list."))
+        _check_columns(self._looked(), wanted or ())
         with reading(self.name):
-            return _rows(self.to_iceberg(), columns, where)
+            found = _rows(self.to_iceberg(), wanted, where)
+        return found if wanted is None else found.select(_in_order(wanted, found.column_names))
 
     def count_rows(self, filter: str | None = None) -> int:
         """How many rows the transaction sees, or such as match `filter`, a condition as PyIceberg understands it."""
@@ -317,6 +319,12 @@ def _outermost(schema: "Schema", names: Sequence[str]) -> list[str]:
             number = parent
         found[schema.find_field(number).name] = None
     return list(found)
+
+
+def _in_order(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
+    """The columns that were found, in the order in which they, or what is inside of them, were asked for."""
+    whole = (max((one for one in found if name == one or name.startswith(f"{one}.")), key=len) for name in wanted)
+    return list(dict.fromkeys(whole))
 
 
 def _count(table: "EngineTable", where: Any) -> int:
