@@ -168,6 +168,36 @@ class TestRows:
         assert ("insert", 20, "x", 4) in shown
         assert ("insert", 21, "y", 7) in shown
 
+    def test_restored_to_before_the_versions_that_are_asked_for(self, table: Table) -> None:
+        """What the column was called meanwhile is known from what made the versions before."""
+        table.rename_columns({"name": "title"})
+        table.append([{"id": 20, "title": "x"}])
+        since = table.version
+        table.append([{"id": 21, "title": "y"}])
+        table.drop_columns(["title"])
+        table.restore(1)
+        shown = found(table, since)
+        assert shown[0] == ("insert", 21, "y", since + 1)
+        assert ("delete", 21, None, since + 3) in shown
+        assert ("delete", 20, None, since + 3) in shown
+
+    def test_restored_to_before_a_version_that_was_itself_a_restore(self, table: Table) -> None:
+        table.rename_columns({"name": "title"})
+        table.restore(1)
+        table.append([{"id": 21, "name": "y"}])
+        table.restore(2)
+        (inserted, *_) = table.changes(3).to_arrow().to_pylist()
+        assert (inserted["id"], inserted["title"]) == (21, "y")
+
+    def test_restored_to_before_what_is_kept_columns_are_known_by_name(self, table: Table) -> None:
+        table.rename_columns({"name": "title"})
+        table.append([{"id": 20, "title": "x"}])
+        table.delete("id < 9")
+        table.restore(1)
+        table.cleanup(older_than=0, retain=2, dry_run=False, grace=0)
+        shown = {row[1]: row[2] for row in found(table, 4) if row[0] != "delete"}
+        assert shown == dict(enumerate("abcdefghi"))
+
     def test_a_column_that_was_dropped_and_made_anew_is_another_one(self, table: Table) -> None:
         table.drop_columns(["name"])
         table.add_columns({"name": "'other'"})

@@ -16,7 +16,7 @@ from seiche.table.data.removal import by_fragment
 from seiche.table.data.scanning import ADDRESS, scan_rows, scanner
 from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest_pb2 import Field
-from seiche.table.operations import Overwrite, Restore
+from seiche.table.operations import Merge, Overwrite, Project, Restore
 from seiche.table.row_changes import Rows, VersionChanges, changes_of
 from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
@@ -184,6 +184,8 @@ class _History:
         self._versions = versions
         self._runtime = runtime
         self._first, self._last = first, last
+        # The earliest version whose columns are known.
+        self._earliest = first
         if not versions.store.exists(versions.path(last)):
             raise self._gone(last)
         self._manifest = empty() if first == 0 else self._read(first).manifest
@@ -201,10 +203,7 @@ class _History:
     def _changes(self, version: int, read: ManifestFile) -> VersionChanges:
         before, after = self._manifest, read.manifest
         transaction = self._transaction(version, read)
-        if isinstance(transaction.operation, Overwrite | Restore):
-            self._anew.add(version)
-        if isinstance(transaction.operation, Restore):
-            self._restored[version] = transaction.operation.version
+        self._note(version, transaction)
         self._manifest = after
         self._fields[version] = tuple(after.header.fields)
         store = self._versions.store
@@ -215,6 +214,12 @@ class _History:
             deletion_files(before, store, self._runtime),
             deletion_files(after, store, self._runtime),
         )
+
+    def _note(self, version: int, transaction: Transaction) -> None:
+        if isinstance(transaction.operation, Overwrite | Restore):
+            self._anew.add(version)
+        if isinstance(transaction.operation, Restore):
+            self._restored[version] = transaction.operation.version
 
     @property
     def names(self) -> list[str]:
@@ -228,13 +233,14 @@ class _History:
         across those only the name tells. The columns of a version that was restored are those that came back with it,
         also where some were gone in between.
         """
+        self._look_back()
         last = self._fields[self._last]
         named = {one.id: one.name for one in last if one.parent_id != -1 or one.name in wanted}
         # The id that a field of the last version has in the one that is looked at.
         now = {one: one for one in named}
         back: dict[int, dict[int, int]] = {}
         found = {self._last: now}
-        for version in range(self._last, self._first, -1):
+        for version in range(self._last, self._earliest, -1):
             if version in self._restored:
                 source = self._restored[version]
                 back[source] = {**now, **back.get(source, {})}
@@ -247,13 +253,62 @@ class _History:
         return {
             version: PastColumns(self._fields[version], {then: named[one] for one, then in ids.items()})
             for version, ids in found.items()
+            if version >= self._first
         }
+
+    def _look_back(self) -> None:
+        """Find out what became of the columns of earlier versions that were restored, up to the first one: some may
+        have had other names by then.
+        """
+        while (source := min(self._unknown_sources(), default=0)) and self._knows_since(source):
+            pass
+
+    def _unknown_sources(self) -> Iterator[int]:
+        """Earlier versions whose columns came back under other names than those before had, or came back at all."""
+        for version, source in self._restored.items():
+            if source < self._earliest < version:
+                before, after = self._fields[version - 1], self._fields[version]
+                if _called(before) != _called(after):
+                    yield source
+
+    def _knows_since(self, source: int) -> bool:
+        """Learn the columns of all versions since one that was restored.
+
+        What made a version says so, without the version itself. If that has been cleaned up, names have to do.
+        """
+        between = range(source + 1, self._earliest + 1)
+        known = {source: next(self._fields[one] for one, from_ in self._restored.items() if from_ == source)}
+        try:
+            made = dict(
+                zip(between, self._versions.store.in_parallel(self._versions.transaction, between), strict=True)
+            )
+            for version in between[:-1]:
+                known[version] = self._schema_after(version, made[version], known)
+        except NotFound:
+            return False
+        for version, transaction in made.items():
+            self._note(version, transaction)
+        self._fields |= known
+        self._earliest = source
+        return True
+
+    def _schema_after(
+        self, version: int, transaction: Transaction, known: Mapping[int, tuple[Field, ...]]
+    ) -> tuple[Field, ...]:
+        """The fields of a version, by what made it and the versions before it."""
+        operation = transaction.operation
+        if isinstance(operation, Overwrite | Merge | Project):
+            return operation.schema
+        if not isinstance(operation, Restore):
+            return known[version - 1]
+        restored = known.get(operation.version)
+        return tuple(self._read(version).manifest.header.fields) if restored is None else restored
 
     def _lead_on(self, found: dict[int, dict[int, int]]) -> None:
         """Follow fields that came back with a version also through those between it and the one that did without them:
         what they are called there is found in the order of time only.
         """
-        for version in range(self._first + 1, self._last):
+        for version in range(self._earliest + 1, self._last):
             earlier = ids_before(self._fields[version], self._fields[version - 1], anew=version in self._anew)
             later = {then: one for one, then in earlier.items()}
             led = {one: later[then] for one, then in found[version - 1].items() if then in later}
@@ -283,6 +338,10 @@ class _History:
             table=self._versions.store.uri,
             version=version,
         )
+
+
+def _called(fields: Sequence[Field]) -> set[tuple[int, int, str]]:
+    return {(one.id, one.parent_id, one.name) for one in fields}
 
 
 def _checked(columns: Sequence[str] | None, existing: Sequence[str]) -> list[str]:
