@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import cache
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
@@ -287,7 +288,7 @@ class _ConditionFailed(Exception):
 
 def _client(settings: Mapping[str, str | None]) -> Any:
     try:
-        import boto3
+        import botocore.session
         from botocore.config import Config
     except ImportError as error:
         raise InvalidInput(
@@ -299,9 +300,19 @@ def _client(settings: Mapping[str, str | None]) -> Any:
     once = Config(retries={"mode": "standard", "total_max_attempts": 1}, connect_timeout=10, read_timeout=30)
     try:
         # A session of our own: the default one is shared by the whole process and not safe to make clients in threads.
-        return boto3.session.Session().client("dynamodb", config=once, **settings)
+        session = botocore.session.get_session()
+        session.register_component("data_loader", _models(session.get_config_variable("data_path")))
+        return session.create_client("dynamodb", config=once, **settings)
     except _missing_settings() as error:
         raise PermissionDenied(f"DynamoDB: {error}", remedy="Give credentials and a region, as for S3.") from error
+
+
+@cache
+def _models(path: str | None) -> Any:
+    """The description of AWS's interfaces, shared by all sessions: reading it is most of what a client takes."""
+    from botocore.loaders import create_loader
+
+    return create_loader(path)
 
 
 def _missing_settings() -> tuple[type[Exception], ...]:
