@@ -99,8 +99,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         wanted = None if columns is None else list(several(columns, "columns", "Give the names of columns, in a list."))
         _check_columns(self._looked(), wanted or ())
         with reading(self.name):
-            found = _rows(self.to_iceberg(), wanted, where)
-        return found if wanted is None else found.select(_in_order(wanted, found.column_names))
+            return _rows(self.to_iceberg(), wanted, where)
 
     def count_rows(self, filter: str | None = None) -> int:
         """How many rows the transaction sees, or such as match `filter`, a condition as PyIceberg understands it."""
@@ -319,12 +318,6 @@ def _outermost(schema: "Schema", names: Sequence[str]) -> list[str]:
             number = parent
         found[schema.find_field(number).name] = None
     return list(found)
-
-
-def _in_order(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
-    """The columns that were found, in the order in which they, or what is inside of them, were asked for."""
-    whole = (max((one for one in found if name == one or name.startswith(f"{one}.")), key=len) for name in wanted)
-    return list(dict.fromkeys(whole))
 
 
 def _count(table: "EngineTable", where: Any) -> int:
