@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,18 @@ def test_files_lie_where_native_readers_find_them(name: str) -> None:
     store.put("a/f", b"x")
     assert Path(store.native_uri("a/f")).read_bytes() == b"x"
     assert Path(store.native_uri()).parent.stat().st_mode & 0o077 == 0, "nobody else may look in"
+
+
+@pytest.mark.parametrize("seconds", [2**38, 2**50, -(2**38), -(2**50)])
+def test_a_time_that_no_calendar_has_does_not_stop_a_listing(name: str, seconds: int) -> None:
+    """A RAM disk keeps such times, as some other file systems do."""
+    store = open_store(name)
+    store.put("f", b"x")
+    os.utime(store.native_uri("f"), (seconds, seconds))
+    (listed,) = store.list()
+    assert listed == store.head("f")
+    assert (listed.modified > datetime.now(UTC)) == (seconds > 0)
+    assert listed.modified + timedelta(days=365_000) > listed.modified - timedelta(days=300_000)
 
 
 def test_nothing_is_left_when_the_process_ends() -> None:

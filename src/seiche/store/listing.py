@@ -17,6 +17,9 @@ __all__ = ["described", "files", "folders", "leftovers"]
 _OF_THE_VOLUME = "lost+found"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Some file systems keep times that no calendar has, and a file with one must not stop every listing. There is room for
+# reckoning with these on either side.
+_EARLIEST, _LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1) for year in (1000, 9000))
 
 
 def files(base: str, prefix: str, after: str, *, recursive: bool) -> Iterator[ObjectInfo]:
@@ -60,7 +63,8 @@ def leftovers(root: str) -> Iterator[str]:
 
 def described(path: str, status: os.stat_result) -> ObjectInfo:
     """What the operating system says about the file at `path`."""
-    modified = _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)  # exact, which floats are not
+    micros = min(max(status.st_mtime_ns // 1000, _EARLIEST), _LATEST)
+    modified = _EPOCH + timedelta(microseconds=micros)  # exact, which floats are not
     return ObjectInfo(path, status.st_size, modified, f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}")
 
 
