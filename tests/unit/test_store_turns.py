@@ -198,3 +198,26 @@ def test_where_there_are_no_locks_everybody_is_let_in_at_once(tmp_path: Path, mo
     with Turns(str(tmp_path)).one() as waited, Turns(str(tmp_path)).one() as again:
         assert not waited
         assert not again
+
+
+def test_a_directory_that_its_network_file_system_has_lost_stops_nobody(
+    tmp_path: Path, holder: "subprocess.Popen[str]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong with it is told by what is done inside, not by the turn."""
+    original = os.close
+
+    def lost(fd: int) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    def closed(fd: int) -> None:
+        original(fd)
+        lost(fd)
+
+    turns = Turns(str(tmp_path), patience=0.05)
+    done = []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", lost)
+        patched.setattr(os, "close", closed)
+        with turns.one() as waited:
+            done.append(waited)
+    assert done == [True]

@@ -111,11 +111,17 @@ class Turn:
                 fcntl.flock(fd, fcntl.LOCK_UN)
             except OSError:
                 pass  # closing releases it too, unless there is such a process; nothing is safe because of a turn
-            os.close(fd)
+            try:  # noqa: SIM105 - as above
+                os.close(fd)
+            except OSError:
+                pass  # of a network file system that is gone: what was done inside is done
 
 
 def _changed(fd: int) -> int:
-    return os.fstat(fd).st_mtime_ns
+    try:
+        return os.fstat(fd).st_mtime_ns
+    except OSError:
+        return 0  # the directory is gone, or its network file system is: nothing moves there
 
 
 def _mark(fd: int) -> None:
