@@ -184,6 +184,24 @@ def test_a_table_that_cannot_be_looked_into_is_left_alone(ice: Lake) -> None:
     assert files(ice) == before
 
 
+@pytest.mark.parametrize("ending", [".parquet", "-m0.avro", "snap-"], ids=["data", "manifest", "manifests"])
+def test_what_fsck_advises_about_lost_files_of_old_snapshots_works(ice: Lake, ending: str) -> None:
+    """To give up the versions alone does not help: newer metadata has the snapshots too."""
+    ice.table("shop.i").append(rows(1))
+    lost = next(path for path in sorted(files(ice)) if ending in path)
+    ice.table("shop.i").overwrite(rows(2))
+    ice.store.delete(lost)
+    (found,) = ice.fsck().problems
+    assert found.path == lost
+    assert "snapshot" in found.message
+    assert "expire_snapshots()`, and then the versions" in found.remedy
+    table = ice.table("shop.i").to_iceberg()
+    old = [one.snapshot_id for one in table.metadata.snapshots if one != table.metadata.current_snapshot()]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+    ice.expire(older_than=0, keep=1)
+    assert (ice.fsck().problems, ids(ice, "shop.i")) == ((), [2])
+
+
 @pytest.mark.parametrize("damage", ["missing", "garbage", "short"])
 @pytest.mark.parametrize("what", ["metadata", "manifests", "manifest", "data"])
 def test_damage_is_found_and_named(ice: Lake, what: str, damage: str) -> None:

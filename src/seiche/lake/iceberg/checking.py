@@ -20,6 +20,10 @@ from seiche.store.prefix import below
 
 __all__ = ["IcebergCheck"]
 
+_RESTORE: Final = (
+    "Restore it from a copy of the lake, or give up the snapshots that need it, with"
+    " `lake.table(name).to_iceberg().maintenance.expire_snapshots()`, and then the versions."
+)
 _NO_STATISTICS: Final = "Engines do without. Have one compute them again, or remove them from the table."
 
 
@@ -101,13 +105,14 @@ class IcebergCheck:
             said = f"{path} is missing, which {needed_by} names"
             self.findings.add("statistics.missing", path, said, _NO_STATISTICS, severity="note")
 
-    def _check_list(self, snapshot: Any, needed_by: str) -> None:
+    def _check_list(self, snapshot: Any, version: str) -> None:
+        needed_by = f"snapshot {snapshot.snapshot_id} in {version}"
         if not self._exists("manifests", snapshot.manifest_list, 0, needed_by):
             return
         io = LakeFileIO(self.lake, outside=self.outside)
         try:
             for manifest in read_manifest_list(io.new_input(snapshot.manifest_list)):
-                self._check_manifest(manifest, io, f"snapshot {snapshot.snapshot_id} in {needed_by}")
+                self._check_manifest(manifest, io, needed_by)
         except BROKEN as error:
             self._damaged("manifests", snapshot.manifest_list, error, needed_by)
 
@@ -137,12 +142,11 @@ class IcebergCheck:
         self._seen.add(path)
         found = self._size(path)
         if found is None:
-            self.findings.add(f"{what}.missing", path, f"{path} is missing, which {needed_by} needs")
+            self.findings.add(f"{what}.missing", path, f"{path} is missing, which {needed_by} needs", _RESTORE)
             return False
         if size and found != size:
-            self.findings.add(
-                f"{what}.damaged", path, f"{path} has {found} bytes instead of {size}; {needed_by} needs it"
-            )
+            said = f"{path} has {found} bytes instead of {size}; {needed_by} needs it"
+            self.findings.add(f"{what}.damaged", path, said, _RESTORE)
             return False
         self.found.add(path)
         return True
@@ -163,5 +167,5 @@ class IcebergCheck:
 
     def _damaged(self, what: str, where: str, error: BaseException, needed_by: str) -> None:
         path = path_of(self.lake, where) or where
-        said = f"{type(error).__name__}: {error}"
-        self.findings.add(f"{what}.damaged", path, f"{path} cannot be read ({said}), which {needed_by} needs")
+        said = f"{path} cannot be read ({type(error).__name__}: {error}), which {needed_by} needs"
+        self.findings.add(f"{what}.damaged", path, said, _RESTORE)
