@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import seiche
 from seiche import AlreadyExists, ConflictError, InvalidInput, Lake, NotFound
 from seiche.lake.care.gc import _Job
 from seiche.lake.iceberg.creating import creation_step, new_metadata
@@ -232,6 +233,34 @@ def test_who_registers_files_that_no_table_has_meets_a_clean_up_that_takes_them(
     assert ("shop", "new") not in ice.tables("shop")
     with pytest.raises((InvalidInput, NotFound)):
         register(ice, "shop.new", where)
+
+
+def test_a_table_that_comes_and_goes_while_a_clean_up_looks_is_remembered_with_its_files(
+    ice: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files were there before it was, and no version that is kept has it; who registers it reads that it is
+    remembered.
+    """
+    other = seiche.open(ice.store)
+    tx = other.transaction()
+    tx.create_table("shop.k", SCHEMA, format="iceberg").append(rows(7))
+    put_up, take, where = _Job._put_up_fence, _Job._take, []
+
+    def late(job: _Job, min_base: int) -> int:
+        tx.commit()
+        where.append(dropped(other, "shop.k"))
+        other.expire(older_than=0, keep=1)
+        return put_up(job, min_base)
+
+    def later(job: _Job, ready: Any) -> str | None:
+        register(other, "shop.new", where[0])
+        return take(job, ready)
+
+    monkeypatch.setattr(_Job, "_put_up_fence", late)
+    monkeypatch.setattr(_Job, "_take", later)
+    ice.gc(dry_run=False, grace=0, window=0)
+    monkeypatch.undo()
+    assert (ids(ice, "shop.new"), ice.fsck().problems) == ([7], ())
 
 
 def _without_the_first_snapshot(lake: Lake) -> None:

@@ -109,6 +109,7 @@ class _Job:
         self.found: list[tuple[Place, Listed]] = []
         self._foreign: list[Place] = []
         self._dropped: list[bytes] = []
+        self._fenced = False
         self._waiting = ""
         self._files = self._bytes = 0
 
@@ -190,7 +191,7 @@ class _Job:
 
     def _mark(self, roots: Iterator[Root]) -> None:
         self.reachable.add_roots(self._counted("looking at versions", roots))
-        self._dropped = self.reachable.add_dropped(self.newest)
+        self._dropped = self.reachable.add_dropped(self.newest, fenced=self._fenced)
         for location in released(self.newest):
             self.reachable.closed[location] = "the table was released: it belongs to whoever writes it now"
         self.reachable.settle()
@@ -254,6 +255,7 @@ class _Job:
                     write=lambda state: {key: None for key in dropped if state.get(key) is not None},
                 )
             )
+        self._fenced = True
         self._catch_up()
         return max(min_base, self.newest.root.min_base)
 

@@ -108,16 +108,17 @@ class Reachable:
             self.tables[row.location] = FORMATS[row.format](self._states.store, row.location, self.needed)
         self.tables[row.location].add(row)
 
-    def add_dropped(self, state: State) -> list[bytes]:
+    def add_dropped(self, state: State, *, fenced: bool = False) -> list[bytes]:
         """Count in dropped tables that a kept version still has, up to the version at which they were dropped.
 
         Whoever brings such a table back goes on from there. Returns the keys of those that no kept version has: they
-        need not be remembered any longer.
+        need not be remembered any longer. Once the clean-up is `fenced`, it forgets no more of them, and what is
+        remembered counts: whoever registers the metadata of such a table goes by that.
         """
         forgotten = []
         for key, value in state.scan(DROPPED):
             row = rows.decode(rows.decode(value, TrashRow).row, TableRow)
-            if row.id in self.ids:
+            if fenced or row.id in self.ids:
                 self._add_table(row)
             else:
                 forgotten.append(key)
