@@ -312,6 +312,21 @@ def test_a_copy_of_the_metadata_of_a_table_that_is_there_is_a_table_of_the_same_
     assert ice.fsck().problems == ()
 
 
+def test_files_in_the_lakes_folder_that_no_clean_up_touches_are_registered_however_old_they_are(
+    ice: Lake, tmp_path: Path
+) -> None:
+    found = json.loads(ice.store.get(ice.table("shop.i").row.iceberg.location))  # type: ignore[union-attr]
+    (snapshot,) = found["snapshots"]
+    ice.store.copy(path_of(ice.store, snapshot["manifest-list"]) or "", "theirs/list.avro")
+    snapshot["manifest-list"] = ice.store.native_uri("theirs/list.avro")
+    copy = tmp_path / "copy.metadata.json"
+    copy.write_text(json.dumps({**found, "location": "file:///elsewhere"}))
+    ice.expire(older_than=0, keep=1)
+    ice.gc(dry_run=False, grace=0, window=0)
+    register(ice, "shop.k", str(copy))
+    assert ids(ice, "shop.k") == [1]
+
+
 def test_what_another_catalog_made_of_a_table_comes_back_however_old_it_is(ice: Lake) -> None:
     with ice.transaction() as tx:
         where = tx.unregister_iceberg("shop.i").metadata_location
