@@ -77,7 +77,8 @@ class Service:
         self._ledger = Ledger(account, lake, self.store, settings, runtime)
         self._undecided = Undecided(account, self.store, settings.max_undecided, runtime.clock)
         self._keys = Idempotency(account, KeyStore(database), self._ledger, runtime)
-        self._ids = Ids(lake.state().definition.id, account, runtime)
+        self.lake_id = lake.state().definition.id
+        self._ids = Ids(self.lake_id, account, runtime)
         self._targets = Targets(lake, account, settings, self._blobs)
         self._decider = Decider(account, lake, self.store, self._blobs, runtime)
         self.group = GroupCommitter(self._decider, settings.limits, account)

@@ -14,6 +14,7 @@ __all__ = [
     "not_found",
     "not_open",
     "not_prepared",
+    "other_lake",
     "overloaded",
     "refused",
     "stopping",
@@ -34,6 +35,14 @@ def not_found(tx: str) -> InvalidInput:
         "transaction.not-found",
         "Begin a transaction and use its id.",
         transaction_id=tx,
+    )
+
+
+def other_lake(uri: str) -> InvalidInput:
+    return refused(
+        f"the server has another lake than it had when this client connected: {uri}",
+        "lake.other",
+        "Nothing was written. Connect again if that is the one you mean, or ask a server that has yours.",
     )
 
 

@@ -1,5 +1,6 @@
 """A client that writes into a copy of the lake is refused, whatever it commits: nobody would find its files."""
 
+import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -17,7 +18,7 @@ from seiche.service.host import Host
 from seiche.service.running import running
 from seiche.service.state.opening import open_database
 from seiche.service.wire.server import Ports
-from tests.service_lake import numbers_in
+from tests.service_lake import make_lake, numbers_in
 
 ROWS = [{"writer": 1, "number": 7}]
 
@@ -81,6 +82,37 @@ def test_what_has_no_files_says_nothing_about_those_that_come(client: Lake, copy
     assert ("more",) in copy.namespaces()
     with pytest.raises(InvalidInput, match="it was written elsewhere"):
         client.table("shop.orders").append(ROWS)
+
+
+@pytest.mark.parametrize("way", ["open call", "a call each"])
+def test_a_server_that_has_another_lake_by_now_does_nothing_for_who_means_the_first(
+    old: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """What needs no files, such as a namespace, was made in the wrong lake; rows were sent a hundred times."""
+    if way == "a call each":
+        monkeypatch.setattr(channel, "_no_proxy", lambda: False)
+    (tmp_path / "x").mkdir()
+    other = make_lake(tmp_path / "x")
+    for number in range(old.version):
+        other.table("shop.orders").append([{"writer": 1, "number": number}])
+    before = other.version
+    first = Host({"default": old}, open_database(f"sqlite://{tmp_path}/old.db"))
+    with running(first, Ports()) as server:
+        found = seiche.connect(server.address, durability="os")
+        found.table("shop.orders").append(ROWS)
+    second = Host({"default": other}, open_database(f"sqlite://{tmp_path}/other.db"))
+    with running(second, Ports(port=server.port)) as server:
+        for act in (
+            lambda: found.create_namespace("more"),
+            lambda: found.table("shop.orders").append(ROWS),
+            lambda: pickle.loads(pickle.dumps(found)).create_namespace("more"),
+        ):
+            with pytest.raises(InvalidInput, match="the server has another lake") as caught:
+                act()
+            assert caught.value.details["reason"] == "lake.other"
+        assert seiche.connect(server.address).namespaces() == [("shop",)], "who connects now means this one"
+    found.close()
+    assert other.version == before
 
 
 def test_files_that_a_clean_up_took_are_a_conflict_as_ever(old: Lake, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -26,6 +26,7 @@ from seiche.service.client.lines import Line
 from seiche.service.client.tokens import Token, checked, shown
 from seiche.service.client.wires import connected
 from seiche.service.failures import KINDS
+from seiche.service.properties import LAKE
 from seiche.service.wire.statuses import error_in, error_of
 
 __all__ = ["Address", "Channel"]
@@ -84,6 +85,8 @@ class Address:
     token: Token = ""
     # Over TLS.
     certificates: Certificates | None = None
+    # The id of the lake that it has, once that is known: another one that is served there later is not meant.
+    lake: str = ""
 
     @classmethod
     def parse(cls, text: str, *, token: Token = "", certificates: Certificates | None = None) -> "Address":
@@ -111,7 +114,8 @@ class Address:
     def metadata(self) -> tuple[tuple[str, str], ...] | None:
         """What is sent with a call that is made now."""
         token = shown(self.token)
-        return (("authorization", f"Bearer {token}"),) if token else None
+        found = (("authorization", f"Bearer {token}"),) if token else ()
+        return (*found, (LAKE, self.lake)) if self.lake else found or None
 
     def open(self) -> Any:
         if self.certificates is None:
@@ -136,6 +140,10 @@ class Channel:
         self._direct = _no_proxy()
         self._inherited: list[object] = []
         renew_in_children(self)
+
+    def mean(self, lake: str) -> None:
+        """Speak of this lake from now on, by its id; a server that has another one refuses."""
+        self._address = replace(self._address, lake=lake)
 
     def forked(self) -> None:
         # What gRPC has made must not be touched, not even to be closed or let go of: its threads are not here.

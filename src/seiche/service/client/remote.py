@@ -237,6 +237,7 @@ def remote_lake(
             f"{uri or found.uri} is another lake than that of the server",
             remedy="Give `uri=` as the address under which this client finds the server's lake.",
         )
+    channel.mean(found.lake_id)
     return _behind(channel, *wanted)
 
 

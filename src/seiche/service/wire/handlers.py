@@ -18,7 +18,8 @@ from seiche.service.auth import READ, WRITE
 from seiche.service.core import Service
 from seiche.service.host import Host
 from seiche.service.metrics import Metrics
-from seiche.service.refusals import stopping
+from seiche.service.properties import LAKE
+from seiche.service.refusals import other_lake, stopping
 from seiche.service.state.records import Record
 from seiche.service.wire import messages as wire
 from seiche.service.wire.answers import Answers
@@ -132,8 +133,8 @@ class Handlers:
         return wire.executed(await future)
 
     async def _execute_many(self, _: object, context: Context) -> None:
-        header = metadata(context, "authorization")
-        await self._open_calls.serve(context, self._request_id(context), partial(self._admitted, header, WRITE))
+        admit = partial(self._admitted, metadata(context, "authorization"), WRITE, metadata(context, LAKE))
+        await self._open_calls.serve(context, self._request_id(context), admit)
 
     async def describe(self, service: Service, _: pb.DescribeLakeRequest) -> Message:
         state = await self._run(service.lake.state)
@@ -167,7 +168,7 @@ class Handlers:
             try:
                 call.id = self._request_id(context)
                 header = metadata(context, "authorization")
-                service = await self._admitted(header, READ)
+                service = await self._admitted(header, READ, metadata(context, LAKE))
                 request = await self._arrived(data, pb.WatchTransactionRequest)
                 with self._watches:
                     async for record in self.watch(service, request.tx_id):
@@ -187,7 +188,8 @@ class Handlers:
                 call.id = self._request_id(context)
                 try:
                     # Who may not call learns nothing about the request, not even whether it can be read.
-                    service = await self._admitted(metadata(context, "authorization"), permission)
+                    header, lake = metadata(context, "authorization"), metadata(context, LAKE)
+                    service = await self._admitted(header, permission, lake)
                     with self._intake.of(len(data)):
                         return await act(service, await self._arrived(data, request))
                 except SeicheError as error:
@@ -199,11 +201,18 @@ class Handlers:
 
         return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encoded)
 
-    async def _admitted(self, header: str | None, permission: str) -> Service:
-        """The service of the one who calls. Nobody else waits while it is asked who that is."""
+    async def _admitted(self, header: str | None, permission: str, lake: str | None = None) -> Service:
+        """The service of the one who calls. Nobody else waits while it is asked who that is.
+
+        Who means a certain lake is refused by any other: at the same address there may be another one by now.
+        """
         if self._host.authenticator.waits(header):
-            return await self._loop.run_in_executor(self._asking, self._host.service, header, permission)
-        return self._host.service(header, permission)
+            found = await self._loop.run_in_executor(self._asking, self._host.service, header, permission)
+        else:
+            found = self._host.service(header, permission)
+        if lake is not None and lake != found.lake_id:
+            raise other_lake(found.lake.uri)
+        return found
 
     async def _arrived(self, data: bytes, kind: type[Request]) -> Request:
         return await arrived(data, kind, self._bounds.message_parts, self._run)
