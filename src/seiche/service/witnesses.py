@@ -11,7 +11,6 @@ from google.protobuf.message import DecodeError
 
 from seiche.errors import Corrupt
 from seiche.lake.care.saved_work import manifest_lists
-from seiche.lake.iceberg.places import path_of
 from seiche.lake.lake import Lake
 from seiche.lake.objects import rows
 from seiche.lake.objects.rows import TableRow
@@ -73,6 +72,8 @@ def _of_edit(edit: SavedEdit, store: Store) -> Iterator[str]:
         for path in _brought(Transaction.decode(statement.transaction).operation):
             yield join(row.location, path)
     for step in edit.iceberg[:1]:
+        from seiche.lake.iceberg.places import path_of  # needs PyIceberg
+
         inside = [path_of(store, address) for address in manifest_lists(step.updates)]
         yield from [path for path in inside if path is not None]
 
