@@ -1,6 +1,7 @@
 """What both gateways share: ids of requests, limits, and problems in each protocol's own shape."""
 
 import asyncio
+import gzip
 import socket
 import threading
 from pathlib import Path
@@ -238,6 +239,17 @@ def test_a_header_that_stands_for_one_thing_is_there_once(lake: Lake) -> None:
             assert said.status == 400
             assert f"the header {name.lower()} is there twice" in said.body.decode()
     assert lake.namespaces() == [("a",)]
+
+
+def test_a_body_that_is_packed_is_refused_as_such(lake: Lake) -> None:
+    """It was said not to be JSON, by a byte that nobody has sent."""
+    servers, body = direct(lake), b'{"namespace": ["b"]}'
+    packed = servers.ask("POST", "/v1/lake/namespaces", gzip.compress(body), headers={"Content-Encoding": "GZIP"})
+    assert packed.error == (400, "ValidationException")
+    assert "packed as 'gzip'" in packed.json["error"]["message"]
+    lance = servers.ask("POST", "/v1/namespace/b/create", b"x", lance=True, headers={"Content-Encoding": "br"})
+    assert (lance.status, lance.json["code"]) == (400, 13)
+    assert servers.ask("POST", "/v1/lake/namespaces", body, headers={"Content-Encoding": "identity"}).status == 200
 
 
 def test_lists_may_come_in_several_headers(lake: Lake) -> None:

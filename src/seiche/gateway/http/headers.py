@@ -35,6 +35,9 @@ def check_headers(headers: Mapping[str, str], given: Given) -> None:
     for name in _NAMING:
         if headers.get(name) == "":
             raise InvalidInput(f"the header {name} is empty", remedy="Say which one you mean, or leave the header out.")
+    packed = headers.get("content-encoding", "").strip().lower()
+    if packed not in ("", "identity"):
+        raise InvalidInput(f"the body is packed as {packed!r}, and read here as it is", remedy="Send it unpacked.")
     if len(headers) < len(given):
         names = [name.decode("latin-1") for name, _ in given]
         twice = sorted(name for name in _SINGLE if names.count(name) > 1)
