@@ -175,6 +175,8 @@ SCHEMA = pa.schema(
         # The inner query must not find its column in the outer one.
         ("SELECT (SELECT max(s) FROM a.b) FROM c.e", ["s"]),
         ("SELECT CASE WHEN k > 1 THEN s END FROM a.b", ["k", "s"]),
+        # Spark can be told that this means all columns but one.
+        ("SELECT `(id)?+.+` FROM a.b", None),
     ],
 )
 def test_columns_that_are_needed(sql: str, expected: list[str] | None) -> None:

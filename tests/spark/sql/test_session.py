@@ -25,6 +25,16 @@ FIRST = [(1, "a", 1, 0.5), (2, "b", 2, 1.5), (3, None, 3, None)]
 
 
 class TestStatements:
+    def test_double_quotes_that_are_those_of_names(self, sql: Sql, on_spark: SparkLake) -> None:
+        assert sql('SELECT id, sku FROM shop.orders WHERE sku = "a"') == [(1, "a")]
+        on_spark.session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+        try:
+            with pytest.raises(InvalidInput, match='"sku" is a name to Spark'):
+                sql('SELECT id, sku FROM shop.orders WHERE sku = "sku"')  # all rows that have one
+            assert sql("SELECT id FROM shop.orders WHERE sku = 'a'") == [(1,)]
+        finally:
+            on_spark.session.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
     def test_parameters_of_functions_and_columns_of_the_same_name(self, shop: Lake, sql: Sql) -> None:
         sql("UPDATE shop.orders SET price = transform(array(10), n -> n + orders.n)[0] WHERE id < 3")
         assert rows(shop)[:2] == [(1, "a", 1, 11.0), (2, "b", 2, 12.0)]

@@ -12,6 +12,7 @@ from seiche.spark.pipeline.direct import direct_answer
 from seiche.spark.sql.failures import first_line
 from seiche.spark.sql.pruning import needed_columns, pushed_filter
 from seiche.spark.sql.queries import Query, TableReference, parse_query
+from seiche.spark.sql.quotes import check_quotes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +34,9 @@ class Frames:
 
     def count(self, check: Check) -> int | None:
         """What a check counts, if that can be said without a job of Spark."""
-        return direct_answer(check, parsed(check.sql, check.place, f"check {check.name!r}"), self._tx)
+        query = parsed(check.sql, check.place, f"check {check.name!r}")
+        check_quotes(query, self._tx.session)
+        return direct_answer(check, query, self._tx)
 
     def frame(self, name: str) -> "DataFrame":
         """A source or a table, with all its columns."""
@@ -42,6 +45,7 @@ class Frames:
     def query(self, sql: str, place: Place = Place(), what: str = "the query") -> "DataFrame":  # noqa: B008 - a value
         """What a query gives. Of tables, only the columns and rows that it can need are read."""
         query = parsed(sql, place, what)
+        check_quotes(query, self._tx.session)
 
         def frame(wanted: "Callable[[TableReference], DataFrame]") -> "DataFrame":
             frames: dict[str, Any] = {}

@@ -23,6 +23,7 @@ __all__ = ["bare_count", "needed_columns", "pushed_filter"]
 
 _COMPARED: "dict[type[Any], str]" = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_PATTERNS = frozenset("()[]{}|*+?.^$\\")
 _SMALLEST = "-1.7976931348623157e308"
 
 
@@ -32,6 +33,8 @@ def needed_columns(query: Query, table: TableReference, schema: pa.Schema) -> li
     if select is None or _sees_all(select, table):
         return None
     named = query.identifiers
+    if any(map(_is_pattern, named - {name.lower() for name in schema.names})):
+        return None
     found = [name for name in schema.names if name.lower() in named]
     if len(found) == len(schema.names):
         return None
@@ -55,6 +58,13 @@ def _sees_all(select: Any, table: TableReference) -> bool:
         if of.lower() in called if of else own:
             return True
     return False
+
+
+def _is_pattern(name: str) -> bool:
+    """Whether a name in backquotes can be one for several columns, as `(id)?+.+` is for all others while
+    spark.sql.parser.quotedRegexColumnNames is on.
+    """
+    return not _PATTERNS.isdisjoint(name)
 
 
 def _in_brackets(select: Any, node: Any) -> "Iterator[Any]":

@@ -14,6 +14,7 @@ from seiche.spark.names import quoted
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.pruning import bare_count, needed_columns, pushed_filter
 from seiche.spark.sql.queries import Query, TableReference, parse_query
+from seiche.spark.sql.quotes import check_quotes
 from seiche.spark.sql.relations import find, qualified
 from seiche.spark.transaction import SparkTransaction
 
@@ -85,6 +86,7 @@ class Reader:
         braces: bool,
     ) -> str:
         """The query with `{name}` for each table of the lake; braces of its own are doubled if there are such names."""
+        check_quotes(query, self.lake.session)
         names: dict[TableReference, str] = {}
         for table in query.tables:
             found = self._source(query, table, tx, inside)
