@@ -344,6 +344,20 @@ def test_vectors_are_as_long_as_the_step_says_now(shop: Shop) -> None:
     assert shop.lake.table("shop.t").count_rows("id = 'one'") == 1
 
 
+@pytest.mark.parametrize("what", ["step", "check"])
+def test_double_quotes_that_are_those_of_names_are_refused(shop: Shop, what: str) -> None:
+    text = STEP % "sql: 'SELECT %s AS a, 1 AS b'"
+    shop.run(text % '"a"')  # a text, as Spark is set by itself
+    checked = (text % "1") + "\nchecks:\n  - {name: none, sql: 'SELECT count(*) FROM shop.t WHERE a = \"b\"'}\n"
+    shop.spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        with pytest.raises(InvalidInput, match="is a name to Spark"):
+            shop.run(text % '"b"' if what == "step" else checked)
+    finally:
+        shop.spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    assert shop.rows("shop.t", "a") == [{"a": "a", "b": 1}]
+
+
 def test_a_table_that_is_there_in_another_format(shop: Shop) -> None:
     text = STEP % "sql: SELECT 1 AS a%s"
     shop.run(text % ", format: iceberg")
