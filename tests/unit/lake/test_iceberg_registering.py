@@ -51,6 +51,7 @@ def test_properties_stay_but_for_those_that_say_where_files_go(
 ) -> None:
     kept = {"source.path": "raw/clicks", "owner": "me"}
     gone = {"write.data.path": "file:///elsewhere/data", "write.metadata.path": "file:///elsewhere/metadata"}
+    gone |= {"write.py-location-provider.impl": "their.Provider", "write.location-provider.impl": "their.Provider"}
     register(lake, tmp_path / "v1.metadata.json", {**theirs, "properties": {**kept, **gone}})
     assert lake.table("shop.new").metadata.properties == kept  # type: ignore[attr-defined]
 

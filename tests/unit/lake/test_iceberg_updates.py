@@ -264,6 +264,17 @@ def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:
         apply(metadata, [UPDATES.validate_python(uncounted)], now_millis=5_000)
 
 
+@pytest.mark.parametrize("name", ["write.py-location-provider.impl", "write.location-provider.impl"])
+def test_a_table_names_no_code_that_chooses_where_its_files_go(lake: Lake, name: str) -> None:
+    """Whoever can set a property would have run it in the process of everybody who writes to the table."""
+    with pytest.raises(InvalidInput, match="names code to choose where files go"):
+        lake.create_table("shop.i", ARROW, format="iceberg", properties={name: "os.system"})
+    lake.create_table("shop.i", ARROW, format="iceberg")
+    with pytest.raises(InvalidInput, match="names code to choose where files go"):
+        lake.run(lambda tx: tx.set_properties("shop.i", {name: "os.system"}))
+    assert lake.table("shop.i").append(pa.table({"id": [1]})).rows == 1
+
+
 @pytest.mark.parametrize("where", ["/etc", "file:///else", "file:///t/../else", "file:///tt"])
 @pytest.mark.parametrize("place_first", [True, False])
 def test_files_of_a_new_table_have_their_place_whatever_the_order_of_updates(where: str, place_first: bool) -> None:

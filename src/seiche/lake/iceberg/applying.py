@@ -47,6 +47,9 @@ _PATHS: Final = (
     "write.folder-storage.path",
 )
 
+# Properties that name code by which engines choose where files go: whoever writes to the table would run it.
+_CODE: Final = ("write.location-provider.impl", "write.py-location-provider.impl")
+
 # Properties that are read as numbers at commits, by engines or here, which trip over anything else.
 _NUMBERS: Final = (
     "history.expire.max-ref-age-ms",
@@ -253,6 +256,9 @@ def check_paths(properties: Mapping[str, str], location: str) -> None:
         inside = where is None or (f"{where}/".startswith(f"{location.rstrip('/')}/") and ".." not in where.split("/"))
         if not inside:
             raise ValueError(f"{name} would put files of the table outside of its place {location}")
+    for name in _CODE:
+        if name in properties:
+            raise ValueError(f"{name} names code to choose where files go: those of the table stay at {location}")
 
 
 def _check_ids(what: str, *numbers: int) -> None:

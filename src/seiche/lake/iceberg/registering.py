@@ -107,7 +107,7 @@ def moved_in(metadata: Metadata, place: str, state: State) -> Metadata:
 
 def _is_place(name: str) -> bool:
     """Whether a property says where engines put the files of a table: they go to its new place."""
-    return name.startswith("write.") and name.endswith(".path")
+    return name.startswith("write.") and name.endswith((".path", "location-provider.impl"))
 
 
 def _check_place(place: str, state: State) -> None:
