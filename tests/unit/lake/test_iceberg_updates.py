@@ -264,6 +264,32 @@ def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:
         apply(metadata, [UPDATES.validate_python(uncounted)], now_millis=5_000)
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"schema": pa.schema([("", pa.int64())])}, "the column with the id 1 has no name"),
+        ({"schema": pa.schema([("v", pa.binary(0))])}, r"fixed\[0\]: values have one byte at least"),
+        ({"schema": pa.schema([("v", pa.decimal128(5, -2))])}, r"decimal\(5, -2\), and there are up to 38 digits"),
+        ({"partition_spec": "id"}, "partition_spec cannot be 'id'"),
+        ({"sort_order": ["id"]}, r"sort_order cannot be \['id'\]"),
+    ],
+    ids=["no name", "no bytes", "no decimals", "no spec", "no order"],
+)
+def test_a_table_that_could_not_be_used_is_not_made(lake: Lake, given: dict[str, Any], why: str) -> None:
+    """Each was an error of Python, Arrow or PyIceberg, some of them at the first append only."""
+    version = lake.version
+    with pytest.raises(InvalidInput, match=why):
+        lake.create_table("shop.i", **{"schema": ARROW, "format": "iceberg", **given})
+    assert lake.version == version
+
+
+def test_what_arrow_cannot_write_is_an_error_of_the_lake(lake: Lake) -> None:
+    packed = {"write.parquet.compression-codec": "none such"}
+    table = lake.create_table("shop.i", ARROW, format="iceberg", properties=packed)
+    with pytest.raises(InvalidInput, match=r"shop\.i: PyIceberg cannot do this append: Unsupported compression"):
+        table.append(pa.table({"id": [1]}))
+
+
 @pytest.mark.parametrize("name", ["write.py-location-provider.impl", "write.location-provider.impl"])
 def test_a_table_names_no_code_that_chooses_where_its_files_go(lake: Lake, name: str) -> None:
     """Whoever can set a property would have run it in the process of everybody who writes to the table."""

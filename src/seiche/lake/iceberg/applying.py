@@ -30,6 +30,7 @@ from pyiceberg.table.update import (
     _apply_table_update,
     _TableMetadataUpdateContext,
 )
+from pyiceberg.types import DecimalType, FixedType, NestedField
 
 from seiche.lake.iceberg.metadata import Metadata, last_number
 
@@ -62,6 +63,7 @@ _NUMBERS: Final = (
 # of columns that every table has.
 _GREATEST: Final = (1 << 63) - 1
 _GREATEST_ID: Final = (1 << 31) - 201
+_MOST_DIGITS: Final = 38
 
 
 @dataclass(slots=True)
@@ -99,6 +101,8 @@ class Applying:
         if times > 1:
             raise ValueError(f"the id {number} stands for {times} columns")
         _check_ids("schema", schema.schema_id, *_numbers(schema.as_struct().model_dump()))
+        for column in schema._lazy_id_to_field.values():
+            _check_column(column)
         taken = {one.schema_id for one in self.metadata.schemas}
         if schema.schema_id in taken:
             schema = schema.model_copy(update={"schema_id": max(taken) + 1})
@@ -265,6 +269,17 @@ def _check_ids(what: str, *numbers: int) -> None:
     for number in numbers:
         if abs(number) > _GREATEST_ID:
             raise ValueError(f"the {what} has the number {number}, beyond {_GREATEST_ID}")
+
+
+def _check_column(column: NestedField) -> None:
+    """Refuse a column to which no rows could ever be written."""
+    kind = column.field_type
+    if not column.name:
+        raise ValueError(f"the column with the id {column.field_id} has no name")
+    if isinstance(kind, FixedType) and len(kind) < 1:
+        raise ValueError(f"column {column.name!r} has the type {kind}: values have one byte at least")
+    if isinstance(kind, DecimalType) and not (0 <= kind.scale <= kind.precision <= _MOST_DIGITS and kind.precision):
+        raise ValueError(f"column {column.name!r} has the type {kind}, and there are up to {_MOST_DIGITS} digits")
 
 
 def _is_number(text: str) -> bool:

@@ -7,11 +7,11 @@ from uuid import UUID
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import new_table_metadata
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
@@ -26,6 +26,7 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
+from seiche.core.given import wrong
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.metadata import Metadata
@@ -57,6 +58,10 @@ def new_metadata(
 
     `InvalidInput` if schema, partitions or order do not go together, or `location` is none that the lake gave out.
     """
+    if partition_spec is not None and not isinstance(partition_spec, PartitionSpec):
+        raise wrong("partition_spec", partition_spec, "Give a `PartitionSpec` of PyIceberg.")
+    if sort_order is not None and not isinstance(sort_order, SortOrder):
+        raise wrong("sort_order", sort_order, "Give a `SortOrder` of PyIceberg.")
     if location is None:
         location = address(store, new_location(name, str(runtime.uuid())))
     _, table_id = table_id_in(store, location)

@@ -61,7 +61,7 @@ def changing(table: str, verb: str) -> Iterator[None]:
     """Around what PyIceberg makes of rows or conditions that a caller gave: what it does not take is `InvalidInput`."""
     try:
         yield
-    except (ValueError, OverflowError, NotImplementedError, NotInstalledError) as error:
+    except (ValueError, OverflowError, NotImplementedError, NotInstalledError, pa.ArrowException) as error:
         raise InvalidInput(f"{table}: PyIceberg cannot do this {verb}: {error}", table=table) from error
 
 
