@@ -283,6 +283,18 @@ def test_a_table_that_could_not_be_used_is_not_made(lake: Lake, given: dict[str,
     assert lake.version == version
 
 
+@pytest.mark.parametrize("mapping", ["{", "5", '[{"field-id": "one"}]', ""])
+def test_a_mapping_of_names_that_cannot_be_read_is_refused(lake: Lake, mapping: str) -> None:
+    """Every read of the table begins with it, and failed."""
+    name = "schema.name-mapping.default"
+    table: Any = lake.create_table("shop.i", ARROW, format="iceberg")
+    with pytest.raises(InvalidInput, match="is no mapping of names"):
+        lake.run(lambda tx: tx.set_properties("shop.i", {name: mapping}))
+    lake.run(lambda tx: tx.set_properties("shop.i", {name: table.metadata.schema().name_mapping.model_dump_json()}))
+    assert table.append(pa.table({"id": [1]})).rows == 1
+    assert table.to_arrow()["id"].to_pylist() == [1]
+
+
 def test_what_arrow_cannot_write_is_an_error_of_the_lake(lake: Lake) -> None:
     packed = {"write.parquet.compression-codec": "none such"}
     table = lake.create_table("shop.i", ARROW, format="iceberg", properties=packed)

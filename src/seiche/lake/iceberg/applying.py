@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyiceberg.table.metadata import TableMetadataUtil
+from pyiceberg.table.name_mapping import parse_mapping_from_json
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
@@ -58,6 +59,9 @@ _NUMBERS: Final = (
     "history.expire.min-snapshots-to-keep",
     "write.metadata.previous-versions-max",
 )
+
+# What columns are called in files that do not know their ids; whoever reads a table begins with it.
+_MAPPING: Final = "schema.name-mapping.default"
 
 # Of numbers in metadata, and of ids of columns and the like: Java reads no greater ones. Some ids below that are those
 # of columns that every table has.
@@ -205,6 +209,8 @@ class Applying:
         for name in _NUMBERS:
             if not _is_number(update.updates.get(name, "0")):
                 raise ValueError(f"{name} has to be a whole number, not {update.updates[name]!r}")
+        if not _is_mapping(update.updates.get(_MAPPING, "[]")):
+            raise ValueError(f"{_MAPPING} is no mapping of names to columns, without which nobody could read the table")
         there = self.metadata.properties
         return update if any(there.get(name) != value for name, value in update.updates.items()) else None
 
@@ -285,6 +291,14 @@ def _check_column(column: NestedField) -> None:
 def _is_number(text: str) -> bool:
     try:
         int(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_mapping(text: str) -> bool:
+    try:
+        parse_mapping_from_json(text)
     except ValueError:
         return False
     return True
