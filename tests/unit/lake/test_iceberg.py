@@ -723,6 +723,19 @@ def test_updates_by_expressions(ice: Lake) -> None:
     assert ice.version == version
 
 
+@pytest.mark.parametrize("engine", [{}, {"format": "iceberg"}], ids=["lance", "iceberg"])
+def test_an_update_makes_no_infinity_of_a_number_that_is_too_large(lake: Lake, engine: dict[str, Any]) -> None:
+    columns = pa.schema([("id", pa.int64()), ("short", pa.float32()), ("long", pa.float64())])
+    table = lake.create_table("shop.f", columns, **engine)
+    table.append([{"id": 1, "short": 1.5, "long": 1e300}, {"id": 2, "short": 2.5, "long": float("inf")}])
+    for expression in ("1e300", "long", "-long * 2"):
+        with pytest.raises(InvalidInput, match="a number is too large for float"):
+            table.update({"short": expression})
+    assert table.update({"short": "long"}, "id = 2").rows == 1
+    assert table.update({"short": "'inf'"}, "id = 1").rows == 1
+    assert table.to_arrow()["short"].to_pylist() == [float("inf")] * 2
+
+
 def test_an_update_of_what_others_changed_is_a_conflict(ice: Lake) -> None:
     ice.table("shop.i").append(rows(1))
     one, other = ice.transaction(), ice.transaction()
