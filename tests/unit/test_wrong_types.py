@@ -105,6 +105,15 @@ OF_LAKE: dict[str, tuple[Call, str]] = {
     "create_namespace(5=property)": (lambda lake: lake.create_namespace("q", {5: "a"}), "a name in properties"),
     "create_table(properties=list)": (lambda lake: lake.create_table("s.u", SCHEMA, properties=[1]), "properties"),
     "create_table(None)": (lambda lake: lake.create_table("s.u", None), "schema"),
+    "create_table(iceberg, location=5)": (
+        lambda lake: lake.create_table("s.u", SCHEMA, format="iceberg", location=5),
+        "an address cannot be 5",
+    ),
+    "create_table(iceberg, unknown)": (
+        lambda lake: lake.create_table("s.u", SCHEMA, format="iceberg", partitions=["id"]),
+        "cannot be made with partitions",
+    ),
+    "register_iceberg(5)": (lambda lake: lake.transaction().register_iceberg("s.u", 5), "an address cannot be 5"),
     "create_view(5)": (lambda lake: lake.create_view("s.v", 5), "the query of a view cannot be 5"),
     "create_view(dialect=5)": (lambda lake: lake.create_view("s.v", "SELECT 1", dialect=5), "the dialect of a view"),
     "create_view(property=5)": (lambda lake: lake.create_view("s.v", "SELECT 1", properties={"a": 5}), "'a' in prop"),

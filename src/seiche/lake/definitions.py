@@ -29,6 +29,7 @@ __all__ = ["Definitions"]
 NameLike: TypeAlias = str | Sequence[str]
 
 _ANOTHER = "Choose another name, or use what is there."
+_OF_ICEBERG = frozenset({"location", "partition_spec", "sort_order"})
 _PROPERTIES = ("properties", 'Give texts by name: {"owner": "me"}.')
 
 
@@ -126,6 +127,11 @@ class Definitions(Sight, Statements):
         if format == "iceberg":
             from seiche.lake.iceberg import statements
 
+            if unknown := sorted(options.keys() - _OF_ICEBERG):
+                raise InvalidInput(
+                    f"an Iceberg table cannot be made with {', '.join(unknown)}",
+                    remedy=f"Leave it out; there are {', '.join(sorted(_OF_ICEBERG))}.",
+                )
             statements.create(self, name, schema, properties=properties, **options)
             return self.table(name)
         if format != "lance":
@@ -292,6 +298,7 @@ class Definitions(Sight, Statements):
         from seiche.lake.iceberg import statements
 
         self.check_running()
+        metadata_location = given.an_address(metadata_location, "Give the full address of a .metadata.json file.")
         statements.register(self, name, metadata_location, overwrite=overwrite)
         return statements.look(self, name)
 

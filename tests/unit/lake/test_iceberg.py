@@ -142,6 +142,15 @@ def test_columns_come_in_the_order_in_which_they_were_asked_for(lake: Lake, cond
         assert (found.column_names, found.to_pylist()) == (list(wanted), [wanted])
 
 
+def test_columns_may_be_given_in_whatever_they_come_and_are_texts(ice: Lake) -> None:
+    table = ice.table("shop.i")
+    table.append(rows(1))
+    assert table.to_arrow(columns=iter(["id"])).to_pylist() == [{"id": 1}]  # type: ignore[arg-type]
+    for wrong in (5, [5], "id"):
+        with pytest.raises(InvalidInput, match="columns cannot be"):
+            table.to_arrow(columns=wrong)  # type: ignore[arg-type]
+
+
 def test_nothing_is_visible_before_the_commit_and_the_transaction_sees_it(ice: Lake) -> None:
     tx = ice.transaction()
     tx.append("shop.i", rows(1))

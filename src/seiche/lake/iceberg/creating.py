@@ -26,7 +26,7 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
-from seiche.core.given import wrong
+from seiche.core.given import an_address, wrong
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.metadata import Metadata
@@ -62,7 +62,9 @@ def new_metadata(
         raise wrong("partition_spec", partition_spec, "Give a `PartitionSpec` of PyIceberg.")
     if sort_order is not None and not isinstance(sort_order, SortOrder):
         raise wrong("sort_order", sort_order, "Give a `SortOrder` of PyIceberg.")
-    if location is None:
+    if location is not None:
+        location = an_address(location, "Leave the location out: the lake chooses one.")
+    else:
         location = address(store, new_location(name, str(runtime.uuid())))
     _, table_id = table_id_in(store, location)
     given = {str(key): str(value) for key, value in (properties or {}).items()}
