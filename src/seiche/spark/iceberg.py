@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.handles import IcebergTransactionTable, condition
 from seiche.lake.iceberg.metadata import json_of
 from seiche.lake.iceberg.reading import changing, reading
-from seiche.lake.iceberg.sources import nothing
+from seiche.lake.iceberg.sources import cast, must_have_some, nothing
 from seiche.spark.address import Address
 from seiche.spark.jobs import Batches, executor
 from seiche.spark.narrow import collected_rows
@@ -241,7 +242,8 @@ def _pieces(schema: pa.Schema, batches: Batches) -> Iterator[pa.Table]:
     for batch in batches:
         if not batch.num_rows:
             continue
-        made = conform_shown(batch.schema, schema).batch(settled(batch))
+        filled = _filled(settled(batch), schema)
+        made = conform_shown(filled.schema, schema).batch(filled)
         missing = [field for field in schema if field.name not in made.schema.names]
         for field in missing:
             made = made.append_column(field, nothing(made.num_rows, field.type))
@@ -252,6 +254,17 @@ def _pieces(schema: pa.Schema, batches: Batches) -> Iterator[pa.Table]:
             waiting, rows = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+def _filled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with some value inside of nulls, where the table's fields cannot be null. What does not fit stays."""
+    for index, name in enumerate(batch.schema.names):
+        kind = schema.field(name).type if name in schema.names else pa.null()
+        if must_have_some(kind) and batch.column(index).null_count:
+            with suppress(pa.ArrowException):
+                column = cast(pa.chunked_array([batch.column(index)]), kind)
+                batch = batch.set_column(index, name, column.combine_chunks())
+    return batch
 
 
 def _grouped(files: Sequence[Any], parts: int | None) -> Iterator[list[Any]]:

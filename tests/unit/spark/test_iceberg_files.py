@@ -35,12 +35,19 @@ def test_tables_of_format_version_3_are_read_and_refused_in_words_of_the_lake_wh
         add_files(handle, [written], overwrite=False)
 
 
-def test_rows_may_lack_a_column_whose_fields_cannot_be_null(lake: Lake) -> None:
+@pytest.mark.parametrize("left_out", [True, False])
+def test_rows_may_lack_a_column_whose_fields_cannot_be_null(lake: Lake, left_out: bool) -> None:
     inside = StructType(NestedField(3, "a", IntegerType(), required=True))
     columns = Schema(NestedField(1, "id", LongType()), NestedField(2, "s", inside))
     lake.create_table("shop.i", columns, format="iceberg")
+    # As Spark gives them: what is inside of a null is null.
+    values = [None, None] if left_out else [{"a": 5}, None]
+    given = {"id": pa.array([1, 2], pa.int64()), "s": pa.array(values, pa.struct([("a", pa.int32())]))}
     with lake.transaction() as tx:
         handle: Any = tx.table("shop.i")
-        rows = pa.table({"id": pa.array([1], pa.int64())})
+        rows = pa.table({"id": given["id"]} if left_out else given)
         add_files(handle, [IcebergTarget.of(handle, tx).write(rows.to_batches())], overwrite=False)
-    assert lake.table("shop.i").to_arrow().to_pylist() == [{"id": 1, "s": None}]
+        wrong = pa.table({"id": given["id"], "s": pa.array([None, {"a": None}], given["s"].type)})
+        with pytest.raises(InvalidInput, match="'s'"):
+            IcebergTarget.of(handle, tx).write(wrong.to_batches())
+    assert lake.table("shop.i").to_arrow()["s"].to_pylist() == values

@@ -9,7 +9,7 @@ from seiche.table.data.fitting import left_out
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_arrow", "nothing"]
+__all__ = ["as_arrow", "cast", "must_have_some", "nothing"]
 
 
 def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
@@ -47,19 +47,19 @@ def _kept(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | 
 
     if pa.types.is_dictionary(column.type):
         column = pa.chunked_array(map(decoded, column.chunks), None if column.num_chunks else column.type.value_type)
-    made = _cast(column, kind)
+    made = cast(column, kind)
     check_kept(column, made)
     return made
 
 
-def _cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | pa.Array":
+def cast(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | pa.Array":
     """The values under another type. Inside of a null nothing need be there, whatever the type says of its fields:
     Arrow takes what is null there for a null that must not be.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not column.null_count or not _must_have_some(kind):
+    if not column.null_count or not must_have_some(kind):
         return column.cast(kind)
     values = column.drop_null().cast(kind)
     there = pc.cast(column.is_valid(), pa.int64())
@@ -74,16 +74,16 @@ def nothing(length: int, kind: "pa.DataType") -> "pa.Array":
 
     from seiche.table.data.values import array_of
 
-    if not _must_have_some(kind):
+    if not must_have_some(kind):
         return pa.nulls(length, kind)
     return array_of([None], kind).take(np.zeros(length, np.int64))
 
 
-def _must_have_some(kind: "pa.DataType") -> bool:
+def must_have_some(kind: "pa.DataType") -> bool:
     """Whether a struct of this type has fields that cannot be null."""
     import pyarrow.types as kinds
 
-    return kinds.is_struct(kind) and any(not one.nullable or _must_have_some(one.type) for one in kind)
+    return kinds.is_struct(kind) and any(not one.nullable or must_have_some(one.type) for one in kind)
 
 
 def _check_names(names: Iterable[str], schema: "pa.Schema") -> None:
