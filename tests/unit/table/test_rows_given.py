@@ -468,3 +468,38 @@ def test_a_dataclass_inside_of_another_is_a_struct(tmp_path: Path) -> None:
     table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("name", pa.string()), ("pet", kind)]))
     table.append([Owner("ann", Animal(1, "otter"))])
     assert table.to_arrow().to_pylist() == [{"name": "ann", "pet": {"id": 1, "name": "otter"}}]
+
+
+def test_rows_that_were_all_read_before_are_refused_and_not_taken_for_none(pairs: seiche.Table) -> None:
+    generator = ({"id": one} for one in range(3))
+    reader = pa.table({"id": [7, 8]}).to_reader()
+    nothing = ({"id": one} for one in range(0))
+    for rows, count in ((generator, 3), (reader, 2), (nothing, 0)):
+        assert pairs.append(rows).rows == count
+        with pytest.raises(InvalidInput, match="read to its end already"):
+            pairs.append(rows)
+    begun = ({"id": one} for one in range(3))
+    next(begun)
+    assert pairs.append(begun).rows == 2
+
+
+def test_a_transaction_that_is_run_again_does_not_lose_the_rows_of_a_generator(tmp_path: Path) -> None:
+    lake = seiche.create(seiche.store.open_store(tmp_path / "lake", durability="os"))
+    lake.create_namespace("shop")
+    table = lake.create_table("shop.t", pa.schema([("id", pa.int64()), ("n", pa.int64())]))
+    table.append([{"id": 0, "n": 0}])
+    given = ({"id": one} for one in (1, 2))
+
+    def work(tx: Any, rows: Callable[[], Iterator[Any]], began: list[int]) -> None:
+        tx.update("shop.t", {"n": "n + 1"}, where="id = 0")
+        tx.append("shop.t", rows())
+        if not began:
+            began.append(1)
+            table.update({"n": "n + 1"}, where="id = 0")
+
+    once: list[int] = []
+    with pytest.raises(InvalidInput, match="read to its end already"):
+        lake.run(lambda tx: work(tx, lambda: given, once))
+    again: list[int] = []
+    lake.run(lambda tx: work(tx, lambda: ({"id": one} for one in (1, 2)), again))
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2]

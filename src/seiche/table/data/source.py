@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from itertools import islice
+from types import GeneratorType
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -23,6 +25,8 @@ Rows: TypeAlias = Any
 # How many rows that come one by one are put into a batch.
 _ROWS = 8192
 _END = object()
+# Readers of which nothing is left: they do not say so themselves.
+_SPENT: WeakSet[pa.RecordBatchReader] = WeakSet()
 
 _REMEDY = (
     "Give an Arrow table, record batches, a reader, an iterator of batches, a pandas or Polars data frame,"
@@ -63,15 +67,27 @@ class Source:
                 remedy="Nothing was written. Run the operation again with a new stream, or with rows in memory.",
                 reason=SPENT,
             )
+        if not self._taken and _is_spent(self._rows):
+            raise InvalidInput(
+                f"the rows come from a {type(self._rows).__name__} that has been read to its end already",
+                remedy="Make it anew each time, in the function that `lake.run` calls, or give rows in memory.",
+            )
         self._taken = True
         opened = _opened(self._rows, wanted)
-        return Opened(opened.schema, _full(opened.schema, opened.batches))
+        return Opened(opened.schema, _full(opened.schema, opened.batches, self._rows))
 
 
 def _is_stream(rows: Rows) -> bool:
     """Whether reading uses the rows up. What is not known to stay counts as a stream."""
     stays = isinstance(rows, pa.Table | pa.RecordBatch | pa.dataset.Dataset | Sequence | Mapping)
     return not (stays or _is_pandas(rows) or _is_polars(rows))
+
+
+def _is_spent(rows: Rows) -> bool:
+    """Whether they were all read before: whoever runs a transaction a second time would write nothing, in silence."""
+    if isinstance(rows, GeneratorType):
+        return rows.gi_frame is None
+    return isinstance(rows, pa.RecordBatchReader) and rows in _SPENT
 
 
 def _opened(rows: Rows, wanted: pa.Schema | None) -> Opened:
@@ -182,7 +198,7 @@ def _flat(first: Any, rest: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         one = next(rest, _END)
 
 
-def _full(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _full(schema: pa.Schema, batches: Iterator[pa.RecordBatch], rows: Rows) -> Iterator[pa.RecordBatch]:
     for number, batch in enumerate(batches, 1):
         if not batch.schema.equals(schema):
             raise InvalidInput(
@@ -191,6 +207,8 @@ def _full(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
             )
         if batch.num_rows:
             yield batch
+    if isinstance(rows, pa.RecordBatchReader):
+        _SPENT.add(rows)
 
 
 def _from_dictionaries(rows: Sequence[Mapping[str, Any]], wanted: pa.Schema | None) -> pa.Table:
