@@ -134,3 +134,35 @@ def test_a_merge_after_a_change_of_columns(lake: Lake) -> None:
         change.rename_column("v", "u")
     upsert(table, [{"k": 2, "u": 3, "w": 4}], "k")
     assert shown(table) == ["(1, 1, None)", "(2, 3, 4)"]
+
+
+@pytest.mark.parametrize("form", ["dictionaries", "Arrow", "generator"])
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a transaction"])
+def test_columns_that_are_not_given_keep_their_values_as_in_lance_tables(lake: Lake, form: str, inside: bool) -> None:
+    """They were set to null, in every row that was met."""
+    schema = pa.schema([("k", pa.int64()), ("v", pa.string()), ("w", pa.string())])
+    data = [{"k": 1, "v": "new"}, {"k": 3, "v": "three"}]
+    for format_ in ("iceberg", "lance"):
+        table = lake.create_table(f"shop.{format_}", schema, format=format_)
+        table.append([{"k": 1, "v": "old", "w": "stays"}, {"k": 2, "v": "two", "w": "stays, too"}])
+        forms = {"dictionaries": data, "Arrow": pa.Table.from_pylist(data), "generator": (one for one in data)}
+        with lake.transaction() as tx:
+            target: Any = tx.table(f"shop.{format_}") if inside else table
+            done = target.merge(forms[form], on="k").when_matched_update_all().when_not_matched_insert_all().execute()
+        assert (done.notes["updated"], done.notes["inserted"]) == (1, 1)
+        assert table.to_arrow().sort_by("k").to_pylist() == [
+            {"k": 1, "v": "new", "w": "stays"},
+            {"k": 2, "v": "two", "w": "stays, too"},
+            {"k": 3, "v": "three", "w": None},
+        ]
+
+
+def test_a_merge_that_gives_nothing_new_changes_nothing(lake: Lake) -> None:
+    table = made(lake, k=pa.int64(), v=pa.string(), w=pa.string())
+    table.append([{"k": 1, "v": "a", "w": "b"}])
+    for same in ([{"k": 1}], [{"k": 1, "w": "b"}], []):
+        assert not upsert(table, same, "k").changed
+    assert upsert(table, [{"k": 1, "w": None}], "k").changed
+    assert table.to_arrow().to_pylist() == [{"k": 1, "v": "a", "w": None}]
+    with pytest.raises(InvalidInput, match="merged by 'k' do not have it"):
+        upsert(table, [{"v": "z"}], "k")

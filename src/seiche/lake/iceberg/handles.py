@@ -151,14 +151,16 @@ class IcebergTransactionTable(_Shown, TransactionTable):
     def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
         _check_options(self.name, "merge", options)
-        rows = as_arrow(data, self.schema)
+        schema = self.schema
+        rows = as_arrow(data, schema, whole=False)
         keys = _keys(on)
-        _check_keys(self.name, keys, rows)
+        _check_keys(self.name, keys, rows, schema.names)
 
         def merged(update: bool, insert: bool, **_: Any) -> Result:
             from seiche.lake.iceberg.upserting import upsert
 
-            return self._changed("merge", None, lambda table: upsert(table, rows, keys, update=update, insert=insert))
+            full, taken = as_arrow(rows, schema), rows.column_names if update else ()
+            return self._changed("merge", None, lambda table: upsert(table, full, keys, update=taken, insert=insert))
 
         return IcebergMerge(self.name, merged)
 
@@ -264,7 +266,7 @@ class IcebergLakeTable(_Shown, LakeTable):
 
     def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
-        rows, keys = as_arrow(data, self.schema), _keys(on)
+        rows, keys = as_arrow(data, self.schema, whole=False), _keys(on)
         _check_options(self.name, "merge", options)
 
         def merged(update: bool, insert: bool, **bounds: Any) -> Result:
@@ -347,12 +349,16 @@ def _keys(on: str | Sequence[str]) -> list[str]:
     return keys
 
 
-def _check_keys(table: str, keys: Sequence[str], rows: "pa.Table") -> None:
+def _check_keys(table: str, keys: Sequence[str], rows: "pa.Table", known: Sequence[str]) -> None:
     """Refuse what rows cannot be found by."""
     for key in keys:
-        if key not in rows.column_names:
-            there = ", ".join(rows.column_names)
+        if key not in known:
+            there = ", ".join(known)
             raise InvalidInput(f"{table} has no column {key!r} to merge by", remedy=f"It has {there}.", table=table)
+        if key not in rows.column_names:
+            raise InvalidInput(
+                f"{table}: the rows that are to be merged by {key!r} do not have it", remedy="Give it.", table=table
+            )
         if rows[key].null_count:
             raise InvalidInput(
                 f"{table}: {key!r} is null in some of the rows that are to be merged by it, and null equals nothing",

@@ -12,20 +12,23 @@ if TYPE_CHECKING:
 __all__ = ["as_arrow", "cast", "must_have_some", "nothing"]
 
 
-def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
+def as_arrow(data: Any, schema: "pa.Schema", *, whole: bool = True) -> "pa.Table":
     """The rows as an Arrow table that fits the columns of `schema`; nullable ones may be missing.
 
-    `data` is what a Lance table takes. Types are cast where nothing can be lost.
+    `data` is what a Lance table takes. Types are cast where nothing can be lost. What is missing is null in `whole`
+    rows; otherwise it stays missing, if there are rows.
     """
     import pyarrow as pa
 
     found = _table(data, schema)
     _check_names(found.column_names, schema)
-    columns = []
+    columns, fields = [], []
     for field in schema:
         given = found[field.name] if field.name in found.column_names else None
         if given is None and not field.nullable:
             raise InvalidInput(f"column {field.name!r} is missing, and cannot be null", remedy="Give it values.")
+        if given is None and found.num_rows and not whole:
+            continue
         if given is not None and (lost := left_out(given.type, field.type)):
             raise InvalidInput(
                 f"the table has no {lost!r} in column {field.name!r}, which is {field.type}",
@@ -37,7 +40,8 @@ def as_arrow(data: Any, schema: "pa.Schema") -> "pa.Table":
             raise InvalidInput(
                 f"column {field.name!r} cannot be made {field.type}: {error}", remedy="Convert it before."
             ) from error
-    return pa.table(columns, schema=schema)
+        fields.append(field)
+    return pa.table(columns, schema=pa.schema(fields, schema.metadata))
 
 
 def _kept(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | pa.Array":

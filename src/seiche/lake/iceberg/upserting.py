@@ -49,9 +49,11 @@ class Upserted:
     rows_inserted: int
 
 
-def upsert(table: "EngineTable", rows: pa.Table, keys: Sequence[str], *, update: bool, insert: bool) -> Upserted:
+def upsert(
+    table: "EngineTable", rows: pa.Table, keys: Sequence[str], *, update: Sequence[str], insert: bool
+) -> Upserted:
     """Do it, in one snapshot. The rows have the table's columns, and no null in a key; `InvalidInput` if a key comes
-    twice among them.
+    twice among them. Rows of the table take over the columns to `update`, and keep the others.
     """
     index = KeyIndex(_keys(rows, keys), keys)
     met = np.zeros(rows.num_rows, bool)
@@ -62,21 +64,23 @@ def upsert(table: "EngineTable", rows: pa.Table, keys: Sequence[str], *, update:
         at, which = index.find(_keys(found, keys))
         met[which] = True
         if update and len(at):
-            other = _differ(found.take(pa.array(at)), rows.take(pa.array(which)))
+            old, new = found.take(pa.array(at)), rows.take(pa.array(which))
+            made = pa.table([(new if one in update else old)[one] for one in rows.column_names], schema=rows.schema)
+            other = _differ(old, made)
             if not other.any():
                 continue
             stays = np.ones(found.num_rows, bool)
             stays[at[other]] = False
-            changed = pa.concat_tables([found.filter(pa.array(stays)), rows.take(pa.array(which[other]))])
+            changed = pa.concat_tables([found.filter(pa.array(stays)), made.filter(pa.array(other))])
             written += pyarrow_io._dataframe_to_data_files(table.metadata, changed, table.io)
             removed.append(file)
             updated += int(other.sum())
-    new = rows.filter(pa.array(~met)) if insert else rows.slice(0, 0)
-    if removed or new.num_rows:
+    added = rows.filter(pa.array(~met)) if insert else rows.slice(0, 0)
+    if removed or added.num_rows:
         change = table.transaction()
         with change:
-            change.swap(removed, written, new)
-    return Upserted(updated, new.num_rows)
+            change.swap(removed, written, added)
+    return Upserted(updated, added.num_rows)
 
 
 def _files(table: "EngineTable", near: BooleanExpression, schema: pa.Schema) -> Iterator[tuple[Any, pa.Table]]:
