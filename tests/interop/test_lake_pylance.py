@@ -486,6 +486,25 @@ def _write_behind_a_compaction(table: LakeTable | TransactionTable) -> None:
     table.to_lance().delete("id = 0")
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a transaction"])
+def test_pylance_writes_on_where_the_size_of_a_data_file_is_not_noted(lake: Lake, inside: bool) -> None:
+    """As behind a compaction that copies bytes. pylance finds it out and notes it where it changes a fragment."""
+
+    def write(table: LakeTable | TransactionTable) -> None:
+        table.compact(compaction_mode="force_binary_copy")
+        table.to_lance().delete("id < 5")
+        table.to_lance().update({"n": "n + 1"}, where="id = 7")
+        table.to_lance().merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows(8, 50))
+
+    if inside:
+        with lake.transaction() as tx:
+            write(tx.table("shop.a"))
+    else:
+        write(lake.table("shop.a"))
+    check(lake)
+    assert sorted(lake.table("shop.a").to_arrow()["id"].to_pylist()) == [*range(5, 40), 50]
+
+
 def test_pylance_writes_on_behind_indices_that_were_brought_up_to_date_in_the_transaction(lake: Lake) -> None:
     lake.table("shop.a").create_index("id", "BITMAP")
     with lake.transaction() as tx:
