@@ -79,6 +79,18 @@ def raise_if_taken(directory: Path) -> None:
         os.close(fd)
 
 
+def test_who_has_the_turn_does_not_wait_for_itself(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    with Turns(str(tmp_path), patience=60).one():
+        with below(store, "part").turn() as waited:
+            assert not waited
+        with pytest.raises(BlockingIOError):
+            raise_if_taken(tmp_path)  # it is had until the outer one ends
+    raise_if_taken(tmp_path)
+    with store.turn(), pytest.raises(BlockingIOError):
+        raise_if_taken(tmp_path)
+
+
 def test_who_dies_inside_lets_the_next_one_in(tmp_path: Path, holder: "subprocess.Popen[str]") -> None:
     came = threading.Event()
 

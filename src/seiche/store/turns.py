@@ -8,6 +8,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from threading import get_ident
 from types import TracebackType
 from typing import Final
 
@@ -29,6 +30,11 @@ _PATIENCE: Final = 0.5
 
 _AT_ONCE: Final = fcntl.LOCK_EX | fcntl.LOCK_NB
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+# Which thread has the turn at which directory. It would wait for itself if a commit makes another one there, as that to
+# a lake does when a table in it has versions of its own.
+_had: set[tuple[int, str]] = set()
+os.register_at_fork(after_in_child=_had.clear)
 
 
 class Turns:
@@ -79,14 +85,18 @@ class Turns:
 class Turn:
     """One turn, as a context manager."""
 
-    __slots__ = ("_fd", "_meanwhile", "_turns")
+    __slots__ = ("_fd", "_meanwhile", "_mine", "_turns")
 
     def __init__(self, turns: Turns, meanwhile: Callable[[], object] | None) -> None:
         self._turns = turns
         self._meanwhile = meanwhile
+        self._mine = (0, "")
         self._fd: int | None = None
 
     def __enter__(self) -> bool:
+        mine = get_ident(), self._turns.directory
+        if mine in _had:
+            return False
         try:
             fd = os.open(self._turns.directory, _DIRECTORY)
         except OSError:
@@ -98,7 +108,8 @@ class Turn:
             except BaseException:
                 os.close(fd)
                 raise
-        self._fd = fd
+        self._fd, self._mine = fd, mine
+        _had.add(mine)
         return waited
 
     def __exit__(
@@ -106,6 +117,7 @@ class Turn:
     ) -> None:
         fd = self._fd
         if fd is not None:
+            _had.discard(self._mine)
             try:  # noqa: SIM105 - every commit comes by here, and the other way takes three more calls
                 # Closing is not enough: a process that was forked meanwhile has the descriptor too, and would keep it.
                 fcntl.flock(fd, fcntl.LOCK_UN)

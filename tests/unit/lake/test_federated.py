@@ -18,6 +18,7 @@ from seiche.lake.federated.tables import ForeignLakeTable
 from seiche.lake.lake import open_lake
 from seiche.lake.transaction import Transaction
 from seiche.store.paths import join
+from seiche.store.turns import Turns
 from seiche.table.versions.naming import Naming
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
@@ -451,6 +452,14 @@ def test_a_released_table_belongs_to_plain_writers(lake: Lake) -> None:
     assert list(done.closed) == list(released(lake.state()))
     assert ids(lake, "shop.a") == [1, 2, 3, 4], "its files are not the lake's to clear away"
     assert lake.release("shop.a") == uri, "once more does no harm"
+
+
+def test_a_commit_to_a_released_table_does_not_wait_for_itself(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes a version of the table inside of the commit to the lake, and both take turns at the lake's folder."""
+    lake.release("shop.a")
+    monkeypatch.setattr(Turns, "wait", lambda *given: pytest.fail("it waits"))
+    lake.table("shop.a").append(rows(1))
+    assert ids(lake, "shop.a") == [1]
 
 
 def test_a_handle_from_before_the_release_says_what_the_table_is_now(lake: Lake) -> None:

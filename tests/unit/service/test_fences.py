@@ -15,16 +15,9 @@ from seiche.lake.commit import written
 from seiche.lake.commit.committer import Committer
 from seiche.service.changes import Change
 from seiche.service.states import State
-from seiche.store.turns import Turns
 from tests.service_lake import appending, make_service, numbers_in, payload, reopened
 
 GRACE = timedelta(milliseconds=20)
-
-
-@pytest.fixture(autouse=True)
-def nobody_waits_for_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clean-up inside of a commit waits for a turn that cannot come, and goes on without one half a second later."""
-    monkeypatch.setattr(Turns, "wait", lambda *given: None)
 
 
 def clean_up(lake: Lake) -> int:
