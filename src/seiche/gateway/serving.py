@@ -109,15 +109,31 @@ class Running:
             self._up.set()
 
     async def _serve(self) -> None:
-        started = self._server.startup
+        started, ended = self._server.startup, self._server.shutdown
 
         async def startup(*args: Any, **options: Any) -> None:
             await started(*args, **options)
             if self._server.started:
                 self._up.set()
 
+        async def shutdown(*args: Any, **options: Any) -> None:
+            self._hang_up()
+            await ended(*args, **options)
+
         self._server.startup = startup  # type: ignore[method-assign]
+        self._server.shutdown = shutdown  # type: ignore[method-assign]
         await self._server.serve()
+
+    def _hang_up(self) -> None:
+        """End connections on which nothing is under way. uvicorn says over TLS that they end and waits for an answer,
+        which a client that keeps one for later does not give: a stop would take all the time that calls have to end.
+        """
+        if self._server.config.is_ssl:
+            for one in list(self._server.server_state.connections):
+                cycle, transport = getattr(one, "cycle", None), getattr(one, "transport", None)
+                idle = cycle is None or cycle.response_complete
+                if idle and transport is not None and not transport.get_write_buffer_size():
+                    transport.abort()
 
 
 def stop(servers: Sequence[Running]) -> None:

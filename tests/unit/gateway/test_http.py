@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import socket
+import ssl
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ import pytest
 
 import seiche
 from seiche import Lake, Unavailable
+from seiche.gateway import apps
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.app import Application
 from seiche.gateway.http.calls import Answer, Call, Route, flag, integer
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.iceberg_rest.catalog import Catalog
+from seiche.gateway.serving import Running, Tls
 from seiche.store import open_store
+from tests.certificates import certificate
 from tests.gateway_server import Said, asked, direct, gateways
 
 
@@ -369,3 +373,16 @@ def test_a_server_stops_and_leaves_its_port(lake: Lake) -> None:
         assert first.ask("GET", "/v1/config").status == 200
     with pytest.raises(OSError, match="refused"):
         first.ask("GET", "/v1/config")
+
+
+def test_a_server_stops_though_a_client_keeps_a_connection_that_it_does_not_use(lake: Lake, tmp_path: Path) -> None:
+    """Over TLS such a one does not answer when it is told that the connection ends."""
+    cert, key = certificate(tmp_path)
+    server = Running(apps(lake).iceberg, tls=Tls(cert, key))
+    server._server.config.timeout_graceful_shutdown = None
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    with ssl.create_default_context(cafile=str(cert)).wrap_socket(plain, server_hostname="localhost") as client:
+        client.sendall(b"GET /v1/config HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(12) == b"HTTP/1.1 200"
+        server.stop()
+        assert not server._thread.is_alive()
