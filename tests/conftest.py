@@ -79,22 +79,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: next((n for n, folder in enumerate(order) if item.nodeid.startswith(folder)), 9))
 
 
-# Where what is asked of the disk is the matter.
-DISK = ("tests/contract/", "tests/unit/test_store_")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def power(request: pytest.FixtureRequest) -> Iterator[None]:
-    """There is no power cut, so nobody can tell whether the disk has written what it was asked to. Waiting for it tens
-    of thousands of times would be a good part of the time of all tests where disks are slow. What is asked, and in
-    which order, is as ever; processes that tests start do wait.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        if not request.node.nodeid.startswith(DISK):
-            patch.setattr(os, "fsync", os.fstat)  # which refuses what is no open file, too
-        yield
-
-
 @pytest.fixture(scope="session")
 def effort(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
     """`effort(short, long)`: how much of it to do. Long under `make soak`; mark such a test with `pytest.mark.soak`."""
