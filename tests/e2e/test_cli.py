@@ -53,7 +53,7 @@ def test_version() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"seiche {seiche.__version__}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"]])
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
 def test_help_lists_the_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(arguments) == 0
     shown = " ".join(capsys.readouterr().out.split())

@@ -38,7 +38,13 @@ class _Commands(TyperGroup):
             raise typer.Abort from interrupt
 
 
-app = typer.Typer(name="seiche", cls=_Commands, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+app = typer.Typer(
+    name="seiche",
+    cls=_Commands,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
 app.add_typer(store.app, name="store")
 app.add_typer(table.app, name="table")
 app.command()(demo.demo)
