@@ -98,6 +98,14 @@ class TestRows:
         table.overwrite(pa.table({"id": [7], "name": ["z"]}))
         assert found(table, 2) == [("delete", 0, "a", 3), ("delete", 1, "b", 3), ("insert", 7, "z", 3)]
 
+    def test_values_that_the_column_cannot_hold_any_more_are_told_with_the_version_that_had_them(
+        self, table: Table
+    ) -> None:
+        table.overwrite(pa.table({"id": [7], "name": [1]}))
+        with pytest.raises(InvalidInput, match="was string in version 1 and is int64 in version 2"):
+            table.changes(1).to_arrow()
+        assert table.changes(1, columns=["id"]).to_arrow().num_rows == 11
+
     def test_restored(self, table: Table) -> None:
         table.delete("id = 3")
         table.append([{"id": 20, "name": "x"}])

@@ -90,7 +90,8 @@ class Changes:
                 if rows:
                     at, columns = (version - 1, step.before) if kind == "delete" else (version, step.after)
                     for batch in self._read(at, columns.names, rows):
-                        yield self._marked(batch, columns, kind, version)
+                        shown = [self._column(batch, field, columns, at) for field in self._columns]
+                        yield self._marked(shown, batch.num_rows, kind, version)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """All batches, for whoever takes a reader."""
@@ -124,11 +125,9 @@ class Changes:
                 version=version,
             ) from error
 
-    def _marked(self, batch: pa.RecordBatch, past: PastColumns, kind: str, version: int) -> pa.RecordBatch:
-        columns = [self._column(batch, field, past, version) for field in self._columns]
-        columns.append(pa.repeat(pa.scalar(kind, pa.string()), batch.num_rows))
-        columns.append(pa.repeat(pa.scalar(version, pa.uint64()), batch.num_rows))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+    def _marked(self, columns: list[pa.Array], rows: int, kind: str, version: int) -> pa.RecordBatch:
+        marks = pa.scalar(kind, pa.string()), pa.scalar(version, pa.uint64())
+        return pa.RecordBatch.from_arrays([*columns, *(pa.repeat(one, rows) for one in marks)], schema=self.schema)
 
     def _column(self, batch: pa.RecordBatch, field: pa.Field, past: PastColumns, version: int) -> pa.Array:
         name = past.names.get(field.name)
