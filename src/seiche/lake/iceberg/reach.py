@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
+from pyiceberg.exceptions import ResolveError
 from pyiceberg.manifest import ManifestFile, read_manifest_list
 
 from seiche.errors import Corrupt, InvalidInput, NotFound
@@ -27,6 +28,7 @@ BROKEN = (
     MemoryError,
     SystemError,  # from PyIceberg's native decoder, if a length is negative
     zlib.error,
+    ResolveError,  # if the file says that it has other fields
 )
 # The same with what the lake's own storage says of such files. That it gave no answer, or refused one, is not among it:
 # that says nothing about a file.

@@ -1,7 +1,9 @@
 """Errors of reading and changing an Iceberg table, as those of the lake: PyIceberg and Arrow raise their own."""
 
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import pyarrow as pa
 from pyiceberg.exceptions import NotInstalledError, ResolveError
@@ -10,11 +12,15 @@ from seiche.errors import Corrupt, InvalidInput, NotFound, Unavailable
 
 __all__ = ["changing", "files_of", "reading"]
 
+# What PyIceberg's decoders raise, besides errors of values, where bytes are not what they were.
+_LOST: Final = (LookupError, TypeError, AssertionError, EOFError, SystemError, zlib.error)
+_DAMAGED: Final = "Run `seiche fsck --deep`, which names what is damaged, and restore that from a copy of the lake."
+
 
 @contextmanager
 def files_of(table: str) -> Iterator[None]:
-    """Around whatever reads files of a version: one that is gone, or that does not fit the columns, is an error of
-    ours.
+    """Around whatever reads files of a version: one that is gone, that is damaged, or that does not fit the columns, is
+    an error of ours.
     """
     try:
         yield
@@ -30,6 +36,9 @@ def files_of(table: str) -> Iterator[None]:
             remedy="The version was cleaned up meanwhile, or the file was removed by hand. Take another version.",
             table=table,
         ) from error
+    except _LOST as error:
+        said = f"{table}: PyIceberg cannot make sense of a file: {type(error).__name__}: {error}"
+        raise Corrupt(said, remedy=_DAMAGED, table=table) from error
 
 
 @contextmanager
@@ -46,12 +55,8 @@ def reading(table: str) -> Iterator[None]:
             remedy="Try again. If it stays so, `seiche fsck --deep` says whether it is damaged.",
             table=table,
         ) from error
-    except (pa.ArrowInvalid, EOFError) as error:
-        raise Corrupt(
-            f"{table}: a file cannot be read: {error}",
-            remedy="Run `seiche fsck --deep`, which names what is damaged, and restore that from a copy of the lake.",
-            table=table,
-        ) from error
+    except pa.ArrowInvalid as error:
+        raise Corrupt(f"{table}: a file cannot be read: {error}", remedy=_DAMAGED, table=table) from error
     except (ValueError, OverflowError) as error:
         raise _beyond(table, error) from error
 
