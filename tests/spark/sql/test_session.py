@@ -25,6 +25,16 @@ FIRST = [(1, "a", 1, 0.5), (2, "b", 2, 1.5), (3, None, 3, None)]
 
 
 class TestStatements:
+    def test_the_table_that_is_changed_by_its_whole_name(self, shop: Lake, sql: Sql) -> None:
+        sql("UPDATE shop.orders SET price = shop.orders.n + orders.n WHERE shop.orders.id = 1")
+        sql("UPDATE shop.orders SET price = transform(array(10), k -> k + shop.orders.n)[0] WHERE orders.id = 2")
+        sql("UPDATE shop.orders SET price = (SELECT max(left) FROM shop.stock) + shop.orders.n WHERE id = 3")
+        assert rows(shop) == [(1, "a", 1, 2.0), (2, "b", 2, 12.0), (3, None, 3, 23.0)]
+        sql("DELETE FROM shop.orders WHERE exists(array(2), n -> n = shop.orders.n)")
+        assert [row[0] for row in rows(shop)] == [1, 3]
+        with pytest.raises(InvalidInput, match=r"shop\.orders\.n is not clear"):
+            sql("UPDATE shop.orders SET price = transform(array(10), orders -> shop.orders.n)[0]")
+
     def test_double_quotes_that_are_those_of_names(self, sql: Sql, on_spark: SparkLake) -> None:
         assert sql('SELECT id, sku FROM shop.orders WHERE sku = "a"') == [(1, "a")]
         on_spark.session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")

@@ -114,11 +114,12 @@ def _selected(
 ) -> Any:
     frames: dict[str, Any] = {"target": reader.tx.read(name, addresses=bool(places))}
     chosen = places or ["1"]
+    around = name if alias is None else ()
     for number, value in enumerate(values.values()):
-        chosen.append(f"({reader.expression(value, frames)}) AS {_NEW}{number}")
+        chosen.append(f"({reader.expression(value, frames, around)}) AS {_NEW}{number}")
     written = f"SELECT {', '.join(chosen)} FROM {{target}} AS {quoted(alias or name[-1])}"
     if where is not None:
-        written += f" WHERE {reader.expression(where, frames)}"
+        written += f" WHERE {reader.expression(where, frames, around)}"
     return as_frame(reader.lake.session, written, frames)
 
 

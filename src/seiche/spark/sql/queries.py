@@ -14,6 +14,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from seiche.lake.objects.names import Name
 from seiche.spark.names import quoted
 from seiche.spark.sql.allowed import check_nodes
 from seiche.spark.sql.refusals import refusal
@@ -60,8 +61,10 @@ class Query:
         """Every word that could be a column, in lower case."""
         return frozenset(word.value.lower() for word in self.words if word.sort in {"word", "quoted"})
 
-    def rewritten(self, name_for: Callable[[TableReference], str], *, braces: bool = False) -> str:
-        """The text, with these names for the tables and without time travel; `braces` doubles those that are there."""
+    def rewritten(self, name_for: Callable[[TableReference], str], *, braces: bool = False, around: Name = ()) -> str:
+        """The text, with these names for the tables and without time travel; `braces` doubles those that are there.
+        `around` is the table that the statement changes, if it has no alias: its columns can be spoken of, too.
+        """
         edits: list[tuple[int, int, str]] = []
         for table in self.tables:
             alias = "" if table.alias_at is None else f" AS {quoted(table.alias)}"
@@ -73,27 +76,32 @@ class Query:
                     edits.append((table.alias_at, table.alias_at, alias))
             if table.travel is not None:
                 edits.append((table.travel.start, table.travel.end, ""))
-        edits += self._short_columns()
+        edits += self._short_columns(around)
         return _spliced(self.text, self.start, self.end, edits, braces=braces)
 
-    def _short_columns(self) -> Iterator[tuple[int, int, str]]:
+    def _short_columns(self, around: Name) -> Iterator[tuple[int, int, str]]:
         """`shop.orders.id` becomes `orders.id`: there is no namespace where Spark looks for the table.
 
         Refused where something else is called `orders` as well, here or further in: it could become that one's column.
         """
-        bare = [table for table in self.tables if table.alias_at is not None and len(table.name) > 1]
+        bare = [table.name for table in self.tables if table.alias_at is not None and len(table.name) > 1]
         aliases = [one.name.lower() for one in self.tree.find_all(exp.TableAlias) if one.name]
+        # What functions such as `orders -> orders.id` call their own comes before tables.
+        aliases += [one.name.lower() for function in self.tree.find_all(exp.Lambda) for one in function.expressions]
+        if len(around) > 1 and around not in bare:
+            bare.append(around)
+            aliases.append(around[-1].lower())
         aliases += [table.alias.lower() for table in self.tables if table.alias_at is not None]
         taken = set(aliases)
         for column in self.tree.find_all(exp.Column):
             parts = column.parts
             names = tuple(part.name for part in parts)
             for table in bare:
-                size = len(table.name)
-                if len(names) > size and names[:size] == table.name and names[0].lower() not in taken:
-                    if aliases.count(table.alias.lower()) > 1:
+                size = len(table)
+                if len(names) > size and names[:size] == table and names[0].lower() not in taken:
+                    if aliases.count(table[-1].lower()) > 1:
                         shown = ".".join(names)
-                        what = f"{shown} is not clear: several tables of the query are called {table.alias}"
+                        what = f"{shown} is not clear: several tables of the query are called {table[-1]}"
                         raise refusal(self.text, parts[0].meta["start"], what, "Give each another name with AS.")
                     yield parts[0].meta["start"], parts[size - 1].meta["start"], ""
                     break

@@ -43,9 +43,11 @@ class Reader:
         """The result of a query. Nothing is read until it is asked for, and then what was there now."""
         return self._frame(query, self.tx, ())
 
-    def expression(self, expression: Query, frames: "dict[str, DataFrame]") -> str:
-        """An expression with `{name}` for each table of the lake in it; what the names stand for goes into `frames`."""
-        return self._written(expression, self.tx, (), frames, braces=True)
+    def expression(self, expression: Query, frames: "dict[str, DataFrame]", around: Name = ()) -> str:
+        """An expression with `{name}` for each table of the lake in it; what the names stand for goes into `frames`.
+        `around` is the table that it is about, if that has no alias.
+        """
+        return self._written(expression, self.tx, (), frames, braces=True, around=around)
 
     def qualified_text(self, query: Query) -> str:
         """The query with whole names for the tables of the lake; `InvalidInput` if it also looks at Spark's own."""
@@ -84,6 +86,7 @@ class Reader:
         frames: "dict[str, DataFrame]",
         *,
         braces: bool,
+        around: Name = (),
     ) -> str:
         """The query with `{name}` for each table of the lake; braces of its own are doubled if there are such names."""
         check_quotes(query, self.lake.session)
@@ -95,7 +98,9 @@ class Reader:
                 frames[name] = found
                 names[table] = f"{{{name}}}"
         return query.rewritten(
-            lambda table: names.get(table) or ".".join(map(quoted, table.name)), braces=braces or bool(frames)
+            lambda table: names.get(table) or ".".join(map(quoted, table.name)),
+            braces=braces or bool(frames),
+            around=around,
         )
 
     def _counted(self, query: Query, tx: SparkTransaction) -> "DataFrame | None":
