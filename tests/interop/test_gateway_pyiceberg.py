@@ -1,6 +1,5 @@
 """PyIceberg 0.12, as it is, through the Iceberg REST catalog of a lake."""
 
-import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,10 @@ import seiche
 from seiche import Lake
 from seiche.store import open_store
 from tests.gateway_server import Gateways, gateways
+from tests.processes import CONTEXT
 from tests.servers import S3Server
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", "b", "c"]})
-CONTEXT = multiprocessing.get_context("spawn")
 
 
 def catalog(url: str, **options: str) -> RestCatalog:

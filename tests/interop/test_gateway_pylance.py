@@ -1,7 +1,6 @@
 """pylance 14, as it is, through the Lance Namespace server of a lake."""
 
 import json
-import multiprocessing
 import os
 import shutil
 from collections.abc import Iterator
@@ -20,11 +19,11 @@ from seiche import Lake
 from seiche.gateway.lance_namespace.desk import Desks
 from seiche.store import open_store
 from tests.gateway_server import Gateways, gateways
+from tests.processes import CONTEXT
 from tests.servers import S3Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 TABLE = ["shop", "t"]
-CONTEXT = multiprocessing.get_context("spawn")
 
 
 def rows(*ids: int, n: int = 0) -> pa.Table:
