@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from seiche.core.given import names, several, wrong
+from seiche.core.given import names, wrong
 from seiche.errors import InvalidInput, SeicheError
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
@@ -96,7 +96,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         if isinstance(columns, str):  # each of its letters could be a column
             raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
         # Gone through once: what comes from a generator is not there a second time.
-        wanted = None if columns is None else list(several(columns, "columns", "Give the names of columns, in a list."))
+        wanted = None if columns is None else names(columns, "columns", 'Give a list: columns=["id"].')
         _check_columns(self._looked(), wanted or ())
         with reading(self.name):
             return _rows(self.to_iceberg(), wanted, where)
