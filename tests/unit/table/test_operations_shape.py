@@ -12,6 +12,7 @@ from seiche.table.format.index_details import FRAGMENT_REUSE, MEM_WAL
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import UUID, BasePath, DataFragment, ExternalFile, Field, IndexFile, IndexMetadata
 from seiche.table.format.manifest_pb2 import Manifest as Header
+from seiche.table.format.row_ids import RowIds
 from seiche.table.operations import (
     Append,
     Clone,
@@ -294,6 +295,16 @@ class TestRewrite:
         group.new_fragments[0].inline_row_ids = self.base(stable=True).fragments[1].inline_row_ids
         with pytest.raises(Exception, match="for 10 rows, the fragment has 20"):
             commit(Rewrite((group,)), self.base(stable=True))
+
+    @pytest.mark.parametrize("ids", [[*range(10), *range(20, 30)], [*range(10, 29), 10]])
+    def test_row_ids_are_those_of_the_rows_that_moved(self, ids: list[int]) -> None:
+        group = self.group(1, 2, new=4)
+        group.new_fragments[0].inline_row_ids = RowIds(ids).encode()
+        with pytest.raises(InvalidInput, match="claim ids twice, or those of other rows"):
+            commit(Rewrite((group,)), self.base(stable=True))
+        group.new_fragments[0].inline_row_ids = RowIds(range(29, 9, -1)).encode()
+        made = commit(Rewrite((group,)), self.base(stable=True))
+        assert row_ids(made.fragments[2]) == [*range(29, 9, -1)]
 
     def test_which_rows_are_left_cannot_be_guessed(self) -> None:
         masked = commit(Delete((fragment(1, deleted=3),)), self.base(stable=True))

@@ -95,9 +95,9 @@ def concat_rows(new: Sequence[DataFragment], old: Sequence[DataFragment]) -> Non
     be made up only if no row of the old ones is deleted.
     """
     if all(fragment.WhichOneof("row_ids") for fragment in new):
-        for fragment in new:
-            if fragment.HasField("inline_row_ids"):
-                RowIds.decode(fragment.inline_row_ids, rows=_known_rows(fragment))
+        given = [RowIds.decode(one.inline_row_ids, rows=_known_rows(one)) for one in new if _is_inline(one)]
+        if len(given) == len(new) and all(map(_is_inline, old)):
+            _check_same_rows(RowIds().concat(*given), old)
         return
     if any(fragment.HasField("deletion_file") for fragment in old):
         raise InvalidInput(
@@ -120,6 +120,27 @@ def concat_rows(new: Sequence[DataFragment], old: Sequence[DataFragment]) -> Non
         fragment.inline_created = created.take(positions).encode()
         fragment.inline_last_updated = updated.take(positions).encode()
         start += len(positions)
+
+
+def _is_inline(fragment: DataFragment) -> bool:
+    return fragment.HasField("inline_row_ids")
+
+
+def _check_same_rows(given: RowIds, old: Sequence[DataFragment]) -> None:
+    """Ids of other rows would be there twice: whoever looks a row up by its id, as indices do, may find the other."""
+    known = RowIds().concat(*(_stored_ids(one, _known_rows(one)) for one in old))
+    if given == known:
+        return
+    ids = np.sort(given.to_array())
+    wrong = np.union1d(ids[1:][np.diff(ids) == 0], np.setdiff1d(ids, known.to_array(), assume_unique=True))
+    if len(wrong):
+        raise InvalidInput(
+            f"rewritten rows claim ids twice, or those of other rows than fragments {[one.id for one in old]} have:"
+            f" {wrong[:10].tolist()}",
+            remedy="Give each row that is left the id that it has.",
+            row_ids=wrong[:10].tolist(),
+            fragments=[one.id for one in old],
+        )
 
 
 def _take_ids(header: Manifest, count: int) -> int:
