@@ -1,6 +1,6 @@
 """Which rows one version has, or has not, that the version before it had not, or had; told without reading any row."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,14 +69,15 @@ def changes_of(
     if isinstance(operation, Rewrite) or (not wider and before.fragments.pieces == after.fragments.pieces):
         return VersionChanges(after.version)
     update = operation if isinstance(operation, Update) else None
-    difference = _Difference(after, update, old_deletions, new_deletions, wider=wider)
-    for fragment in before.fragments:
-        difference.compare(fragment, after.fragments.get(fragment.id))
-    for fragment in after.fragments:
-        if before.fragments.get(fragment.id) is None:
-            difference.compare(None, fragment)
-    changes = difference.changes()
-    return _by_identity(changes, before, after, wider=wider) if after.has_stable_row_ids else changes
+    difference = _Difference(before, after, update, old_deletions, new_deletions, wider=wider)
+    for was, now in _all(before, after) if wider else before.fragments.differing(after.fragments):
+        difference.compare(was, now)
+    return difference.by_identity() if after.has_stable_row_ids else difference.changes()
+
+
+def _all(before: Manifest, after: Manifest) -> Iterator[tuple[DataFragment | None, DataFragment | None]]:
+    for fragment_id in sorted({*before.fragments.ids(), *after.fragments.ids()}):
+        yield before.fragments.get(fragment_id), after.fragments.get(fragment_id)
 
 
 class _Difference:
@@ -84,6 +85,7 @@ class _Difference:
 
     def __init__(
         self,
+        before: Manifest,
         after: Manifest,
         update: Update | None,
         old_deletions: DeletionFiles,
@@ -91,7 +93,7 @@ class _Difference:
         *,
         wider: bool,
     ) -> None:
-        self._version = after.version
+        self._previous, self._version = before.version, after.version
         self._schema = _field_ids(after)
         self._wider = wider
         self._rewritten = {} if update is None else update.updated_offsets
@@ -99,8 +101,15 @@ class _Difference:
         self._deleted: dict[int, BitMap] = {}
         self._updated: dict[int, BitMap] = {}
         self._inserted: dict[int, BitMap] = {}
+        # The fragments that were compared, as they were and as they are.
+        self._before: dict[int, DataFragment] = {}
+        self._after: dict[int, DataFragment] = {}
 
     def compare(self, before: DataFragment | None, after: DataFragment | None) -> None:
+        if before is not None:
+            self._before[before.id] = before
+        if after is not None:
+            self._after[after.id] = after
         if before is None or after is None:
             if before is not None:
                 _put(self._deleted, before.id, _all_rows(before, self._version) - self._old.read(before))
@@ -121,6 +130,26 @@ class _Difference:
     def changes(self) -> VersionChanges:
         return VersionChanges(self._version, Rows(self._deleted), Rows(self._updated), Rows(self._inserted))
 
+    def by_identity(self) -> VersionChanges:
+        """Changes told by row ids: a row that went from one place to another was not deleted and inserted, but updated.
+
+        Unless it was last updated in the same version as before, and has no column that came back: then it only moved,
+        as a Restore moves rows back that were compacted meanwhile.
+        """
+        gone = _Identified.of(self._deleted, self._before, self._previous)
+        came = _Identified.of(self._inserted, self._after, self._version)
+        stayed = _Identified.of(self._updated, self._after, self._version)
+        moved_from = np.isin(gone.ids, came.ids)
+        moved_to = np.isin(came.ids, gone.ids)
+        left, arrived = gone.where(moved_from).in_order(), came.where(moved_to).in_order()
+        other = (left.updated != arrived.updated) | (arrived.updated == _UNKNOWN) | self._wider
+        return VersionChanges(
+            self._version,
+            gone.where(~moved_from).rows(),
+            stayed.joined(arrived.where(other)).rows(),
+            came.where(~moved_to).rows(),
+        )
+
     def _places(self, fragment: DataFragment) -> dict[int, tuple[str, int]]:
         """Where the fragment has the values of each column, of those that the schema still has."""
         return {one: place for one, place in speaking(fragment).items() if one in self._schema}
@@ -133,27 +162,6 @@ class _Difference:
         return roaring.decode(offsets, what=f"the updated rows of fragment {fragment.id} in version {self._version}")
 
 
-def _by_identity(changes: VersionChanges, before: Manifest, after: Manifest, *, wider: bool) -> VersionChanges:
-    """Changes told by row ids: a row that went from one place to another was not deleted and inserted, but updated.
-
-    Unless it was last updated in the same version as before, and has no column that came back: then it only moved, as a
-    Restore moves rows back that were compacted meanwhile.
-    """
-    gone = _Identified.of(changes.deleted, before)
-    came = _Identified.of(changes.inserted, after)
-    stayed = _Identified.of(changes.updated, after)
-    moved_from = np.isin(gone.ids, came.ids)
-    moved_to = np.isin(came.ids, gone.ids)
-    left, arrived = gone.where(moved_from).in_order(), came.where(moved_to).in_order()
-    other = (left.updated != arrived.updated) | (arrived.updated == _UNKNOWN) | wider
-    return VersionChanges(
-        changes.version,
-        gone.where(~moved_from).rows(),
-        stayed.joined(arrived.where(other)).rows(),
-        came.where(~moved_to).rows(),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Identified:
     """Rows one by one: fragment, offset, id, and the version in which each was last updated."""
@@ -164,11 +172,12 @@ class _Identified:
     updated: Numbers
 
     @classmethod
-    def of(cls, rows: Rows, manifest: Manifest) -> "_Identified":
+    def of(cls, chosen: Mapping[int, BitMap], compared: Mapping[int, DataFragment], version: int) -> "_Identified":
+        """Rows at the chosen offsets of fragments, as these are in a version."""
         fragments, offsets, ids, updated = [_NONE], [_NONE], [_NONE], [_NONE]
-        for fragment_id, chosen in rows.offsets.items():
-            positions = np.frombuffer(chosen.to_array(), dtype=np.uint32).astype(np.int64)
-            known_ids, known_updates = _sequences(manifest, fragment_id)
+        for fragment_id, some in chosen.items():
+            positions = np.frombuffer(some.to_array(), dtype=np.uint32).astype(np.int64)
+            known_ids, known_updates = _sequences(compared[fragment_id], version)
             fragments.append(np.full(len(positions), fragment_id, np.uint64))
             offsets.append(positions.astype(np.uint64))
             ids.append(known_ids[positions])
@@ -202,14 +211,13 @@ _NONE: Numbers = np.empty(0, np.uint64)
 _UNKNOWN = np.uint64(0)
 
 
-def _sequences(manifest: Manifest, fragment_id: int) -> tuple[Numbers, Numbers]:
+def _sequences(fragment: DataFragment, version: int) -> tuple[Numbers, Numbers]:
     """The row ids of a fragment, and the versions in which its rows were last updated, 0 where it does not say."""
-    fragment = manifest.fragments.get(fragment_id)
-    if fragment is None or not fragment.HasField("inline_row_ids"):
+    if not fragment.HasField("inline_row_ids"):
         raise InvalidInput(
-            f"fragment {fragment_id} of version {manifest.version} keeps its row ids outside of the manifest",
+            f"fragment {fragment.id} of version {version} keeps its row ids outside of the manifest",
             remedy="Compact the table with the writer that made it.",
-            version=manifest.version,
+            version=version,
         )
     ids = RowIds.decode(fragment.inline_row_ids, rows=fragment.physical_rows).to_array()
     if not fragment.HasField("inline_last_updated"):

@@ -113,10 +113,20 @@ def test_each_is_seen_once_by_its_bytes() -> None:
     assert list(changed.unseen(known)) == []
 
 
+def test_those_that_differ_are_met_in_pairs() -> None:
+    before = Fragments([fragment(1), fragment(2), fragment(3)])
+    after = as_read(before).replaced({3: fragment(3, deleted=1), 1: None}).extended([fragment(4)])
+    expected = [(fragment(1), None), (fragment(3), fragment(3, deleted=1)), (None, fragment(4))]
+    assert list(before.differing(after)) == expected
+    assert list(after.differing(before)) == [(now, was) for was, now in expected]
+    assert list(before.differing(as_read(before))) == []
+    assert list(Fragments().differing(before)) == [(None, fragment(number)) for number in (1, 2, 3)]
+
+
 def test_one_that_cannot_be_decoded_is_corrupt_whoever_asks() -> None:
     good = fragment(2).SerializeToString()
     stored = StoredFragments(b"\x12\x02\xff\xff" + b"\x12" + bytes([len(good)]) + good, 2, good)
     broken = Fragments.from_stored(stored, has_deletions=False, source="_versions/7.manifest")
-    for ask in (broken.decoded, lambda: list(broken.unseen(set()))):
+    for ask in (broken.decoded, lambda: list(broken.unseen(set())), lambda: list(broken.differing(Fragments()))):
         with pytest.raises(Corrupt, match=r"7\.manifest: a fragment cannot be decoded"):
             ask()

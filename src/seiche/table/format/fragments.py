@@ -147,6 +147,22 @@ class Fragments:
         except DecodeError as error:
             raise _undecodable(error, self._source) from error
 
+    def differing(self, other: "Fragments") -> Iterator[tuple[DataFragment | None, DataFragment | None]]:
+        """Those that are not stored alike, by id: as one is here, and as it is there. No others are decoded."""
+        here, there = self._encoded(), other._encoded()
+        ours, theirs = self._by_ids(here - there), other._by_ids(there - here)
+        for fragment_id in sorted(ours.keys() | theirs.keys()):
+            yield ours.get(fragment_id), theirs.get(fragment_id)
+
+    def _encoded(self) -> set[bytes]:
+        return set(EncodedFragments.FromString(self._joined()).fragments)
+
+    def _by_ids(self, encoded: set[bytes]) -> dict[int, DataFragment]:
+        try:
+            return {one.id: one for one in map(DataFragment.FromString, encoded)}
+        except DecodeError as error:
+            raise _undecodable(error, self._source) from error
+
     def _in_order(self, decoded: tuple[DataFragment, ...]) -> tuple[DataFragment, ...]:
         """Writers of old put rewritten fragments where the old ones had been; we sort them, as pylance does."""
         ids = [fragment.id for fragment in decoded]
