@@ -683,6 +683,14 @@ def test_an_index_is_built_to_its_end_though_others_compact_a_part_meanwhile(tmp
     check_answers(table, name)
 
 
+def test_an_index_of_vectors_is_built_anew_where_others_compacted_all_that_it_knew(tmp_path: Path) -> None:
+    table, kind = indexed_table(tmp_path / "t"), BY_NAME["IVF_FLAT"]
+    meddle_before_commit(table, lambda other: other.compact())
+    assert table.create_index(kind.column, "IVF_FLAT", name="ix", **kind.options).attempts == 2
+    assert unindexed_rows(table) == 0
+    check_answers(table, "IVF_FLAT")
+
+
 @pytest.mark.parametrize("verb", ["create", "optimize"])
 def test_values_that_change_where_rows_were_led_meanwhile(tmp_path: Path, verb: str) -> None:
     """What was built names the fragments that it read; the map of others leads on to those whose values changed."""

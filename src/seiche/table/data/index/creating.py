@@ -9,7 +9,7 @@ from seiche.table.change import Change
 from seiche.table.data.index.build import NEEDING_ALL, VECTOR, Segment, build_segment, joined
 from seiche.table.data.index.overlap import apart, knows
 from seiche.table.data.index.plan import IndexPlan
-from seiche.table.data.index.standing import Standing, is_of
+from seiche.table.data.index.standing import Standing
 from seiche.table.data.portion import Portion
 from seiche.table.format.deletions import rows_left
 from seiche.table.format.manifest import Manifest
@@ -47,9 +47,7 @@ class Indexing:
         if not self._complete:
             self._build(snapshot)
         standing = Standing(snapshot)
-        held = [one for one in self._segments if is_of(one, snapshot.manifest)]
-        held = [one for one in held if standing.over(one) or not one.portion.ids]
-        held = apart(held, snapshot)
+        held = apart(standing.left_of(self._segments), snapshot)
         if not held:
             raise self._stale()
         since = Portion.oldest((one.portion for one in held), snapshot)
@@ -67,9 +65,9 @@ class Indexing:
         Not for vectors: of few rows nothing can be learned, so they are left to be scanned until `optimize_indices`.
         """
         # One with old values in it must go: beside a segment that covers the same fragment it would be believed. So
-        # must one of a column that is another by now, though it has the name.
+        # must one that speaks for nothing any more.
         manifest, standing = snapshot.manifest, Standing(snapshot)
-        self._segments = [one for one in self._segments if is_of(one, manifest) and not standing.changed(one)]
+        self._segments = [one for one in standing.left_of(self._segments) if not standing.changed(one)]
         if self._segments and self._plan.index_type in VECTOR:
             return
         missing = self._missing(manifest, standing)

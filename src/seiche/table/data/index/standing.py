@@ -1,5 +1,7 @@
 """What of an index segment that is not committed yet still holds in a version that came after it was built."""
 
+from collections.abc import Iterable
+
 from pyroaring import BitMap
 
 from seiche.errors import RetryableConflict
@@ -10,18 +12,7 @@ from seiche.table.operations.fields import check_same_meaning, related
 from seiche.table.operations.files import changed_fields
 from seiche.table.snapshot import Snapshot
 
-__all__ = ["Standing", "is_of"]
-
-
-def is_of(segment: Segment, manifest: Manifest) -> bool:
-    """Whether the columns that were read for the segment are there, and what they were."""
-    then, now = segment.portion.manifest.header.fields, manifest.header.fields
-    used = _used(segment)
-    try:
-        check_same_meaning(used, then, now, values=False)
-    except RetryableConflict:
-        return False
-    return used.issubset(one.id for one in now)
+__all__ = ["Standing"]
 
 
 class Standing:
@@ -30,6 +21,14 @@ class Standing:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._known: dict[bytes, BitMap] = {}
+
+    def left_of(self, segments: Iterable[Segment]) -> list[Segment]:
+        """Those that speak for something here, and those of a table without rows.
+
+        Not one of a column that is another by now, though it has the name.
+        """
+        manifest = self._snapshot.manifest
+        return [one for one in segments if _is_of(one, manifest) and (self.over(one) or not one.portion.ids)]
 
     def over(self, segment: Segment) -> BitMap:
         """The fragments in which the segment knows every row, by the value that was read.
@@ -58,6 +57,17 @@ class Standing:
         )
         back = BitMap(one.id for (one, _), came in zip(had_deletions, compared, strict=True) if came)
         return BitMap(one.id for one, _ in same) - back
+
+
+def _is_of(segment: Segment, manifest: Manifest) -> bool:
+    """Whether the columns that were read for the segment are there, and what they were."""
+    then, now = segment.portion.manifest.header.fields, manifest.header.fields
+    used = _used(segment)
+    try:
+        check_same_meaning(used, then, now, values=False)
+    except RetryableConflict:
+        return False
+    return used.issubset(one.id for one in now)
 
 
 def _used(segment: Segment) -> set[int]:
