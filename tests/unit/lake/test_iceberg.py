@@ -1,5 +1,6 @@
 """Iceberg tables of a lake: commits into transactions, what others do meanwhile, what the lake says about them."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -743,6 +744,12 @@ def test_an_update_makes_no_infinity_of_a_number_that_is_too_large(lake: Lake, e
     assert table.update({"short": "long"}, "id = 2").rows == 1
     assert table.update({"short": "'inf'"}, "id = 1").rows == 1
     assert table.to_arrow()["short"].to_pylist() == [float("inf")] * 2
+
+
+def test_a_decimal_becomes_the_float_nearest_to_it(ice: Lake) -> None:
+    table = ice.create_table("shop.f", pa.schema([("x", pa.float64())]), format="iceberg")
+    table.append(pa.table({"x": pa.array([Decimal("0.82"), Decimal("2.30")])}))
+    assert table.to_arrow()["x"].to_pylist() == [0.82, 2.3]
 
 
 def test_an_update_of_what_others_changed_is_a_conflict(ice: Lake) -> None:

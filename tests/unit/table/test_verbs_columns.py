@@ -1,6 +1,7 @@
 """Columns: added, altered, dropped, renamed and replaced."""
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,23 @@ def test_a_column_is_cast_by_writing_it_anew(table: Table) -> None:
     assert values(table, "small") == old
     assert {field.name: field.id for field in table.manifest.header.fields}["small"] > field_id
     native(table)
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.float16()], ids=str)
+def test_a_decimal_becomes_the_float_nearest_to_it(tmp_path: Path, kind: pa.DataType) -> None:
+    fields = [("id", pa.int64()), ("d", pa.decimal128(10, 2)), ("x", kind), ("y", kind)]
+    table = Table.create(str(tmp_path / "t"), pa.schema(fields))
+    numbers = ["0.82", "2.30", "1.71"]
+    table.append([{"id": place, "d": Decimal(number)} for place, number in enumerate(numbers)])
+    table.update({"x": "d"})
+    ids = [{"id": place} for place in range(3)]
+    table.merge(ids, on="id").when_matched_update({"y": "target.d"}).execute()
+    table.add_columns(lambda rows: pa.table({"z": rows["d"]}), schema=pa.schema([("z", kind)]))
+    table.alter_columns({"path": "d", "data_type": kind})
+    nearest = pa.array(map(float, numbers)).cast(kind).to_pylist()
+    found = table.to_arrow().sort_by("id")
+    assert [found[name].to_pylist() for name in "dxyz"] == [nearest] * 4
+    assert table.changes(1, columns=["d"]).to_arrow()["d"].to_pylist()[:3] == nearest, "as it was inserted"
 
 
 def test_several_alterations_at_once(table: Table) -> None:

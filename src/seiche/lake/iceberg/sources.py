@@ -47,11 +47,11 @@ def as_arrow(data: Any, schema: "pa.Schema", *, whole: bool = True) -> "pa.Table
 def _kept(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | pa.Array":
     import pyarrow as pa
 
-    from seiche.table.data.values import check_kept, decoded
+    from seiche.table.data.values import check_kept, decoded, spelled
 
     if pa.types.is_dictionary(column.type):
         column = pa.chunked_array(map(decoded, column.chunks), None if column.num_chunks else column.type.value_type)
-    made = cast(column, kind)
+    made = cast(spelled(column, kind), kind)
     check_kept(column, made)
     return made
 

@@ -11,7 +11,7 @@ from seiche.errors import InvalidInput
 from seiche.table.data.conform import check_nulls, coded, without_extension
 from seiche.table.data.fitting import left_out
 from seiche.table.data.scanning import scanner, types_of
-from seiche.table.data.values import check_infinity
+from seiche.table.data.values import check_infinity, spelled
 
 if TYPE_CHECKING:
     import lance
@@ -89,7 +89,7 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         values = values.cast(pa.decimal256(76, wanted.scale))
     if kinds.is_dictionary(wanted):
         return coded(values.cast(wanted.value_type), wanted)
-    return pc.cast(values, options=pc.CastOptions(target_type=wanted, allow_time_truncate=True))
+    return pc.cast(spelled(values, wanted), options=pc.CastOptions(target_type=wanted, allow_time_truncate=True))
 
 
 def _castable(given: pa.DataType, wanted: pa.DataType) -> bool:

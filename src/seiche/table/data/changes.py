@@ -14,6 +14,7 @@ from seiche.table.build import empty
 from seiche.table.data.columns.past import PastColumns, ids_before
 from seiche.table.data.removal import by_fragment
 from seiche.table.data.scanning import ADDRESS, scan_rows, scanner
+from seiche.table.data.values import spelled
 from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.operations import Merge, Overwrite, Project, Restore
@@ -137,7 +138,7 @@ class Changes:
         if column.type == field.type:
             return column
         try:
-            return column.cast(field.type)
+            return spelled(column, field.type).cast(field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidInput(
                 f"column {field.name!r} was {column.type} in version {version} and is {field.type} in version"

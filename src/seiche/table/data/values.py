@@ -11,7 +11,7 @@ import pyarrow.types as kinds
 from seiche.table.data.blobs import is_blob, made_blobs
 from seiche.table.data.fitting import is_list
 
-__all__ = ["array_of", "check_infinity", "check_kept", "decoded", "shortened", "typed"]
+__all__ = ["array_of", "check_infinity", "check_kept", "decoded", "shortened", "spelled", "typed"]
 
 
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
@@ -86,6 +86,13 @@ def decoded(values: pa.Array) -> pa.Array:
     if kinds.is_string_view(known.type) or kinds.is_binary_view(known.type):
         known = known.cast(pa.large_string() if kinds.is_string_view(known.type) else pa.large_binary())
     return known.take(values.indices)
+
+
+def spelled(values: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Decimals as texts where floats are wanted. Arrow makes the nearest float of a text, but 0.8200000000000001 of the
+    decimal 0.82.
+    """
+    return values.cast(pa.string()) if kinds.is_decimal(values.type) and kinds.is_floating(wanted) else values
 
 
 def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:

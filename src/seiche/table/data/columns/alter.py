@@ -14,7 +14,7 @@ from seiche.table.data.columns.sources import scanned
 from seiche.table.data.conform import check_nulls, founded, without_extension
 from seiche.table.data.fitting import left_out
 from seiche.table.data.scanning import quoted, scanner
-from seiche.table.data.values import check_kept
+from seiche.table.data.values import check_kept, spelled
 from seiche.table.format.deletions import rows_left
 from seiche.table.format.fields import path_of
 from seiche.table.format.manifest_pb2 import DataFragment, Field
@@ -157,7 +157,7 @@ def _is_cast(field: Field, alteration: Alteration | None, snapshot: Snapshot) ->
             column=field.name,
         )
     try:
-        without_extension(pa.array([], now)).cast(alteration.data_type)
+        spelled(without_extension(pa.array([], now)), alteration.data_type).cast(alteration.data_type)
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInput(
             f"column {field.name!r} of type {now} cannot become {alteration.data_type}: {error}",
@@ -215,7 +215,7 @@ def _new_column(snapshot: Snapshot, name: str, field: Field, alteration: Alterat
 def _converted(values: pa.Array, field: pa.Field) -> pa.Array:
     try:
         given = founded(without_extension(values))
-        made = given.cast(field.type)
+        made = spelled(given, field.type).cast(field.type)
         check_kept(given, made, counted=True)
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInput(

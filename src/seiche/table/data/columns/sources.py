@@ -15,7 +15,7 @@ from seiche.table.data.fitting import left_out
 from seiche.table.data.merge.matching import KeyIndex, key_values
 from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, batches, quoted, scanner, types_of
 from seiche.table.data.source import Rows, Source
-from seiche.table.data.values import check_kept
+from seiche.table.data.values import check_kept, spelled
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
 
@@ -176,7 +176,7 @@ def _under(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         if lost := left_out(column.type, field.type):
             raise pa.ArrowInvalid(f"{field.type} has no {lost!r}, which is in {column.type}")
-        made = column.cast(field.type)
+        made = spelled(column, field.type).cast(field.type)
         check_kept(column, made)
         return made
     except (pa.ArrowException, ValueError) as error:
