@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -231,6 +231,44 @@ def test_values_inside_of_columns_that_the_table_has_no_field_for_are_refused(tm
         with pytest.raises(InvalidInput, match="which struct<x: int64> does not have"):
             give()
     assert table.version == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (pa.list_(pa.string()), ["red"], "red"),
+        (pa.list_(pa.list_(pa.string())), [["red"]], ["red"]),
+        (pa.struct([("x", pa.int64())]), [("x", 1)], [("y", 2)]),
+        (pa.struct([("x", pa.int64())]), (1,), ""),
+        (pa.map_(pa.string(), pa.int64()), {"k": 1}, {"k": 1.5}),
+        (pa.map_(pa.int64(), pa.string()), [(1, "k")], [(1.5, "k")]),
+        (pa.map_(pa.string(), pa.list_(pa.int8())), {"k": [1]}, {"k": [1.5]}),
+        (
+            pa.struct([("m", pa.map_(pa.string(), pa.date32()))]),
+            {"m": {}},
+            {"m": {"k": datetime(2026, 1, 1, 5, tzinfo=UTC)}},
+        ),
+        (pa.map_(pa.string(), pa.int64()), {"k": None}, ""),
+    ],
+    ids=str,
+)
+def test_what_arrow_makes_something_else_of_is_refused(tmp_path: Path, kind: pa.DataType, good: Any, bad: Any) -> None:
+    """It makes letters of a text, and whole numbers of those inside of maps."""
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64()), ("v", kind)]), durability="os")
+    table.append([{"id": 1, "v": good}, {"id": 2, "v": None}])
+    table.append(pd.DataFrame({"id": [3, 4], "v": [good, float("nan")]}))
+    stored = table.to_arrow().to_pylist()
+    assert stored == [{"id": one, "v": stored[0]["v"] if one % 2 else None} for one in range(1, 5)]
+    for given in ([{"id": 5, "v": bad}], {"id": [5], "v": [bad]}, pd.DataFrame({"id": [5], "v": [bad]})):
+        with pytest.raises(InvalidInput, match="the values of column 'v' are not all of"):
+            table.append(given)
+
+
+def test_a_column_of_texts_is_none_of_lists(tmp_path: Path) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("v", pa.list_(pa.string()))]), durability="os")
+    for given in (pd.array(["red"], "string"), np.array(["red"]), pd.Series(["red"], dtype="category")):
+        with pytest.raises(InvalidInput, match="column 'v'"):
+            table.append({"v": given})
 
 
 def test_fields_that_only_later_rows_of_a_generator_have_are_refused(pairs: seiche.Table) -> None:

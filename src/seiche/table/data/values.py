@@ -18,8 +18,8 @@ def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.Chun
     """The values as an array of a type, or of the one that Arrow finds; `pa.ArrowInvalid` if they do not fit.
 
     Arrow by itself cuts fractions off in silence where whole numbers or seconds are asked for, and hours where days
-    are, makes infinity of a number that is too large for a short float, and drops members that a struct has no field
-    for. Here that is an error.
+    are, makes infinity of a number that is too large for a short float, a list of letters of a text, and drops members
+    that a struct has no field for. Here that is an error.
     """
     once: object = values
     if not isinstance(once, Sized):  # such as a generator, which can be gone through once
@@ -103,25 +103,44 @@ def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _check_parts(values: Iterable[Any], kind: pa.DataType) -> None:
-    """`pa.ArrowInvalid` if a value has something that is not in its struct, or more than a day where one is wanted."""
+    """`pa.ArrowInvalid` if a value has something that is not in its struct or map, or more than a day where one is
+    wanted, or is a text where a list is.
+    """
     if kinds.is_date(kind):
         _check_days(values)
     if not kinds.is_nested(kind):
         return
-    there = (value for value in values if value is not None and getattr(value, "is_valid", True))
+    # Neither nulls nor what pandas puts in their place.
+    there = [value for value in values if hasattr(value, "__iter__") and getattr(value, "is_valid", True)]
+    if (text := next((value for value in there if isinstance(value, str)), None)) is not None:
+        raise pa.ArrowInvalid(f"the text {text!r} is not {kind}")
     if kinds.is_struct(kind):
-        names = {field.name for field in kind}
-        given = [value for value in there if isinstance(value, Mapping)]
+        names = [field.name for field in kind]
+        given = [_members(value, names) for value in there]
         unknown = next((name for value in given for name in value if name not in names), None)
         if unknown is not None:
             raise pa.ArrowInvalid(f"a value has {unknown!r}, which {kind} does not have")
         for field in kind:
             _check_parts((value.get(field.name) for value in given), field.type)
     elif kinds.is_map(kind):
-        pairs = (value.items() if isinstance(value, Mapping) else value for value in there)
-        _check_parts((pair[1] for value in pairs for pair in value), kind.item_type)
+        pairs = [pair for value in there for pair in _pairs(value)]
+        typed([key for key, _ in pairs], kind.key_type)
+        typed([item for _, item in pairs], kind.item_type)
     elif kinds.is_nested(inside := getattr(kind, "value_type", pa.null())) or kinds.is_date(inside):
         _check_parts((one for value in there for one in value), inside)
+
+
+def _members(value: Any, names: Sequence[str]) -> Mapping[str, Any]:
+    """What is in a struct, which Arrow takes in three forms."""
+    if isinstance(value, Mapping):
+        return value
+    return dict(zip(names, value, strict=False) if isinstance(value, tuple) else value)
+
+
+def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    """What is in a map, which may be one of Arrow's own."""
+    plain = value.as_py() if isinstance(value, pa.Scalar) else value
+    return plain.items() if isinstance(plain, Mapping) else plain
 
 
 def _check_days(values: Iterable[Any]) -> None:
@@ -179,12 +198,16 @@ def _check(given: pa.Array, wanted: pa.DataType, counted: bool) -> None:
         given.cast(pa.timestamp(wanted.unit, kind.tz))
     elif (kinds.is_time(wanted) and kinds.is_time(kind)) or (kinds.is_duration(wanted) and kinds.is_duration(kind)):
         given.cast(wanted)
-    elif _loses_its_day(kind, wanted) or (not counted and _counts(kind, wanted)):
+    elif _falls_into_letters(kind, wanted) or _loses_its_day(kind, wanted) or (not counted and _counts(kind, wanted)):
         raise pa.ArrowInvalid(f"what is {kind} is not {wanted}")
     elif (kinds.is_timestamp(kind) and kinds.is_date(wanted)) or (kinds.is_boolean(wanted) and _is_number(kind)):
         back = given.cast(wanted).cast(kind)
         if not pc.all(pc.equal(back, given), min_count=0).as_py():
             raise pa.ArrowInvalid(f"a value has more to it than {wanted} can say")
+
+
+def _falls_into_letters(given: pa.DataType, wanted: pa.DataType) -> bool:
+    return bool(kinds.is_unicode(given)) and bool(kinds.is_nested(wanted))
 
 
 def _loses_its_day(given: pa.DataType, wanted: pa.DataType) -> bool:
