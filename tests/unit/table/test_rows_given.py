@@ -249,11 +249,13 @@ def test_values_inside_of_columns_that_the_table_has_no_field_for_are_refused(tm
             {"m": {"k": datetime(2026, 1, 1, 5, tzinfo=UTC)}},
         ),
         (pa.map_(pa.string(), pa.int64()), {"k": None}, ""),
+        (pa.timestamp("us"), pd.Timestamp(1000), pd.Timestamp(1001)),
+        (pa.list_(pa.duration("ms")), [pd.Timedelta("1ms")], [pd.Timedelta("1ns")]),
     ],
     ids=str,
 )
 def test_what_arrow_makes_something_else_of_is_refused(tmp_path: Path, kind: pa.DataType, good: Any, bad: Any) -> None:
-    """It makes letters of a text, and whole numbers of those inside of maps."""
+    """It makes letters of a text, whole numbers of those inside of maps, and microseconds of what pandas has."""
     table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64()), ("v", kind)]), durability="os")
     table.append([{"id": 1, "v": good}, {"id": 2, "v": None}])
     table.append(pd.DataFrame({"id": [3, 4], "v": [good, float("nan")]}))

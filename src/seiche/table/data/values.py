@@ -108,6 +108,8 @@ def _check_parts(values: Iterable[Any], kind: pa.DataType) -> None:
     """
     if kinds.is_date(kind):
         _check_days(values)
+    if (kinds.is_timestamp(kind) or kinds.is_duration(kind)) and kind.unit != "ns":
+        _check_no_nanoseconds(values, kind)
     if not kinds.is_nested(kind):
         return
     # Neither nulls nor what pandas puts in their place.
@@ -126,7 +128,7 @@ def _check_parts(values: Iterable[Any], kind: pa.DataType) -> None:
         pairs = [pair for value in there for pair in _pairs(value)]
         typed([key for key, _ in pairs], kind.key_type)
         typed([item for _, item in pairs], kind.item_type)
-    elif kinds.is_nested(inside := getattr(kind, "value_type", pa.null())) or kinds.is_date(inside):
+    elif kinds.is_nested(inside := getattr(kind, "value_type", pa.null())) or kinds.is_temporal(inside):
         _check_parts((one for value in there for one in value), inside)
 
 
@@ -147,6 +149,13 @@ def _check_days(values: Iterable[Any]) -> None:
     for value in values:
         if isinstance(value, datetime) and not (value.tzinfo is None and value.time() == time.min):
             raise pa.ArrowInvalid(f"{value} is not a day")
+
+
+def _check_no_nanoseconds(values: Iterable[Any], kind: pa.DataType) -> None:
+    """Times and durations of pandas have them, as what they are derived from has not: Arrow takes them for that."""
+    for value in values:
+        if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
+            raise pa.ArrowInvalid(f"{value} has nanoseconds, {kind} has none")
 
 
 def _has_inside(kind: pa.DataType) -> bool:
