@@ -137,3 +137,14 @@ def test_an_export_reads_the_versions_since_its_oldest_tag_side_by_side(tmp_path
     assert exported("many") - few <= 10
     copy = seiche.open(str(tmp_path / "many"), durability="os")
     assert (ids(copy, "shop.t0"), list(copy.tags()), copy.fsck().problems) == ([2], ["early"], ())
+
+
+def test_fsck_reads_the_nodes_of_a_tree_side_by_side(tmp_path: Path) -> None:
+    lake = far_lake(tmp_path / "lake", 1)
+    few = waves(lake, lambda lake: lake.fsck())
+    with lake.transaction() as tx:
+        for number in range(1200):
+            tx.create_namespace(f"shop.n{number}")
+    lake.create_namespace("last")
+    assert waves(lake, lambda lake: lake.fsck()) <= few + 6
+    assert lake.fsck().nodes >= 10

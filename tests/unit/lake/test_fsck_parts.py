@@ -94,7 +94,7 @@ def test_names_ids_and_transactions_of_a_version_fit_together(leads_to: bytes, d
         items[transaction_key("done")] = rows.encode(TransactionRow(version=1))
     tree = Tree.build(sorted(items.items()), Nodes(store), SHAPE, put=store.put)
     findings = Findings()
-    TreeCheck(store, findings).check_objects(a_root(1, node=tree.root, transactions=(DONE,)), tree)
+    TreeCheck(Nodes(store), findings).check_objects(a_root(1, node=tree.root, transactions=(DONE,)), tree)
     assert bool(said(findings)) == bool(why)
     assert why in said(findings)
 
@@ -107,5 +107,5 @@ def test_change_sets_beside_a_root_are_those_of_its_own_transactions() -> None:
     for whose, wrong in ((records, False), ((TransactionRecord("other", 0, keys=None),), True)):
         findings = Findings()
         root = a_root(1, transactions=whose, transactions_file=side_file)
-        TreeCheck(store, findings)._check_side_files(root)
+        TreeCheck(Nodes(store), findings)._check_side_files(root)
         assert ("about other transactions" in said(findings)) == wrong

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Final
 
 from seiche.lake.care.problems import Findings
+from seiche.lake.care.reading_ahead import ReadAhead
 from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import (
     EXPORT,
@@ -37,6 +38,7 @@ from seiche.lake.objects.rows import (
 )
 from seiche.lake.tree import definition, node_file, transactions
 from seiche.lake.tree.node import Node
+from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.pointer import Pointer, fetch, target
 from seiche.lake.tree.root import Root
 from seiche.lake.tree.tree import Tree
@@ -60,8 +62,10 @@ _EXPECTED: Final[Mapping[bytes, tuple[type[Row], ...]]] = {
 class TreeCheck:
     """Goes through trees one after the other; what several of them share is looked at once."""
 
-    def __init__(self, store: Store, findings: Findings) -> None:
-        self._store = store
+    def __init__(self, nodes: Nodes, findings: Findings) -> None:
+        """Nodes that are sound are kept in `nodes`, for whoever goes through the same trees."""
+        self._nodes = nodes
+        self._store = nodes.store
         self._findings = findings
         self._seen: set[Pointer] = set()
         self._messages: Mapping[bytes, object] = {}
@@ -98,16 +102,21 @@ class TreeCheck:
     def _descend(self, node: Node, path: str, bounds: tuple[bytes | None, bytes | None], version: int) -> None:
         """All nodes below one that were not looked at yet."""
         edges = [bounds[0], *node.keys, bounds[1]] if node.children else []
-        for child, inside in zip(node.children, pairwise(edges), strict=True):
-            if child in self._seen:
-                continue
-            self._seen.add(child)
+        fresh = {
+            child: inside
+            for child, inside in zip(node.children, pairwise(edges), strict=True)
+            if child not in self._seen
+        }
+        self._seen.update(fresh)
+        ahead = ReadAhead(self._store, map(_path, fresh), {})
+        for child, inside in fresh.items():
             self.nodes += 1
             below: Node | None = None
             with self._findings.looking_at("node", _path(child), needed_by=f"version {version} (by way of {path})"):
                 where, crc = target(child)
-                below, _ = node_file.decode(self._store.get(where), where, crc=crc)
+                below, _ = node_file.decode(ahead.get(where), where, crc=crc)
                 _check_place(below, node.level, inside)
+                self._nodes.keep(child, below)
             if below is not None:
                 self._check_rows(_path(child), dict(zip(below.keys, below.values, strict=True)))
                 self._check_rows(_path(child), {key: message[0] for key, message in below.buffer.items()})

@@ -134,7 +134,8 @@ class _Check:
 
     def __init__(self, store: Store, runtime: Runtime, deep: bool, progress: "Progress") -> None:
         self.findings = Findings()
-        self.trees = TreeCheck(store, self.findings)
+        self._nodes = Nodes(store)
+        self.trees = TreeCheck(self._nodes, self.findings)
         self.tables: dict[str, TableCheck] = {}
         self.iceberg: dict[str, IcebergCheck] = {}
         self.live: list[int] = []
@@ -145,7 +146,6 @@ class _Check:
         self._runtime = runtime
         self._deep = deep
         self._progress = progress
-        self._nodes = Nodes(store)
         self._last: Tree | None = None
 
     def run(self) -> None:
