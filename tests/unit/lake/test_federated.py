@@ -268,6 +268,26 @@ def test_one_change_of_rows_or_several_appends(lake: Lake, other: seiche.Table) 
     assert plain(other) == [1, 2, 3, 4, 5]
 
 
+def test_a_transaction_changes_a_table_under_one_of_its_names(lake: Lake, other: seiche.Table) -> None:
+    """Two commits there would be half of the change if the second is refused."""
+    lake.register_table("shop.one", other.uri, type="federated")
+    lake.register_table("shop.two", f"{other.uri}/", type="federated")
+    files = len(list(other.store.list()))
+    with lake.transaction() as tx:
+        tx.delete("shop.one", "id = 1")
+        written = len(list(other.store.list()))
+        with pytest.raises(InvalidInput, match=r"shop\.two and shop\.one are two names of one table"):
+            tx.append("shop.two", rows(4))
+        assert len(list(other.store.list())) == written > files
+        assert tx.table("shop.two").count_rows() == 3
+    assert plain(other) == [2, 3]
+    with lake.transaction() as tx:
+        tx.append("shop.one", rows(5))
+        tx.drop_table("shop.one")
+        tx.append("shop.two", rows(4))
+    assert plain(other) == [2, 3, 4]
+
+
 def test_a_change_of_rows_goes_with_nothing_else(lake: Lake, other: seiche.Table) -> None:
     """Otherwise an index over rows of its own would answer for rows of others that got their number, and deletions
     from compacted fragments would be lost.

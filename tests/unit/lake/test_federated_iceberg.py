@@ -226,6 +226,16 @@ def test_what_others_commit_meanwhile_is_rebased_over_or_a_conflict(lake: Lake, 
     assert other.ids() == [1, 2, 4, 5, 6]
 
 
+def test_a_transaction_changes_a_table_under_one_of_its_names(lake: Lake, other: Place) -> None:
+    for name in ("shop.one", "shop.two"):
+        lake.register_table(name, other.location, type="federated", format="iceberg", **other.options)
+    with lake.transaction() as tx:
+        tx.delete("shop.one", "id = 1")
+        with pytest.raises(InvalidInput, match=r"shop\.two and shop\.one are two names of one table"):
+            tx.delete("shop.two", "id = 2")
+    assert other.ids() == [2, 3]
+
+
 def test_other_tables_are_checked_first(lake: Lake, other: Place) -> None:
     federate(lake, other)
     lake.table("shop.a").append(rows(1))

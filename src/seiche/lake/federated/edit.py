@@ -21,7 +21,7 @@ from seiche.lake.commit.edits import TableEdit
 from seiche.lake.commit.made import Made
 from seiche.lake.commit.renumber import reserved
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.outside import Outside
+from seiche.lake.outside import Outside, plain_address
 from seiche.lake.state import State
 from seiche.store.base import Store
 from seiche.store.beside import open_beside
@@ -33,7 +33,7 @@ from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
 from seiche.table.versions.opening import open_versions
 
-__all__ = ["Done", "FederatedEdit", "explained", "place_of", "still_kept"]
+__all__ = ["Done", "FederatedEdit", "check_one_name", "explained", "place_of", "still_kept"]
 
 _COMMITTING = Patience()
 # How many versions are looked through for what an earlier run may have done.
@@ -180,6 +180,26 @@ def _made_before(versions: Versions, base: int, uuid: str) -> int | None:
     kept = [version for version in versions.all() if base - _LOOKED_BACK < version <= base]
     made = versions.store.in_parallel(versions.transaction, kept)
     return next((version for version, one in zip(kept, made, strict=True) if one.uuid == uuid), None)
+
+
+def check_one_name(edit: TableEdit, edits: Iterable[TableEdit]) -> None:
+    """`InvalidInput` if a transaction with these edits has changed the table before, under another name in the lake.
+
+    They would be two commits there, and the second may be refused when the first stands already.
+    """
+    place = _place(edit)
+    for other in list(edits):
+        changed = other.is_planned_last and other.worked and other.key is not None
+        if changed and other.row.id != edit.row.id and _place(other) == place:
+            raise InvalidInput(
+                f"{edit.name} and {other.name} are two names of one table, and a transaction changes it under one",
+                remedy=f"Do all of it to {other.name}, or do it in two transactions.",
+                table=edit.name,
+            )
+
+
+def _place(edit: TableEdit) -> str:
+    return plain_address(edit.row.location).rstrip("/")
 
 
 def explained(error: ConflictError, edits: Iterable[TableEdit], transaction_id: str) -> ConflictError:

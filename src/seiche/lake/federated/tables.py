@@ -17,7 +17,7 @@ from seiche.core import given
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
 from seiche.lake.commit.work import Work
-from seiche.lake.federated.edit import FederatedEdit, place_of, still_kept
+from seiche.lake.federated.edit import FederatedEdit, check_one_name, place_of, still_kept
 from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.objects.names import parts
 from seiche.lake.objects.rows import TableRow
@@ -143,8 +143,10 @@ class ForeignTable(TransactionTable):
         return still_kept(self.name, versions, self._work().base.version)
 
     def check_writable(self) -> None:
-        """Raise `InvalidInput` if the table can only be read here, or has what only others know how to write."""
+        """Raise `InvalidInput` if the table can only be read here, or has what only others know how to write, or is
+        changed by the transaction under another name."""
         super().check_writable()
+        check_one_name(self._edit, self._transaction.edits.values())
         require_writable(self._work().base.header)
 
     def _apply(self, change: Change) -> None:

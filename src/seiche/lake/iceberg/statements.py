@@ -10,6 +10,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemoveProper
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
 from seiche.lake.commit.edits import TableEdit, is_used
 from seiche.lake.commit.reads import Aspect
+from seiche.lake.federated.edit import check_one_name
 from seiche.lake.federated.release import left_alone, taken_back
 from seiche.lake.iceberg.appends import Appends, CannotMove
 from seiche.lake.iceberg.claims import check_unclaimed, claim, is_claimed
@@ -232,6 +233,8 @@ def _begin(transaction: "Sight", name: Name, step: Step) -> str:
 def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) -> None:
     edit = _looked(transaction, edit)
     check_writable(edit.row, edit.name)
+    if isinstance(edit, ForeignEdit):
+        check_one_name(edit, transaction.edits.values())
     work = _work(transaction, edit)
     why = unmet(step.requirements, work.running)
     if isinstance(edit, ForeignEdit) and foreign.was_made(transaction, edit, step):
