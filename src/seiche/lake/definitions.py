@@ -52,13 +52,15 @@ class Definitions(Sight, Statements):
             self.write_row(key, rows.encode(row))
 
     def alter_namespace(self, name: str | Sequence[str], properties: Mapping[str, str | None]) -> None:
-        """Set properties of a namespace, or remove those given as `None`."""
+        """Set properties of a namespace, or remove those given as `None`; what is so already is left as it is."""
         full = parts(name, what="namespace")
         with self.defining():
             found = self.namespace_named(full)
             _check_settings(properties)
             merged = {**found.properties, **properties}
             kept = {key: value for key, value in merged.items() if value is not None}
+            if kept == found.properties:
+                return
             key = namespace_key(full)
             # Once for each transaction, as for tables: so no counter is greater than the version of the lake it stands
             # in.

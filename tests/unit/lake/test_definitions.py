@@ -101,6 +101,20 @@ def test_properties_that_are_so_already_make_no_version(lake: Lake, engine: dict
         tx.commit()
 
 
+def test_properties_of_a_namespace_that_are_so_already_make_no_version(lake: Lake) -> None:
+    lake.run(lambda tx: tx.alter_namespace("shop", {"owner": "me"}))
+    before = lake.version
+    for same in ({"owner": "me"}, {"never there": None}, {}):
+        lake.run(lambda tx, same=same: tx.alter_namespace("shop", same))  # type: ignore[misc]
+    assert lake.version == before
+    tx = lake.transaction("serializable")
+    tx.alter_namespace("shop", {"owner": "me"})
+    tx.append("shop.a", rows(1))
+    seiche.open(lake.store).run(lambda other: other.alter_namespace("shop", {"owner": "you"}))
+    with pytest.raises(RetryableConflict, match="shop was read by this transaction"):
+        tx.commit()
+
+
 def refused_table(tx: Transaction) -> None:
     with pytest.raises(AlreadyExists):
         tx.create_table("shop.a", SCHEMA)
