@@ -186,6 +186,7 @@ def test_lance_tables_and_views_are_none_of_its_tables(lake: Lake) -> None:
     assert catalog.list_tables("shop") == [("shop", "t")]
     assert catalog.list_views("shop") == [("shop", "view")]
     assert catalog.view_exists("shop.view")
+    assert not any(map(catalog.view_exists, ("shop.t", "shop.lance", "shop.none", "nowhere.view", "view")))
     for name in ("shop.lance", "shop.view", "shop.none"):
         with pytest.raises(NoSuchTableError):
             catalog.load_table(name)

@@ -13,6 +13,7 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from seiche.errors import InvalidInput, NotFound
+from seiche.lake.commit.reads import Aspect
 from seiche.lake.engines.catalog import _namespace
 from seiche.lake.engines.iceberg_answers import answering
 from seiche.lake.engines.iceberg_home import Home, LakeHome, TransactionHome, home_of
@@ -20,8 +21,9 @@ from seiche.lake.engines.iceberg_table import EngineFileIO, EngineTable
 from seiche.lake.iceberg.creating import new_metadata
 from seiche.lake.iceberg.statements import look
 from seiche.lake.iceberg.table import IcebergTable
+from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts, text
-from seiche.lake.objects.rows import TableRow, ViewRow
+from seiche.lake.objects.rows import TableRow, ViewRow, kind_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -250,8 +252,9 @@ class SeicheCatalog(MetastoreCatalog):
 
     def view_exists(self, identifier: Identifier) -> bool:
         """Whether there is a view of this name."""
-        name = _name(identifier)
-        return name in self.list_views(name[:-1])
+        key = table_key(_name(identifier))
+        found = self._home.looking(lambda tx: tx.row_behind(key, Aspect.IDENTITY))
+        return found is not None and kind_of(found) is ViewRow
 
     def drop_view(self, identifier: Identifier) -> None:
         """Remove a view."""
