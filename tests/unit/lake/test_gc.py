@@ -774,3 +774,23 @@ def test_a_verb_does_not_offer_files_from_before_a_clean_up_again(
             table.append(iter(new.to_batches()))
     assert taken
     assert not taken & {path for path in files(lake) if not path.startswith("_trash")}
+
+
+def test_a_lake_inside_of_a_lake_is_left_alone(lake: Lake) -> None:
+    """Its files are called as those of the lake around it are, and no version of that one has them."""
+    lake.create_table("shop.t", rows(1))
+    lake.create_table("shop.u", rows(1))
+    places = ["tables/shop/inner", f"{location(lake, 'shop.t')}/data/inner", "_saved", "_payloads/inner"]
+    inner = [seiche.create(str(folder(lake) / place), durability="os") for place in places]
+    for one in inner:
+        one.create_namespace("n")
+        one.create_table("n.t", rows(1, 2))
+    theirs = {path for path in files(lake) if path.startswith(tuple(f"{place}/" for place in places))}
+    lake.table("shop.u").overwrite(rows(3))
+    lake.expire(older_than=0, keep=1)
+    done = at_once(lake, window=0)
+    assert [one.sort for one in done.unneeded].count("data file") == 1
+    assert theirs <= set(done.unknown) & files(lake)
+    for one in inner:
+        assert (ids(one, "n.t"), one.fsck(deep=True).problems) == ([1, 2], ())
+    assert (ids(lake, "shop.u"), ids(lake, "shop.t")) == ([3], [1])

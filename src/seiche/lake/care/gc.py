@@ -34,6 +34,7 @@ from seiche.lake.care.trash import Trash, TrashedFile
 from seiche.lake.federated.release import released
 from seiche.lake.state import State
 from seiche.lake.states import States
+from seiche.lake.tree.names import root_version
 from seiche.lake.tree.root import Root
 from seiche.store.base import ObjectInfo, Store
 from seiche.store.paths import join
@@ -210,14 +211,26 @@ class _Job:
         locations = {*self.reachable.tables, *self.reachable.closed}
         files = self._listing(self._lake.store, self.reachable.needed)
         self._files, self._bytes = files.left_out, files.bytes
+        nested: set[str] = set()
         for info in self._counted("listing files", iter(files.listed)):
             self._files += 1
             self._bytes += info.size
+            folder, _, name = info.path.rpartition("/")
+            if folder and root_version(name) is not None:
+                nested.add(folder)
             found = place(info.path, locations)
             if found.foreign or self._is_foreign_manifest(found):
                 self._foreign.append(found)
             elif not self.reachable.needs(found):
                 self.found.append((found, Listed(info.path, info.size, info.modified)))
+        if nested:
+            self._leave(tuple(f"{folder}/" for folder in nested))
+
+    def _leave(self, folders: tuple[str, ...]) -> None:
+        """Leave alone what lies in folders of other lakes: their files are called as this one's are."""
+        theirs = [one.path for one, _ in self.found if one.path.startswith(folders)]
+        self._foreign += [Place(path, Sort.UNKNOWN) for path in theirs]
+        self.found = [(one, listed) for one, listed in self.found if not one.path.startswith(folders)]
 
     def _is_foreign_manifest(self, found: Place) -> bool:
         table = self.reachable.tables.get(found.location)
