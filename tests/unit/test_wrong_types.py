@@ -1,7 +1,7 @@
 """Arguments of the wrong type: an error that names the argument and what was expected, not one from inside."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from math import nan
 from pathlib import Path
@@ -39,6 +39,14 @@ def table() -> Any:
 
 def open_(*arguments: Any, **options: Any) -> Any:
     return seiche.open(*arguments, **options)
+
+
+async def later(tx: Any) -> None:
+    tx.append("s.t", ROW)
+
+
+def one_by_one(tx: Any) -> Iterator[object]:
+    yield tx.append("s.t", ROW)
 
 
 Call = Callable[[Any], object]
@@ -135,6 +143,8 @@ OF_LAKE: dict[str, tuple[Call, str]] = {
     ),
     "register_table(property=5)": (lambda lake: lake.register_table("s.v", "x", properties={"a": 5}), "'a' in prop"),
     "run(None)": (lambda lake: lake.run(None), "run in a transaction"),
+    "run(async function)": (lambda lake: lake.run(later), "run in a transaction"),
+    "run(generator function)": (lambda lake: lake.run(one_by_one), "run in a transaction"),
     "run(attempts=text)": (lambda lake: lake.run(print, attempts="x"), "attempts"),
     "run(timeout=text)": (lambda lake: lake.run(print, timeout="x"), "timeout"),
     "run(timeout=-1)": (lambda lake: lake.run(print, timeout=-1), "timeout cannot be -1"),

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import iscoroutinefunction, isgeneratorfunction
 from math import inf
 from typing import Any, Literal, TypeVar
 from uuid import UUID
@@ -167,8 +168,10 @@ class TransactionVerbs(ABC):
         self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any
     ) -> tuple[T, int]:
         """As `run`, with the version of the lake that it made."""
-        if not callable(fn):
-            raise given.wrong("what is run in a transaction", fn, "Give a function: `lake.run(lambda tx: ...)`.")
+        if not callable(fn) or iscoroutinefunction(fn) or isgeneratorfunction(fn):
+            # Calling one of the latter does nothing yet, and what it does later comes after the commit.
+            remedy = "Give a function, one without `async` and `yield`: `lake.run(lambda tx: ...)`."
+            raise given.wrong("what is run in a transaction", fn, remedy)
         conflict: RetryableConflict | None = None
         clock, took = self._runtime.clock, inf
         limits = patience(_RUNNING, attempts, timeout)
