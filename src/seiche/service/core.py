@@ -227,10 +227,7 @@ class Service:
         if work and changes:
             # One of them would be done and the other not, and both said to be.
             raise refused("the request has changes and work", "changes.and-work", "Send one of them.")
-        known = self.lake.states.known
-        base = known.version if base_version is None else min(base_version, known.version)
-        if base < 0:
-            raise refused(f"{base_version} is not a version of the lake", "base-version.invalid")
+        base = self._base(base_version, look=look)
         chosen = checked_id(tx) if tx else ""
         tx = chosen or self._ids.made("ExecuteTransaction", key)
         # Whoever gives the id vouches for it: with other files, it is still the same transaction.
@@ -251,6 +248,22 @@ class Service:
     def sweep(self, limit: int = 100) -> int:
         """Decide transactions whose time is up, and note how commits ended that nobody noted; returns how many."""
         return self._ledger.sweep(limit)
+
+    def _base(self, given: int | None, *, look: bool) -> int:
+        """The version of the lake that a transaction began from; without one, the latest.
+
+        What this server has seen last may be behind a fence that was there long before: nothing is as old as that only
+        because nobody has looked since.
+        """
+        known = self.lake.states.known.version
+        if given is None or given > known:
+            if not look:
+                raise Unavailable("the latest version is to be looked for", reason="look")
+            known = self.lake.states.latest().version
+        base = known if given is None else min(given, known)
+        if base < 0:
+            raise refused(f"{given} is not a version of the lake", "base-version.invalid")
+        return base
 
     def _prepare(self, tx: str, changes: Sequence[Change], request: str) -> Record:
         record = self._ledger.load(tx)

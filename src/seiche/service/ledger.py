@@ -43,7 +43,7 @@ class Ledger:
         now = self.now()
         until = now + self._settings.lifetime(ttl)
         if base is None:
-            version = self._lake.states.known.version
+            version = self._lake.states.latest().version
             return Record(self._account, tx, State.OPEN, now, now, until, version, 0, properties, request)
         return Record(self._account, tx, State.PREPARED, now, now, until, base, 1, properties, request)
 

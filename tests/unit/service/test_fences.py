@@ -14,8 +14,9 @@ from seiche import Lake
 from seiche.lake.commit import written
 from seiche.lake.commit.committer import Committer
 from seiche.service.changes import Change
+from seiche.service.properties import FLUSHED
 from seiche.service.states import State
-from tests.service_lake import appending, make_service, numbers_in, payload, reopened
+from tests.service_lake import appending, defining, make_service, numbers_in, payload, reopened
 
 GRACE = timedelta(milliseconds=20)
 
@@ -224,4 +225,25 @@ def test_files_of_any_operation_from_before_a_clean_up_are_refused(
     assert "given up by an expiry or clean-up" in ended.error_message
     assert reopened(lake).fsck(deep=True).problems == ()
     assert numbers_in(reopened(lake)) == [1, 2, 11, 12]
+    service.close()
+
+
+@pytest.mark.parametrize("call", ["begin", "execute", "flushed"])
+def test_a_server_that_has_not_looked_since_a_fence_was_raised_takes_what_begins_behind_it(
+    lake: Lake, tmp_path: Path, call: str
+) -> None:
+    other = reopened(lake)
+    service = make_service(lake, tmp_path)
+    other.table("shop.stock").append({"writer": [1], "number": [1]})
+    other.expire(older_than=0, keep=1)
+    if call == "flushed":
+        change = appending(other, "shop.orders", numbers=[1])
+        ended = service.execute([change], base_version=other.version, properties={FLUSHED: "true"}).record
+    elif call == "execute":
+        ended = service.execute([defining(other, "shop.orders", "renamed")]).record
+    else:
+        tx = service.begin().id
+        service.prepare(tx, [defining(other, "shop.orders", "renamed")])
+        ended = service.commit(tx)
+    assert ended.state is State.APPLIED, ended.error_message
     service.close()
