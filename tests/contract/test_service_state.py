@@ -342,8 +342,28 @@ def test_the_sweep_finds_what_is_overdue_and_what_is_in_doubt(store: Transaction
 
 def test_a_reserved_value_is_the_first_one(store: TransactionStore, account: str) -> None:
     made = store.insert(record(account))
-    assert store.reserve(made, "name", "one", NOW) == "one"
-    assert store.reserve(made, "name", "two", NOW) == "one"
+    for value in ("one", "two"):
+        kept = store.reserve(made, "name", value, NOW)
+        assert kept is not None
+        assert kept.properties == {"name": "one"} == store.get(account, made.id).properties  # type: ignore[union-attr]
+
+
+def test_a_value_that_is_reserved_meanwhile_is_not_forgotten_by_a_prepare(
+    store: TransactionStore, account: str
+) -> None:
+    made = store.insert(record(account))
+    store.reserve(made, "name", "one", NOW)
+    prepared = store.prepare(made, [intent(made, "/t/1")], NOW)
+    assert isinstance(prepared, Record)
+    assert (prepared.state, prepared.properties) == (State.PREPARED, {"name": "one"})
+    assert store.get(account, made.id) == prepared
+
+
+def test_nothing_is_reserved_in_a_transaction_that_is_prepared_or_gone(store: TransactionStore, account: str) -> None:
+    made = store.insert(record(account))
+    prepared = store.prepare(made, [intent(made, "/t/1")], NOW)
+    assert store.reserve(made, "name", "one", NOW) == prepared == store.get(account, made.id)
+    assert store.reserve(record(account), "name", "one", NOW) is None
 
 
 def test_servers_that_prepare_at_once_have_one_winner(connect: Callable[[], Database], account: str) -> None:

@@ -28,6 +28,7 @@ from seiche.service.refusals import (
     committed_already,
     key_mismatch,
     locked,
+    not_found,
     not_open,
     not_prepared,
     refused,
@@ -158,17 +159,16 @@ class Service:
     def reserve(self, tx: str, table_name: str) -> str:
         """An id for a table that this transaction will make; the same each time for the same name."""
         record = self._ledger.load(tx)
-        full = text(split_name(table_name, self.settings.catalog))
-        known = record.properties.get(RESERVED + full)
-        match self._ledger.action(record, Call.RESERVE):
-            case Action.RESERVE:
-                if known is not None:
-                    return known
-                check_reserved(record.properties)
-                return self.store.reserve(record, RESERVED + full, str(self._runtime.uuid()), self._ledger.now())
-            case _ if known is not None:
-                return known
-        raise not_open(tx, record.state)
+        name = RESERVED + text(split_name(table_name, self.settings.catalog))
+        if name not in record.properties and self._ledger.action(record, Call.RESERVE) is Action.RESERVE:
+            check_reserved(record.properties)
+            found = self.store.reserve(record, name, str(self._runtime.uuid()), self._ledger.now())
+            if found is None:
+                raise not_found(tx)
+            record = found
+        if name not in record.properties:
+            raise not_open(tx, record.state)
+        return record.properties[name]
 
     def execute(
         self,

@@ -1,7 +1,7 @@
 """The calls of the protocol: what they do, what they refuse, and what they say."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +26,7 @@ from seiche.service.changes import Change, pointer_key
 from seiche.service.core import LONGEST_TTL, Service, Settings
 from seiche.service.properties import RESERVED
 from seiche.service.state.keys import KeyStore
+from seiche.service.state.records import Record
 from seiche.service.states import State
 from seiche.table.format.manifest_pb2 import UUID, DataFile, DataFragment, IndexFile, IndexMetadata
 from seiche.table.operations import (
@@ -413,6 +414,33 @@ def test_a_reserved_id_is_the_same_each_time(service: Service, lake: Lake) -> No
     row = lake.table("shop.fresh").row
     assert (row.id, dict(row.properties)) == (table, {"owner": "me"})
     assert lake.table("shop.fresh").schema.names == ["a"]
+
+
+def test_an_id_that_nobody_keeps_is_not_given(service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transaction is prepared, or forgotten, by another client at the moment in which one asks for an id."""
+    reserve = service.store.reserve
+
+    def late(act: Callable[[], object]) -> Callable[..., Record | None]:
+        def done(*given: Any) -> Record | None:
+            act()
+            return reserve(*given)
+
+        return done
+
+    tx = service.begin().id
+    change = appending(lake, "shop.orders")
+    monkeypatch.setattr(service.store, "reserve", late(lambda: service.prepare(tx, [change])))
+    with pytest.raises(InvalidInput, match="transaction not open: TS_PREPARED"):
+        service.reserve(tx, "lake.shop.fresh")
+    tx = service.begin(ttl=1).id
+    monkeypatch.setattr(service.store, "reserve", late(lambda: forget(service, tx)))
+    with pytest.raises(InvalidInput, match="transaction not found"):
+        service.reserve(tx, "lake.shop.fresh")
+
+
+def forget(service: Service, tx: str) -> None:
+    service.abort(tx)
+    service.store.collect(service.get(tx).expires + 1)
 
 
 def test_who_begins_cannot_reserve_an_id_of_his_own(service: Service, lake: Lake) -> None:

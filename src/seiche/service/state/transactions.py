@@ -73,37 +73,29 @@ class TransactionStore:
             session.run("DELETE FROM seiche_intents WHERE account = ? AND tx = ?", (record.account, record.id))
             wants.write_all(session, intents, now)
             session.run(
-                "UPDATE seiche_transactions SET state = ?, updated = ?, changes_hash = ?, properties = ?"
-                " WHERE account = ? AND id = ?",
-                (
-                    int(State.PREPARED),
-                    now,
-                    record.changes_hash,
-                    json.dumps(dict(record.properties)),
-                    record.account,
-                    record.id,
-                ),
+                "UPDATE seiche_transactions SET state = ?, updated = ?, changes_hash = ? WHERE account = ? AND id = ?",
+                (int(State.PREPARED), now, record.changes_hash, record.account, record.id),
             )
-            return replace(record, state=State.PREPARED, updated=now)
+            return replace(found[0], state=State.PREPARED, updated=now, changes_hash=record.changes_hash)
 
         try:
             return self.database.transact(act)
         except Taken as refused:
             return refused.held
 
-    def reserve(self, record: Record, name: str, value: str, now: int) -> str:
-        """Set a property of an open transaction if it has none of this name; returns the one that it has then."""
+    def reserve(self, record: Record, name: str, value: str, now: int) -> Record | None:
+        """Set a property of a transaction, if it is open and has none of this name; returns it as it is then."""
 
-        def act(session: Session) -> str:
-            (found,) = lookup(session, record.account, record.id, lock=True)
-            properties = dict(found.properties)
-            kept = properties.setdefault(name, value)
-            if name not in found.properties and found.state is State.OPEN:
-                session.run(
-                    "UPDATE seiche_transactions SET properties = ?, updated = ? WHERE account = ? AND id = ?",
-                    (json.dumps(properties), now, record.account, record.id),
-                )
-            return kept
+        def act(session: Session) -> Record | None:
+            found = lookup(session, record.account, record.id, lock=True)
+            if not found or found[0].state is not State.OPEN or name in found[0].properties:
+                return found[0] if found else None
+            properties = {**found[0].properties, name: value}
+            session.run(
+                "UPDATE seiche_transactions SET properties = ?, updated = ? WHERE account = ? AND id = ?",
+                (json.dumps(properties), now, record.account, record.id),
+            )
+            return replace(found[0], properties=properties, updated=now)
 
         return self.database.transact(act)
 
