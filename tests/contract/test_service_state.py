@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from seiche.errors import InvalidInput, Unavailable
+from seiche.errors import Corrupt, InvalidInput, Unavailable
 from seiche.service.state.database import Database, Session
 from seiche.service.state.keys import LEASE_MILLIS, TTL_MILLIS, Claim, KeyStore, Verdict
 from seiche.service.state.lakes import Kept, claimed
@@ -599,3 +599,20 @@ def test_a_disk_that_is_full_is_called_that(tmp_path: Path, account: str) -> Non
     again = record(account, properties={"large": "x" * 100_000})
     assert store.insert(again) == again, "as soon as there is room"
     database.close()
+
+
+def test_a_file_that_was_broken_and_then_removed_is_made_anew(tmp_path: Path, account: str) -> None:
+    """As the refusal says, without the server being started again."""
+    path = tmp_path / "state.db"
+    store = TransactionStore(SqliteDatabase(str(path)))
+    kept = store.insert(record(account))
+    store.database.close()
+    sound = path.read_bytes()
+    path.write_bytes(sound[:4096].ljust(len(sound), b"?"))
+    with pytest.raises(Corrupt, match=r"malformed\n  If it is that file, remove the file"):
+        store.get(account, kept.id)
+    for left in tmp_path.iterdir():
+        left.unlink()
+    assert store.get(account, kept.id) is None
+    assert store.insert(kept) == kept
+    store.database.close()

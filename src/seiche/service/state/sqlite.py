@@ -71,6 +71,9 @@ class SqliteDatabase(Database):
                     raise
                 connection.execute("COMMIT")
             except sqlite3.Error as error:
+                if _code(error) in _BROKEN:
+                    # Whoever removes the file, as is said below, does not have to start the server anew.
+                    self.close()
                 raise self._meaning(error) from error
             return done
 
@@ -94,7 +97,7 @@ class SqliteDatabase(Database):
         return self._connection
 
     def _meaning(self, error: sqlite3.Error) -> SeicheError:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = _code(error)
         message = f"{self.uri}: {error}"
         if code in _BROKEN:
             remedy = "If it is that file, remove the file: every decided transaction is in the lake. Or name another."
@@ -102,3 +105,8 @@ class SqliteDatabase(Database):
         if code in _DENIED:
             return PermissionDenied(message, remedy="Check that the directory exists and may be written.", uri=self.uri)
         return Unavailable(message, uri=self.uri)
+
+
+def _code(error: sqlite3.Error) -> int:
+    """What kind of trouble it is."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
