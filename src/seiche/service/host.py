@@ -6,8 +6,8 @@ gRPC and HTTP servers of the same process share one host.
 import logging
 import tomllib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
@@ -195,17 +195,23 @@ class Host:
             )
 
     def _sweep(self, seconds: float) -> None:
-        store = TransactionStore(self.database)
+        tasks = [*(partial(self._decide_overdue, one) for one in self.services.values()), self._collect]
         while not self._stop.wait(seconds):
-            for service in self.services.values():
-                with suppress(SeicheError):
-                    # Until nothing is left that can be decided now: very many may have been begun and forgotten.
-                    while service.sweep(_SWEPT_AT_ONCE) >= _SWEPT_AT_ONCE and not self._stop.is_set():
-                        pass
-            try:
-                store.collect(millis(self._runtime.clock.now()) - _GRACE_MILLIS)
-            except SeicheError as error:
-                log.warning("could not clear away old records: %s", error.message)
+            for task in tasks:
+                try:
+                    task()
+                except SeicheError as error:
+                    log.warning("could not clear away what is old: %s", error.message)
+                except Exception:  # a sweep that fails is not the last one, or there would be no end of what is open
+                    log.exception("could not clear away what is old")
+
+    def _decide_overdue(self, service: Service) -> None:
+        """Until nothing is left that can be decided now: very many may have been begun and forgotten."""
+        while service.sweep(_SWEPT_AT_ONCE) >= _SWEPT_AT_ONCE and not self._stop.is_set():
+            pass
+
+    def _collect(self) -> None:
+        TransactionStore(self.database).collect(millis(self._runtime.clock.now()) - _GRACE_MILLIS)
 
 
 def _reached(address: str, runtime: Runtime) -> Database:

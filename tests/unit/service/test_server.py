@@ -3,6 +3,7 @@
 import datetime
 import json
 import pickle
+import queue
 import socket
 import ssl
 import threading
@@ -635,6 +636,20 @@ def test_accounts_do_not_share_a_lake_by_spelling_it_in_two_ways(lake: Lake, tmp
     path = lake.uri.removeprefix("file://")
     with pytest.raises(InvalidInput, match="same lake"):
         Host({"a": path, "b": f"{path}/../lake"}, open_database(f"sqlite://{tmp_path}/state.db"))
+
+
+def test_a_sweep_that_fails_is_not_the_last_one(lake: Lake, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    host = hosted({"default": lake}, tmp_path)
+    swept: queue.Queue[int] = queue.Queue()
+
+    def fail(limit: int) -> int:
+        swept.put(limit)
+        raise RuntimeError("can't start new thread")
+
+    host.services["default"].sweep = fail  # type: ignore[method-assign]
+    assert [swept.get(timeout=30) for _ in range(2)] == [100, 100]
+    host.close()
+    assert "could not clear away what is old" in caplog.text
 
 
 def test_one_database_keeps_the_transactions_of_one_lake_for_each_account(lake: Lake, tmp_path: Path) -> None:
