@@ -2,7 +2,7 @@
 
 from typing import Final
 
-__all__ = ["FAILURE_CODE", "FAILURE_MESSAGE", "FLUSHED", "LAKE", "LAKE_VERSION", "RESERVED"]
+__all__ = ["FAILURE_CODE", "FAILURE_MESSAGE", "FAILURE_NAMES", "FLUSHED", "LAKE", "LAKE_VERSION", "RESERVED"]
 
 # They hold ids of tables which the transaction may make, by name.
 RESERVED: Final = "seiche.reserved-table-id:"
@@ -10,7 +10,9 @@ RESERVED: Final = "seiche.reserved-table-id:"
 FLUSHED: Final = "seiche.flushed"
 # A client that knows which lake it means says so in this header: its id.
 LAKE: Final = "x-seiche-lake"
-# What the service adds once it is decided, for clients that look at properties.
-FAILURE_CODE: Final = "seiche.transaction.apply-failure-code"
-FAILURE_MESSAGE: Final = "seiche.transaction.apply-failure-message"
+# What the service adds once it is decided, for clients that look at properties. Why it was not applied is said under
+# our name and under that of the catalog protocol, where its clients look whether it is worth to try anew.
+FAILURE_NAMES: Final = ("seiche.transaction.apply-failure-", "floecat.transaction.apply-failure-")
+FAILURE_CODE: Final = f"{FAILURE_NAMES[0]}code"
+FAILURE_MESSAGE: Final = f"{FAILURE_NAMES[0]}message"
 LAKE_VERSION: Final = "seiche.transaction.lake-version"

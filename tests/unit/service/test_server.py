@@ -30,6 +30,7 @@ from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import READ, WRITE, Authenticator, Nobody, OpenIdConnect, Principal, Tokens
 from seiche.service.client.channel import Channel
 from seiche.service.host import Host, read_config
+from seiche.service.properties import FAILURE_MESSAGE
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
 from seiche.service.wire import statuses
@@ -113,6 +114,31 @@ def test_a_transaction_from_begin_to_commit(server: Running, lake: Lake, name: s
     assert found == done
     assert calls.watch(tx.tx_id) == [pb.TS_APPLIED]
     assert numbers_in(lake) == [3]
+
+
+@pytest.mark.parametrize(
+    ("taken", "code", "retryable"),
+    [("shop.gone", "EXPECTED_VERSION_MISMATCH", "true"), ("shop.other", "NAME_POINTER_CONFLICT", "false")],
+)
+def test_clients_of_the_catalog_protocol_find_out_why_it_failed_and_whether_to_try_anew(
+    server: Running, lake: Lake, taken: str, code: str, retryable: str
+) -> None:
+    calls = Calls(server.port, service=NAMES[1])
+    tx = calls("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+    prepare = pb.PrepareTransactionRequest(tx_id=tx)
+    change = prepare.changes.add(table=common_pb2.Table(display_name="other"))
+    for target in (change.table_id, change.table.resource_id):
+        target.account_id, target.id = "default", lake.table("shop.orders").row.id
+    calls("PrepareTransaction", prepare)
+    lake.rename_table("shop.orders" if retryable == "true" else "shop.carts", taken)
+    done = calls("CommitTransaction", pb.CommitTransactionRequest(tx_id=tx)).transaction
+    assert done.state == pb.TS_APPLY_FAILED_CONFLICT
+    told = {
+        name: done.properties[f"floecat.transaction.apply-failure-{name}"] for name in ("status", "code", "message")
+    }
+    assert told == {"status": "CONFLICT", "code": code, "message": done.properties[FAILURE_MESSAGE]}
+    assert done.properties["floecat.transaction.apply-failure-retryable"] == retryable
+    assert calls("GetTransaction", pb.GetTransactionRequest(tx_id=tx)).transaction.properties == done.properties
 
 
 def test_connectors_are_not_taken_for_anything_else(server: Running) -> None:

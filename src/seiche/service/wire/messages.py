@@ -1,5 +1,7 @@
 """Between messages and values."""
 
+from typing import Final
+
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -7,11 +9,15 @@ from seiche.service import definitions, failures
 from seiche.service import transactions_pb2 as pb
 from seiche.service.changes import Change
 from seiche.service.commit.tickets import Decided
-from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, LAKE_VERSION
+from seiche.service.properties import FAILURE_NAMES, LAKE_VERSION
 from seiche.service.refusals import refused
 from seiche.service.state.records import Record
+from seiche.service.states import State
 
 __all__ = ["change", "executed", "seconds", "transaction"]
+
+# Conflicts with what others have done, not with what was asked for.
+_WORTH_PLANNING_ANEW: Final = frozenset({"EXPECTED_VERSION_MISMATCH", "RETRYABLE_CONFLICT"})
 
 
 def seconds(message: Duration | None) -> float | None:
@@ -76,10 +82,22 @@ def _tell(record: Record, message: pb.Transaction) -> None:
     for name, value in record.properties.items():
         properties[name] = value
     if record.error_code:
-        properties[FAILURE_CODE] = record.error_code
-        properties[FAILURE_MESSAGE] = record.error_message
+        for prefix in FAILURE_NAMES:
+            properties.update({f"{prefix}{name}": value for name, value in _failure(record).items()})
     if record.lake_version:
         properties[LAKE_VERSION] = str(record.lake_version)
+
+
+def _failure(record: Record) -> dict[str, str]:
+    """Why a transaction was not applied, and whether the same may be applied later, or planned anew."""
+    conflict = record.state is State.APPLY_FAILED_CONFLICT
+    retryable = not conflict or record.error_code in _WORTH_PLANNING_ANEW
+    return {
+        "status": "CONFLICT" if conflict else "RETRYABLE",
+        "code": record.error_code,
+        "message": record.error_message,
+        "retryable": "true" if retryable else "false",
+    }
 
 
 def _set_time(message: Timestamp, moment: int) -> None:
