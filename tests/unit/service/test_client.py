@@ -457,9 +457,12 @@ def test_what_only_storage_can_do_is_done_there(client: RemoteLake, lake: Lake) 
 def test_settling(client: RemoteLake) -> None:
     tx = client.transaction()
     tx.append("shop.orders", data(1))
-    assert client.settle(tx.id).outcome == "aborted"
-    with pytest.raises(RetryableConflict):
+    settled = client.settle(tx.id)
+    assert settled.outcome == "aborted"
+    with pytest.raises(RetryableConflict, match=f"was aborted in version {settled.version}") as caught:
         tx.commit()
+    assert caught.value.details == {"transaction_id": tx.id, "version": settled.version}
+    assert "Begin a new transaction" in caught.value.remedy
 
 
 def test_a_handle_can_be_sent_to_another_process(client: RemoteLake) -> None:

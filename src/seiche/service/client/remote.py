@@ -178,8 +178,10 @@ def _answer(intent: Intent, response: pb.ExecuteTransactionResponse, seen: int) 
         tables = {one.table_id: one.table_version for one in response.tables}
         # Whatever is committed now is behind all versions that were seen before.
         return Answer(response.version, replayed=response.version <= seen, tables=tables)
-    message = transaction.properties.get(FAILURE_MESSAGE, "the transaction was aborted")
-    code = transaction.properties.get(FAILURE_CODE, "")
+    if transaction.state == pb.TS_ABORTED:
+        return aborted(intent.id, response.version)
+    message = transaction.properties[FAILURE_MESSAGE]
+    code = transaction.properties[FAILURE_CODE]
     # One that the server has forgotten has none, and the message has to do.
     failure = response.failure
     details = {"transaction_id": intent.id, "code": code, **failures.details(failure)}

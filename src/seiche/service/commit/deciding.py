@@ -269,7 +269,7 @@ class Decider:
             if status.outcome == "committed":
                 return Decided(record.became(State.APPLIED, now, lake_version=status.version or 0))
             if status.outcome == "aborted":
-                return Decided(record.became(State.ABORTED, now))
+                return Decided(record.became(State.ABORTED, now, lake_version=status.version or 0))
         first = next(iter(given.errors.values()))
         failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
         return Decided(failed, errors=given.errors, failure=answer.error if failed.final else None)
