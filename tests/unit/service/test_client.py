@@ -28,10 +28,11 @@ from seiche import (
     Unavailable,
 )
 from seiche.core.retry import Patience
+from seiche.lake.commit.committer import Committer
 from seiche.lake.transaction import Transaction
 from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import Authenticator, Principal, Tokens
-from seiche.service.client import RemoteLake, channel, connect
+from seiche.service.client import RemoteLake, channel, connect, remote
 from seiche.service.client.channel import Address, Channel
 from seiche.service.client.lines import Failed
 from seiche.service.host import Host
@@ -291,6 +292,18 @@ def test_a_refusal_says_nothing_about_an_attempt_before_it_that_was_left_open(
         transaction.commit()
     assert caught.value.details["transaction_id"] == transaction.id
     assert answers == []
+
+
+def test_why_the_server_cannot_decide_is_told(client: RemoteLake, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> bool:
+        raise PermissionDenied("the bucket says no")
+
+    monkeypatch.setattr(remote, "_AGAIN", Patience(attempts=2, first_delay=0.001))
+    monkeypatch.setattr(Committer, "_put", denied)
+    transaction = client.transaction()
+    transaction.append("shop.orders", data(1))
+    with pytest.raises(CommitUnknown, match="could not decide the transaction: the bucket says no"):
+        transaction.commit()
 
 
 @pytest.mark.parametrize("done", [True, False])

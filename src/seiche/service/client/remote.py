@@ -73,6 +73,7 @@ class RemoteCommitter(Committer):
         self.write(intent.unwritten)
         self.states.store.flush(intent.unflushed)
         seen = self.states.known.version
+        why = ""
         for attempt in _AGAIN.tries(self.runtime):
             try:
                 response = self.channel.execute(request)
@@ -85,7 +86,8 @@ class RemoteCommitter(Committer):
                 return Answer(error=self._gone(intent) if error.details.get("reason") == "table.not-found" else error)
             if response.transaction.state != pb.TS_APPLY_FAILED_RETRYABLE:
                 return self._with_tables(intent, _answer(intent, response, seen))
-        return self._looked_up(intent, CommitUnknown("the server could not decide the transaction"))
+            why = response.transaction.properties[FAILURE_MESSAGE]
+        return self._looked_up(intent, CommitUnknown(f"the server could not decide the transaction: {why}"))
 
     def _gone(self, intent: Intent) -> SeicheError:
         """The conflict behind a table that the server does not find: when the transaction began it was there."""
