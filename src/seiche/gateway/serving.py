@@ -51,6 +51,8 @@ class Running:
     def __init__(self, app: Any, port: int = 0, host: str = "127.0.0.1", tls: Tls | None = None) -> None:
         try:
             import uvicorn
+
+            from seiche.gateway.http.connection import Connection
         except ImportError as error:
             raise InvalidInput(
                 "serving needs uvicorn", remedy='Install it with pip install "seiche[server]".'
@@ -62,6 +64,7 @@ class Running:
             log_config=None,
             log_level="warning",
             access_log=False,
+            http=Connection,
             timeout_graceful_shutdown=5,
             lifespan="on",
             proxy_headers=False,

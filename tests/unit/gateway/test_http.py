@@ -2,9 +2,11 @@
 
 import asyncio
 import gzip
+import select
 import socket
 import ssl
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +20,7 @@ from seiche.gateway import apps
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.app import Application
 from seiche.gateway.http.calls import Answer, Call, Route, flag, integer
+from seiche.gateway.http.connection import Connection
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.iceberg_rest.catalog import Catalog
 from seiche.gateway.serving import Running, Tls
@@ -386,3 +389,83 @@ def test_a_server_stops_though_a_client_keeps_a_connection_that_it_does_not_use(
         assert client.recv(12) == b"HTTP/1.1 200"
         server.stop()
         assert not server._thread.is_alive()
+
+
+REFUSED = b"GET /nowhere HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (b"", b""),
+        (b"", b"GET /v1/config HTTP/1.1\r\nHost"),
+        (REFUSED + b"\r\n", b""),
+        (REFUSED + b"\r\n", b"\r\n"),
+        (REFUSED + b"Content-Length: 500\r\n\r\n", b"{"),
+    ],
+    ids=["nothing", "half a head", "nothing more", "an empty line", "half a body that nobody wants"],
+)
+def test_a_client_that_does_not_go_on_is_hung_up_on(lake: Lake, first: bytes, then: bytes) -> None:
+    with gateways(lake, limits=Limits(seconds=0.2)) as servers:
+        host, port = urlsplit(servers.iceberg).netloc.split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            client.sendall(first)
+            if first:
+                assert client.recv(65536).startswith(b"HTTP/1.1 404 ")
+            client.sendall(then)
+            assert _hangs_up(client)
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"GET /", REFUSED + b"X: ", REFUSED + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: "],
+    ids=["path", "head", "behind the body"],
+)
+def test_a_request_that_does_not_end_is_not_taken(lake: Lake, begun: bytes) -> None:
+    with gateways(lake, limits=Limits(body_bytes=100)) as servers:
+        host, port = urlsplit(servers.iceberg).netloc.split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            client.sendall(begun)
+            with suppress(ConnectionError):
+                while True:
+                    client.sendall(b"x" * 1000)
+            assert servers.ask("GET", "/v1/config").status == 200
+
+
+def test_an_answer_that_is_not_taken_is_not_kept(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, plain = threading.Event(), Connection.connection_lost
+
+    def lost(self: Connection, exc: Exception | None) -> None:
+        ended.set()  # who does not read hears nothing of it
+        plain(self, exc)
+
+    monkeypatch.setattr(Connection, "connection_lost", lost)
+    with gateways(lake, limits=Limits(seconds=0.2)) as servers, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        host, port = urlsplit(servers.iceberg).netloc.split(":")
+        client.connect((host, int(port)))
+        client.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
+        assert ended.wait(30)
+
+
+def test_requests_do_not_pile_up_behind_one_that_is_worked_on(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, plain = threading.Event(), Application._run
+
+    def slow(self: Application, route: Route, call: Call) -> Answer:
+        assert go.wait(60)
+        return plain(self, route, call)
+
+    monkeypatch.setattr(Application, "_run", slow)
+    with gateways(lake) as servers:
+        host, port = urlsplit(servers.iceberg).netloc.split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            client.sendall(b"GET /v1/lake/namespaces HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+            assert _hangs_up(client)
+        go.set()
+
+
+def _hangs_up(client: socket.socket) -> bool:
+    """Whether the server does so, though nothing that it says is heard."""
+    waiting = select.poll()
+    waiting.register(client, select.POLLRDHUP)
+    return bool(waiting.poll(30_000))

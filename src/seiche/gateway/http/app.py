@@ -100,6 +100,7 @@ class Application:
 
     def __init__(self, routes: Sequence[Route], server: Server) -> None:
         self.routes = tuple(routes)
+        self.limits = server.limits
         self._server = server
         self._paths = Paths(routes)
         self._workers = Workers(server.limits.at_once)
@@ -135,7 +136,7 @@ class Application:
                 return
 
     async def _answer(self, scope: Scope, headers: Mapping[str, str], request_id: str, receive: Receive) -> Answer:
-        protocol, limits = self._server.protocol, self._server.limits
+        protocol, limits = self._server.protocol, self.limits
         found = self._paths.find(scope["method"], scope["path"])
         if isinstance(found, list):
             return protocol.no_route(scope["method"], scope["path"], found)
@@ -184,7 +185,7 @@ class Application:
 
     async def _work(self, route: Route, call: Call) -> Answer:
         promise = self._workers.promise()
-        seconds = self._server.limits.seconds
+        seconds = self.limits.seconds
         timer = asyncio.get_running_loop().call_later(seconds, self._late, promise, route, call)
         if route.together is not None and route.together.takes(call):
             self._together[route.together].ask(call, promise)
@@ -201,7 +202,7 @@ class Application:
 
     def _late(self, promise: Promise, route: Route, call: Call) -> None:
         if not promise.done():
-            seconds = self._server.limits.seconds
+            seconds = self.limits.seconds
             log.warning("%s %s takes longer than it may (%s)", route.method, route.path, call.request_id)
             promise.set_result(self._server.protocol.late(route, f"it takes longer than {seconds:g} seconds"))
 

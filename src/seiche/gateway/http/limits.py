@@ -7,8 +7,9 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of a server. `seconds` is for the body of one request to arrive, and again for its answer; work that takes
-    longer goes on, but nobody waits for it. Of who need not say who it is no more than `public_bytes` are taken.
+    """Bounds of a server. `seconds` is for the head of one request to arrive, for its body, for the work on it, which
+    goes on if it takes longer, though nobody waits for it, and for the answer to be taken. Of who need not say who it
+    is no more than `public_bytes` are taken.
 
     `at_once` requests are worked on at a time; `waiting` more may wait, and reads beyond that are turned away.
     """
