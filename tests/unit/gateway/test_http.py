@@ -362,6 +362,19 @@ def test_names_are_text(lake: Lake) -> None:
         assert servers.ask("GET", "/v1/lake/namespaces/%EF%BF%BD").status == 200
 
 
+def test_a_slash_inside_of_a_name_leads_to_nothing_else(lake: Lake) -> None:
+    """As an engine sends it that is asked for a namespace of this name: it dropped the table."""
+    columns = pa.schema([("n", pa.int64())])
+    lake.create_table("a.t", columns, format="iceberg")
+    lake.create_table("a.l", columns)
+    servers = direct(lake)
+    assert servers.ask("HEAD", "/v1/lake/namespaces/a%2Ftables%2Ft").status == 400
+    assert servers.ask("DELETE", "/v1/lake/namespaces/a%2Ftables%2Ft").error == (400, "ValidationException")
+    assert servers.ask("POST", "/v1/table/a$l%2Fdrop", {}, lance=True).status == 404
+    assert servers.ask("POST", "/v1/table/a$l%2Fdrop/exists", {}, lance=True).json["code"] == 13
+    assert lake.tables("a") == [("a", "l"), ("a", "t")]
+
+
 def test_parts_of_a_query() -> None:
     assert [flag(text) for text in ("true", "True", "FALSE", None)] == [True, True, False, False]
     with pytest.raises(seiche.InvalidInput):

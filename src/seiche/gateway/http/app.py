@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, SeicheError
@@ -137,7 +137,7 @@ class Application:
 
     async def _answer(self, scope: Scope, headers: Mapping[str, str], request_id: str, receive: Receive) -> Answer:
         protocol, limits = self._server.protocol, self.limits
-        found = self._paths.find(scope["method"], scope["path"])
+        found = self._paths.find(scope["method"], _sent_path(scope).decode("latin-1"))
         if isinstance(found, list):
             return protocol.no_route(scope["method"], scope["path"], found)
         route, places = found
@@ -257,9 +257,14 @@ async def _received(receive: Receive, most: int) -> bytes:
             return bytes(found)
 
 
+def _sent_path(scope: Scope) -> bytes:
+    """The path as it was sent, where the server tells."""
+    return bytes(scope.get("raw_path") or quote(scope["path"]).encode())
+
+
 def _check_utf8(scope: Scope) -> None:
     """Refuse a path whose bytes are no text: servers put a mark in their place, which would become part of a name."""
-    if _REPLACED in scope["path"] and _REPLACED.encode() not in unquote_to_bytes(scope.get("raw_path") or b""):
+    if _REPLACED in scope["path"] and _REPLACED.encode() not in unquote_to_bytes(_sent_path(scope)):
         raise InvalidInput("the path is not UTF-8", remedy="Encode names as UTF-8, and then with percent signs.")
 
 

@@ -1,6 +1,7 @@
 """Finding the route that a request is for."""
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
 
 from seiche.gateway.http.calls import Route
 
@@ -21,8 +22,13 @@ class Paths:
             self._by_length.setdefault(len(parts), []).append((parts, found))
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | list[str]:
-        """The route and what stands in the places of its path; or, if there is none, the methods that the path has."""
+        """The route and what stands in the places of its path; or, if there is none, the methods that the path has.
+
+        `path` is as it was sent. It is decoded part by part: a slash inside of a name must not lead to another route.
+        """
         given = path.removeprefix("/").removesuffix("/").split("/")
+        if "%" in path:
+            given = [unquote(part) for part in given]
         for parts, methods in self._by_length.get(len(given), ()):
             places = _places(parts, given)
             if places is not None:
