@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pyiceberg.table.snapshots import MetadataLogEntry
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableUpdate
 from pyiceberg.typedef import IcebergBaseModel
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import DateType, DecimalType, IntegerType, LongType, NestedField, StringType
 
 from seiche import InvalidInput, Lake
 from seiche.lake.iceberg.metadata import Metadata, decode, json_of
@@ -252,6 +253,46 @@ def test_rows_that_lack_a_column_that_must_be_there_are_told_of_with_what_helps(
     with table.to_iceberg().update_schema() as change:
         change.make_column_optional("y")
     assert sorted(table.to_arrow().to_pylist(), key=repr) == [{"id": 1, "y": None}, {"id": 2, "y": 3}]
+
+
+NESTED = pa.schema([("n", pa.int32()), ("d", pa.decimal128(9, 2)), ("s", pa.struct([("t", pa.string())]))])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [("n", StringType()), ("n", DateType()), ("d", DecimalType(12, 4)), ("d", LongType()), (("s", "t"), LongType())],
+)
+def test_columns_keep_types_by_which_their_rows_can_be_read(lake: Lake, column: Any, kind: Any) -> None:
+    table = lake.create_table("shop.typed", NESTED, format="iceberg")
+    rows = pa.Table.from_pylist([{"n": 1, "d": Decimal("1.50"), "s": {"t": "a"}}], schema=NESTED)
+    table.append(rows)
+    with (
+        pytest.raises(InvalidInput, match="rows of type"),
+        table.to_iceberg().update_schema(allow_incompatible_changes=True) as update,
+    ):
+        update.update_column(column, kind)
+    with table.to_iceberg().update_schema() as update:
+        update.update_column("n", LongType()).update_column("d", DecimalType(12, 2))
+    assert table.to_arrow().to_pylist() == rows.to_pylist()
+
+
+def test_a_type_that_no_row_was_written_with_can_be_taken_back(lake: Lake) -> None:
+    table = lake.create_table("shop.typed", NESTED, format="iceberg")
+    with table.to_iceberg().update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("n", StringType())
+    with table.to_iceberg().update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("n", IntegerType())
+    table.append(pa.table({"n": pa.array([1], pa.int32())}))
+    for kind in (LongType(), IntegerType()):
+        with table.to_iceberg().update_schema(allow_incompatible_changes=True) as update:
+            update.update_column("n", kind)
+    assert table.to_arrow(columns=["n"]).to_pylist() == [{"n": 1}]
+
+
+def test_the_place_of_a_table_gets_no_slashes() -> None:
+    made = begun(2)
+    again = UPDATES.validate_python({"action": "set-location", "location": f"{made.location}//"})
+    assert apply(made, [again], now_millis=2) is made
 
 
 def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:

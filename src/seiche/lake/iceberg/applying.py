@@ -221,7 +221,7 @@ class Applying:
     def location(self, update: Any) -> Any:
         if not self.created and update.location.rstrip("/") != self.metadata.location.rstrip("/"):
             raise ValueError(f"the table stays at {self.metadata.location}: its place is the lake's to choose")
-        return update
+        return update if self.created else None
 
     def uuid(self, update: Any) -> Any:
         if not self.created and update.uuid != self.metadata.table_uuid:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pyiceberg.catalog import MetastoreCatalog
-from pyiceberg.exceptions import CommitFailedException, ValidationException
+from pyiceberg.exceptions import CommitFailedException, ResolveError, ValidationException
 from pyiceberg.exceptions import ValidationError as IcebergValidationError
+from pyiceberg.schema import promote
 from pyiceberg.table.metadata import TableMetadataUtil, TableMetadataV3
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -22,6 +23,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
 )
+from pyiceberg.types import DecimalType, IcebergType, PrimitiveType
 
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.applying import Applying, check_paths
@@ -83,6 +85,7 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         if not simple:
             made.schema().check_format_version_compatibility(made.format_version)
             _check_defaults(before, made)
+            _check_types(before, made)
             for spec in (made.spec(), *applying.specs):
                 spec.check_compatible(made.schema())
             made.sort_order().check_compatible(made.schema())
@@ -111,6 +114,33 @@ def _check_defaults(before: Metadata, made: Metadata) -> None:
     new = {} if made.format_version >= 3 else _defaults(made)
     for number in new.keys() - _defaults(before).keys():
         raise ValueError(f"column {new[number]!r} has an initial default, which there is from format version 3 on")
+
+
+def _check_types(before: Metadata, made: Metadata) -> None:
+    """Refuse a type of a column by which the rows that stay could not be read, or not by all: PyIceberg lets a decimal
+    have more places, where Java would show another number.
+    """
+    snapshot = before.current_snapshot()
+    if snapshot is None or made.current_snapshot_id != snapshot.snapshot_id:
+        return
+    written = before.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
+    columns = made.schema()._lazy_id_to_field
+    for number, was in (written or before.schema())._lazy_id_to_field.items():
+        if number in columns and not _is_readable(was.field_type, columns[number].field_type):
+            name = made.schema().find_column_name(number)
+            raise ValueError(f"column {name!r} has rows of type {was.field_type}, not {columns[number].field_type}")
+
+
+def _is_readable(written: IcebergType, wanted: IcebergType) -> bool:
+    """Whether values of one type can be read as those of another; what is inside of either is another column."""
+    if not (isinstance(written, PrimitiveType) and isinstance(wanted, PrimitiveType)):
+        return type(written) is type(wanted)
+    if isinstance(written, DecimalType) and isinstance(wanted, DecimalType) and written.scale != wanted.scale:
+        return False
+    try:
+        return written == wanted or promote(written, wanted) is not None
+    except ResolveError:
+        return False
 
 
 def _defaults(metadata: Metadata) -> dict[int, str]:
