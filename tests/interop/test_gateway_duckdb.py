@@ -144,6 +144,28 @@ def test_an_answer_that_is_lost_does_not_lose_or_double_rows(
     assert sql.execute("SELECT count(*) FROM ice.s.t").fetchall() == [(2,)]
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("back", [False, True])
+def test_rows_that_only_it_would_know_as_deleted_are_not_deleted(servers: Gateways, version: int, back: bool) -> None:
+    """It notes deletions of rows from before a change of partitions under the new ones: others showed the rows."""
+    sql = iceberg(servers)
+    sql.execute(f"CREATE TABLE ice.s.t (id INTEGER, v VARCHAR) WITH ('format-version'='{version}')")
+    sql.execute("INSERT INTO ice.s.t VALUES (1, 'a'), (2, 'a')")
+    sql.execute("ALTER TABLE ice.s.t SET PARTITIONED BY (v)")
+    sql.execute("INSERT INTO ice.s.t VALUES (3, 'b'), (4, 'b')")
+    if back:
+        sql.execute("ALTER TABLE ice.s.t RESET PARTITIONED BY")
+    for statement in (f"DELETE FROM ice.s.t WHERE id = {3 if back else 1}", "UPDATE ice.s.t SET v = 'z' WHERE id < 5"):
+        with pytest.raises(duckdb.Error, match="most engines would not find the deletion"):
+            sql.execute(statement)
+    sql.execute("INSERT INTO ice.s.t VALUES (5, 'c')")
+    assert [row[0] for row in rows(servers.lake, "s.t")] == [1, 2, 3, 4, 5]
+    if not back:  # else it has other partitions in mind for every row
+        sql.execute("DELETE FROM ice.s.t WHERE id = 5")
+        assert [row[0] for row in rows(servers.lake, "s.t")] == [1, 2, 3, 4]
+    assert sql.execute("SELECT count(*) FROM ice.s.t").fetchall() == [(5 if back else 4,)]
+
+
 def test_tables_of_the_other_format_are_listed_and_refused(servers: Gateways) -> None:
     servers.lake.create_table("s.lance", pa.schema([("i", pa.int64())]))
     sql = iceberg(servers)

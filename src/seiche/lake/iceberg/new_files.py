@@ -1,9 +1,15 @@
 """The files that a new snapshot brings into a table."""
 
 from collections.abc import Container, Sequence
-from typing import Any
+from typing import Any, Final
 
-from pyiceberg.manifest import ManifestEntryStatus, read_manifest_list
+from pyiceberg.manifest import (
+    DataFileContent,
+    ManifestContent,
+    ManifestEntryStatus,
+    ManifestFile,
+    read_manifest_list,
+)
 from pyiceberg.table.update import AddSnapshotUpdate, SetPartitionStatisticsUpdate, SetStatisticsUpdate
 
 from seiche.core.runtime import Runtime
@@ -16,18 +22,22 @@ from seiche.lake.state import State
 
 __all__ = ["age_of", "brought_by", "named_by"]
 
+# The column of a file of deletions that names the file whose rows are deleted; DuckDB takes the number of another one.
+_PATHS: Final = (2147483546, 2147483646)
+
 
 def brought_by(snapshot: Any, state: State, specs: Container[int]) -> list[str]:
     """The paths in the lake of its manifest list, and of the manifests and data files that it adds.
 
-    `InvalidInput` if one of the metadata files among them is missing, cannot be read, or has a partition spec that the
-    table does not have, and `PermissionDenied` if one lies where nothing may be opened. Neither tells what is in a
-    file: whoever asks need not be allowed to read it.
+    `InvalidInput` if one of the metadata files among them is missing, cannot be read, has a partition spec that the
+    table does not have, or deletes rows that others would go on to show, and `PermissionDenied` if one lies where
+    nothing may be opened. Neither tells what is in a file: whoever asks need not be allowed to read it.
     """
     io = LakeFileIO(state.store, outside=state.outside)
-    found = [snapshot.manifest_list]
+    found, new = [snapshot.manifest_list], []
     try:
-        for manifest in read_manifest_list(io.new_input(snapshot.manifest_list)):
+        manifests = list(read_manifest_list(io.new_input(snapshot.manifest_list)))
+        for manifest in manifests:
             if manifest.partition_spec_id not in specs:
                 raise InvalidInput(
                     f"snapshot {snapshot.snapshot_id} has files of partition spec {manifest.partition_spec_id}, "
@@ -38,13 +48,47 @@ def brought_by(snapshot: Any, state: State, specs: Container[int]) -> list[str]:
             if manifest.added_snapshot_id == snapshot.snapshot_id:
                 found.append(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(io)
-                found += [one.data_file.file_path for one in entries if one.status is ManifestEntryStatus.ADDED]
+                added = [one.data_file for one in entries if one.status is ManifestEntryStatus.ADDED]
+                found += [one.file_path for one in added]
+                new += [(manifest.partition_spec_id, one) for one in added]
+        _check_deletions(snapshot, manifests, new, io)
     except FileNotFoundError as error:
         raise _unreadable(snapshot, error) from error
     except BROKEN as error:
         raise _unreadable(snapshot, f"{found[-1]} is something else") from error
     inside = (path_of(state.store, one) for one in found)
     return [path for path in inside if path is not None]
+
+
+def _check_deletions(snapshot: Any, manifests: Sequence[ManifestFile], new: Any, io: LakeFileIO) -> None:
+    """Refuse to delete rows of a file by one that is noted under another partition spec, as DuckDB does it once the
+    partitions of a table have changed: it finds them by the name of the file, and others, who go by the specification,
+    do not find them.
+    """
+    deletions = {_deleted_from(one): (spec, len(one.partition)) for spec, one in new}
+    if {*deletions} <= {None} or len({one.partition_spec_id for one in manifests}) == 1:
+        return
+    for manifest in manifests:
+        for entry in manifest.fetch_manifest_entry(io) if manifest.content is ManifestContent.DATA else ():
+            one = entry.data_file
+            noted = deletions.get(one.file_path, (manifest.partition_spec_id, len(one.partition)))
+            if noted != (manifest.partition_spec_id, len(one.partition)):
+                raise InvalidInput(
+                    f"snapshot {snapshot.snapshot_id} deletes rows of a file of partition spec "
+                    f"{manifest.partition_spec_id} by one that is noted under other partitions, of spec {noted[0]}: "
+                    "most engines would not find the deletion, and show the rows",
+                    remedy="Nothing was written. Change rows from before the table's partitions did by another engine.",
+                    snapshot=snapshot.snapshot_id,
+                )
+
+
+def _deleted_from(one: Any) -> str | None:
+    """The only file that a file of deletions is about, if it says so."""
+    lower, upper = (bounds or {} for bounds in (one.lower_bounds, one.upper_bounds))
+    for number in _PATHS if one.content is DataFileContent.POSITION_DELETES else ():
+        if lower.get(number) is not None and lower.get(number) == upper.get(number):
+            return bytes(lower[number]).decode(errors="replace")
+    return None
 
 
 def named_by(update: Any, state: State, specs: Container[int]) -> list[str]:
