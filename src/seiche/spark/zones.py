@@ -1,26 +1,35 @@
 """Times that Spark hands to Python, in the zone in which its SQL speaks of them."""
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-__all__ = ["collected", "in_zone"]
+__all__ = ["collected", "in_zone", "of_session"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def of_session(time: datetime, session: "SparkSession") -> datetime:
+    """A time without a zone as one of the session's, which Spark is asked for: it has zones that Python has not."""
+    (row,) = session.sql(f"SELECT unix_micros(TIMESTAMP_LTZ '{time}')").collect()
+    return _EPOCH + timedelta(microseconds=row[0])
 
 
 def collected(frame: "DataFrame") -> list[list[Any]]:
     """The rows of a frame; times have the zone of the session, and what is nested is in dictionaries and lists.
 
-    If there are times or days that Python has not, after the year 9999 or before the first, all in their columns are
-    texts of Spark's.
+    If there are times or days that Python has not, after the year 9999 or before the first, or if it does not know the
+    zone, such as +02:00, all in their columns are texts of Spark's.
     """
     zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
     try:
         kinds = [field.dataType for field in frame.schema]
         return [[in_zone(one, kind, zone) for one, kind in zip(row, kinds, strict=True)] for row in frame.collect()]
-    except (ValueError, OverflowError):
+    except (KeyError, OverflowError, ValueError):
         return [list(row) for row in _with_texts(frame).collect()]
 
 

@@ -12,6 +12,7 @@ import pytest
 from seiche import AlreadyExists, InvalidInput, Lake, NotFound, RetryableConflict, SeicheError
 from seiche.spark.lake import SparkLake
 from seiche.spark.transaction import SparkTransaction
+from seiche.spark.zones import collected
 from tests.spark.sql.conftest import Sql
 
 
@@ -494,6 +495,20 @@ class TestTimeTravel:
         for clause in ("VERSION AS OF 99", "VERSION AS OF 'nope'", "TIMESTAMP AS OF '1999-01-01'"):
             with pytest.raises(NotFound):
                 sql(f"SELECT count(*) FROM shop.orders {clause}")
+
+    @pytest.mark.parametrize("zone", ["Asia/Kolkata", "+05:30", "GMT+05:30", "IST"])
+    def test_a_time_without_a_zone_is_one_of_the_session(
+        self, history: datetime, sql: Sql, on_spark: SparkLake, zone: str
+    ) -> None:
+        plain = (history + timedelta(hours=5, minutes=30)).replace(tzinfo=None).isoformat(" ")
+        session = on_spark.session
+        session.conf.set("spark.sql.session.timeZone", zone)
+        try:
+            assert sql(f"SELECT count(*) FROM shop.orders TIMESTAMP AS OF '{plain}'") == [(3,)]
+            ((shown,),) = collected(session.sql("SELECT TIMESTAMP '2030-01-02 03:04:05.5'"))
+        finally:
+            session.conf.set("spark.sql.session.timeZone", "UTC")
+        assert str(shown).startswith("2030-01-02 03:04:05.5")
 
     def test_then_and_now_in_one_query(self, history: datetime, sql: Sql) -> None:
         found = sql(

@@ -17,6 +17,7 @@ from seiche.spark.sql.queries import Query, TableReference, parse_query
 from seiche.spark.sql.quotes import check_quotes
 from seiche.spark.sql.relations import find, qualified
 from seiche.spark.transaction import SparkTransaction
+from seiche.spark.zones import of_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,8 +158,9 @@ class Reader:
         """The transaction, or one that sees the version that the query asks for."""
         if table.travel is None:
             return tx
-        zone = self.lake.session.conf.get("spark.sql.session.timeZone") or "UTC"
-        point = table.travel.point(query.text, zone)
+        point = table.travel.point(query.text)
+        if isinstance(point, datetime) and point.tzinfo is None:
+            point = of_session(point, self.lake.session)
         if point not in self._past:
             handle = self.lake.at(None, point) if isinstance(point, datetime) else self.lake.at(point)
             self._past[point] = cast(SparkTransaction, handle.transaction(spark=self.lake.session))

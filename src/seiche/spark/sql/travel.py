@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.words import Word
@@ -29,16 +28,15 @@ class Travel:
     start: int
     end: int
 
-    def point(self, text: str, zone: str) -> int | str | datetime:
-        """The version that is meant, as the lake takes it; a time without a zone is one of `zone`."""
+    def point(self, text: str) -> int | str | datetime:
+        """The version that is meant, as the lake takes it; a time may be without a zone."""
         if self.kind == "version":
             return int(self.value) if self.value.isdecimal() and self.value.isascii() else self.value
         try:
-            time = datetime.fromisoformat(self.value.strip())
+            return datetime.fromisoformat(self.value.strip())
         except ValueError as error:
             remedy = "Write it as '2030-12-31 23:59:59' or with a zone, as '2030-12-31T23:59:59+01:00'."
             raise refusal(text, self.start, f"{self.value!r} is not a time", remedy) from error
-        return time if time.tzinfo is not None else time.replace(tzinfo=ZoneInfo(zone))
 
 
 def travels(text: str, found: Sequence[Word]) -> list[Travel]:
