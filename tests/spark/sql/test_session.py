@@ -36,6 +36,18 @@ class TestStatements:
         with pytest.raises(InvalidInput, match=r"shop\.orders\.n is not clear"):
             sql("UPDATE shop.orders SET price = transform(array(10), orders -> shop.orders.n)[0]")
 
+    def test_the_tables_of_a_merge_by_their_whole_names(self, shop: Lake, sql: Sql) -> None:
+        sql("CREATE TABLE shop.new AS SELECT id + 1 AS id, n * 10 AS n, named_struct('x', 7) AS s FROM shop.orders")
+        sql(
+            "MERGE INTO shop.orders USING shop.new ON shop.orders.id = shop.new.id "
+            "WHEN MATCHED AND shop.orders.n < new.n THEN UPDATE SET shop.orders.n = orders.n + shop.new.s.x "
+            "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (shop.new.id, shop.new.n)"
+        )
+        sql("UPDATE shop.orders SET shop.orders.price = 0 WHERE id = 3")
+        assert [row[:3:2] for row in rows(shop)] == [(1, 1), (2, 9), (3, 10), (4, 30)]
+        with pytest.raises(InvalidInput, match=r"`shop`\.`new`\.`id`"):
+            sql("MERGE INTO shop.orders USING shop.new AS s ON orders.id = shop.new.id WHEN MATCHED THEN DELETE")
+
     def test_double_quotes_that_are_those_of_names(self, sql: Sql, on_spark: SparkLake) -> None:
         assert sql('SELECT id, sku FROM shop.orders WHERE sku = "a"') == [(1, "a")]
         on_spark.session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from seiche.lake.objects.names import Name
 from seiche.spark.names import said_twice
 from seiche.spark.sql import statements as made
 from seiche.spark.sql.queries import Expression, Query, parse_expression, parse_query
@@ -47,7 +48,7 @@ def parse_update(cursor: Cursor) -> Statement:
     table = cursor.name("a table")
     alias = parse_alias(cursor, "SET")
     cursor.expect("SET")
-    assignments = _assignments(cursor, table[-1] if alias is None else alias, "WHERE", "FROM")
+    assignments = _assignments(cursor, table, alias, "WHERE", "FROM")
     if cursor.sees("FROM"):
         cursor.refuse("UPDATE has no FROM here", "Use MERGE INTO ... WHEN MATCHED THEN UPDATE.")
     where = _where(cursor)
@@ -79,18 +80,18 @@ def parse_merge(cursor: Cursor) -> Statement:
     table = cursor.name("a table")
     alias = parse_alias(cursor, "USING")
     cursor.expect("USING")
-    source, source_alias = _source(cursor)
+    source, source_alias, source_table = _source(cursor)
     if source_alias.lower() == (alias or table[-1]).lower():
         cursor.refuse(f"table and source are both called {source_alias}", "Give one of them another name with AS.")
     cursor.expect("ON")
     on = parse_expression(cursor.text, *cursor.span("WHEN"))
     clauses = []
     while cursor.sees("WHEN"):
-        clauses.append(_clause(cursor, alias or table[-1]))
+        clauses.append(_clause(cursor, table, alias))
     if not clauses:
         cursor.refuse("a merge needs at least one WHEN")
     _check_order(cursor, clauses)
-    return made.Merge(table, alias, source, source_alias, on, tuple(clauses))
+    return made.Merge(table, alias, source, source_alias, on, tuple(clauses), source_table)
 
 
 def parse_names(cursor: Cursor) -> tuple[str, ...]:
@@ -124,13 +125,15 @@ def _where(cursor: Cursor) -> Expression | None:
     return parse_expression(cursor.text, *cursor.span()) if cursor.take("WHERE") else None
 
 
-def _assignments(cursor: Cursor, alias: str, *stops: str) -> Assignments:
+def _assignments(cursor: Cursor, table: Name, alias: str | None, *stops: str) -> Assignments:
     found: list[tuple[str, Expression]] = []
     while True:
         at = cursor.here.start
         column = cursor.name("the name of a column")
-        if len(column) == 2 and column[0].lower() == alias.lower():
-            column = column[1:]
+        if (len(column) == 2 and column[0].lower() == (alias or table[-1]).lower()) or (
+            alias is None and column[:-1] == table
+        ):
+            column = column[-1:]
         if len(column) > 1:
             raise refusal(cursor.text, at, f"{'.'.join(column)} cannot be set: only whole columns can")
         if any(column[0].lower() == name.lower() for name, _ in found):
@@ -143,8 +146,10 @@ def _assignments(cursor: Cursor, alias: str, *stops: str) -> Assignments:
             return tuple(found)
 
 
-def _source(cursor: Cursor) -> tuple[Query, str]:
-    """The rows to merge: a table, or a query in brackets. A table becomes a query for all of it."""
+def _source(cursor: Cursor) -> tuple[Query, str, Name | None]:
+    """The rows to merge, what they are called, and the table that they are if it has no other name: a table, which
+    becomes a query for all of it, or a query in brackets.
+    """
     start = cursor.here.start
     if cursor.take("("):
         inner = cursor.here.start
@@ -152,7 +157,7 @@ def _source(cursor: Cursor) -> tuple[Query, str]:
         query = parse_query(cursor.text, inner, cursor.behind)
         cursor.expect(")")
         alias = parse_alias(cursor, "ON")
-        return query, alias or "source"
+        return query, alias or "source", None
     name = cursor.name("a table, or a query in brackets")
     while cursor.here.sort != "end" and cursor.here.key in {"FOR", "VERSION", "TIMESTAMP", "OF"}:
         cursor.next()
@@ -167,10 +172,10 @@ def _source(cursor: Cursor) -> tuple[Query, str]:
         cursor.refuse("the source of the merge is not understood")
     query = parse_query(text, start - len(lead), end)
     alias = parse_alias(cursor, "ON")
-    return query, alias or name[-1]
+    return query, alias or name[-1], name if alias is None else None
 
 
-def _clause(cursor: Cursor, alias: str) -> MergeClause:
+def _clause(cursor: Cursor, table: Name, alias: str | None) -> MergeClause:
     at = cursor.here.start
     cursor.expect("WHEN")
     matched = not cursor.take("NOT")
@@ -192,7 +197,7 @@ def _clause(cursor: Cursor, alias: str) -> MergeClause:
             if by_source:
                 raise refusal(cursor.text, at, "where there is no row in the source, there is no * to take over")
         else:
-            assignments = _assignments(cursor, alias, "WHEN")
+            assignments = _assignments(cursor, table, alias, "WHEN")
     elif action == "INSERT":
         assignments = _values(cursor)
     return MergeClause(side, _ACTIONS[action], condition, assignments)

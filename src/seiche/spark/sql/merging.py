@@ -60,27 +60,30 @@ class _Sides:
         self.table = name
         self.schema = schema
         self.columns = {column.lower(): column for column in source.columns}
-        self._target = (statement.alias or name[-1]).lower()
-        self._source = statement.source_alias.lower()
+        self._aliases = {(statement.alias or name[-1]).lower(): "target", statement.source_alias.lower(): "source"}
+        # What has no alias may be called by its whole name, too.
+        self._tables = {} if statement.alias else {name: "target"}
+        if statement.source_table is not None:
+            self._tables[statement.source_table] = "source"
 
-    def side(self, column: Any) -> str | None:
-        """`target` or `source`, by what stands before the column; `None` if nothing does."""
-        parts = column.parts
-        if len(parts) > 1 and parts[0].name.lower() == self._target:
-            return "target"
-        if len(parts) > 1 and parts[0].name.lower() == self._source:
-            return "source"
-        return None
+    def side(self, column: Any) -> tuple[str | None, int]:
+        """`target` or `source`, by what stands before the column, and of how many words that is; else `None`."""
+        names = tuple(part.name for part in column.parts)
+        for size in range(len(names) - 1, 1, -1):
+            if names[:size] in self._tables:
+                return self._tables[names[:size]], size
+        found = self._aliases.get(names[0].lower()) if len(names) > 1 else None
+        return found, 0 if found is None else 1
 
     def written(self, expression: Expression) -> str:
         """An expression with `target.` and `source.` before the columns."""
         edits = []
         for column in expression.tree.find_all(exp.Column):
-            side, first = self.side(column), column.parts[0]
+            (side, size), first = self.side(column), column.parts[0]
             if _is_parameter(column):
                 continue
             if side is not None:
-                edits.append((first.meta["start"], first.meta["end"] + 1, side))
+                edits.append((first.meta["start"], column.parts[size - 1].meta["end"] + 1, side))
             elif self.owner(first.name) is not None:
                 edits.append((first.meta["start"], first.meta["start"], f"{self.owner(first.name)}."))
         pieces, at = [], expression.start
@@ -145,10 +148,11 @@ def _keys(statement: Merge, sides: _Sides) -> dict[str, str]:
 def _pair(equal: Any, sides: _Sides) -> tuple[str, str] | None:
     found: dict[str, str] = {}
     for column in (equal.this, equal.expression):
-        if not isinstance(column, exp.Column) or len(column.parts) > 2:
+        if not isinstance(column, exp.Column):
             return None
-        side = sides.side(column) if len(column.parts) == 2 else sides.owner(column.name)
-        if side is None:
+        side, size = sides.side(column)
+        side = side or sides.owner(column.name)
+        if side is None or len(column.parts) > size + 1:
             return None
         found[side] = column.name
     if len(found) < 2 or found["source"].lower() not in sides.columns:
@@ -190,7 +194,7 @@ def _clause(clause: MergeClause, sides: _Sides, keys: Mapping[str, str]) -> Clau
 
 def _is_key(value: Expression, sides: _Sides, key: str) -> bool:
     column = value.tree.expressions[0]
-    plain = isinstance(column, exp.Column) and len(column.parts) == 2 and sides.side(column) == "source"
+    plain = isinstance(column, exp.Column) and sides.side(column) == ("source", len(column.parts) - 1)
     return plain and column.name.lower() == key.lower()
 
 

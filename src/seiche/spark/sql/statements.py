@@ -132,6 +132,8 @@ class Merge(Statement):
     source_alias: str
     on: Expression
     clauses: tuple[MergeClause, ...]
+    # The table that is the source, if it is one and has no other name.
+    source_table: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
