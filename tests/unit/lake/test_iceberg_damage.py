@@ -2,13 +2,17 @@
 
 import random
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.avro.decoder import StreamingBinaryDecoder
+from pyiceberg.avro.encoder import BinaryEncoder
 
 import seiche
 from seiche.errors import Corrupt, SeicheError
+from seiche.lake.iceberg.avro_decoder import BoundedDecoder
 
 ROWS = pa.table({"id": [1, 2, 3], "text": ["a", "b", "c"]})
 
@@ -45,6 +49,65 @@ def test_a_damaged_bit_is_told_as_what_it_is(lake: seiche.Lake, tmp_path: Path, 
             lake.transaction().delete("shop.orders", "id = 3")
         except SeicheError as error:
             told.append(error)
+        try:
+            lake.diff(1, 2)
+        except SeicheError as error:
+            told.append(error)
         lake.fsck()
     assert any(isinstance(one, Corrupt) for one in told)
     assert lake.fsck().problems == ()
+
+
+@pytest.mark.parametrize("kind", ["snap-*.avro", "*-m0.avro"], ids=["the list of manifests", "a manifest"])
+def test_a_file_that_was_cut_off_has_not_fewer_rows(lake: seiche.Lake, tmp_path: Path, kind: str) -> None:
+    (path,) = (tmp_path / "lake").rglob(kind)
+    whole = path.read_bytes()
+    for size in range(len(whole) - 1, len(whole) - 30, -1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(Corrupt):
+            lake.table("shop.orders").to_arrow()
+
+
+@pytest.mark.parametrize("kind", ["snap-*.avro", "*-m0.avro"], ids=["the list of manifests", "a manifest"])
+def test_no_length_in_a_file_leads_out_of_it(lake: seiche.Lake, tmp_path: Path, kind: str) -> None:
+    """PyIceberg's own decoder believes it, and the process ends."""
+    (path,) = (tmp_path / "lake").rglob(kind)
+    whole = path.read_bytes()
+    length = whole.index(b"avro.schema") - 1  # of the first key in the header, or of another
+    path.write_bytes(whole[:length] + bytes.fromhex("80d0dbc34a") + whole[length + 1 :])  # ten billion
+    for ask in (
+        lambda: lake.table("shop.orders").to_arrow(),
+        lambda: lake.transaction().delete("shop.orders", "id = 3"),
+        lambda: lake.diff(1, 2),
+        lambda: lake.export("x", str(tmp_path / "copy")),
+    ):
+        with pytest.raises(Corrupt):
+            ask()
+    (problem,) = lake.fsck().problems
+    assert path.name in problem.path
+
+
+def test_numbers_are_decoded_as_by_pyiceberg_itself() -> None:
+    values = [0, -1, 1, 63, 64, -64, -65, 8191, 8192, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]
+    stream = BytesIO()
+    encoder = BinaryEncoder(stream)
+    for value in values:
+        encoder.write_int(value)
+    encoder.write_utf8("end")
+    bounded = BoundedDecoder(stream.getvalue())
+    assert [bounded.read_int() for _ in values] == values
+    assert bounded.read_utf8() == "end"
+    positive = [value for value in values if value >= 0]
+    stream = BytesIO()
+    for value in positive:
+        BinaryEncoder(stream).write_int(value)
+    bounded, streaming = BoundedDecoder(stream.getvalue()), StreamingBinaryDecoder(stream.getvalue())
+    assert list(bounded.read_ints(len(positive))) == list(streaming.read_ints(len(positive))) == positive
+    assert bounded.tell() == streaming.tell()
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\x80" * 9, b"\xff" * 40], ids=["none", "cut", "cut later", "endless"])
+@pytest.mark.parametrize("read", ["read_int", "read_ints", "read_bytes", "skip_utf8"])
+def test_what_is_not_there_is_not_read(data: bytes, read: str) -> None:
+    with pytest.raises(LookupError):
+        getattr(BoundedDecoder(data), read)(*([3] if read == "read_ints" else []))

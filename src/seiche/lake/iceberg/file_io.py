@@ -9,12 +9,16 @@ from typing import IO, Any, Final, Self
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream, load_file_io
 
 from seiche.errors import NotFound
+from seiche.lake.iceberg.avro_decoder import use_bounded_decoder
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.outside import ANYWHERE, Outside
 from seiche.store.base import Store
 from seiche.store.local import LocalStore
 
 __all__ = ["LakeFileIO", "Note"]
+
+# Others write the metadata that is read here, and it can be damaged.
+use_bounded_decoder()
 
 # Told the path of each file that was written and is not flushed yet.
 Note = Callable[[str], None]

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 from typing import Final
 
 import pyarrow as pa
@@ -12,8 +13,17 @@ from seiche.errors import Corrupt, InvalidInput, NotFound, Unavailable
 
 __all__ = ["changing", "files_of", "reading"]
 
-# What PyIceberg's decoders raise, besides errors of values, where bytes are not what they were.
-_LOST: Final = (LookupError, TypeError, AssertionError, EOFError, SystemError, zlib.error)
+# What decoders raise, besides other errors of values, where bytes are not what they were.
+_LOST: Final = (
+    LookupError,
+    TypeError,
+    AssertionError,
+    EOFError,
+    SystemError,
+    UnicodeDecodeError,
+    JSONDecodeError,
+    zlib.error,
+)
 _DAMAGED: Final = "Run `seiche fsck --deep`, which names what is damaged, and restore that from a copy of the lake."
 
 
