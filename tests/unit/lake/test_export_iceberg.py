@@ -1,5 +1,6 @@
 """Iceberg tables in an export: read by the copy, by PyIceberg alone, and after a move by the lake again."""
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -212,6 +213,21 @@ def records(data: bytes, path: str) -> tuple[bytes, list[Record]]:
         return one
 
     return rewritten(data, take, path), found
+
+
+def test_metadata_is_packed_whatever_its_name_says(ice: Lake, tmp_path: Path) -> None:
+    (first, *_) = sorted(Path(str(ice.store.native_uri())).rglob("00000-*.metadata.json"))
+    first.write_bytes(gzip.compress(first.read_bytes()))
+    ice.export("x", str(tmp_path / "copy"))
+    (copied,) = (tmp_path / "copy").rglob(first.name)
+    assert str(tmp_path / "copy").encode() in gzip.decompress(copied.read_bytes())
+
+
+def test_damaged_metadata_of_earlier_versions_is_named(ice: Lake, tmp_path: Path) -> None:
+    (first, *_) = sorted(Path(str(ice.store.native_uri())).rglob("00000-*.metadata.json"))
+    first.write_bytes(b"\xf8 nothing")
+    with pytest.raises(Corrupt, match=first.name):
+        ice.export("x", str(tmp_path / "copy"))
 
 
 def test_avro_is_written_as_it_was_read(ice: Lake) -> None:

@@ -21,9 +21,9 @@ from seiche.lake.export.iceberg_deletes import rewritten as rewritten_deletes
 from seiche.lake.export.items import Item, copied
 from seiche.lake.export.tables import TableCopy
 from seiche.lake.iceberg.file_io import LakeFileIO
-from seiche.lake.iceberg.metadata import Metadata, read
+from seiche.lake.iceberg.metadata import PACKED, Metadata, read
 from seiche.lake.iceberg.places import address, path_of, root_address
-from seiche.lake.iceberg.reach import UNREADABLE, named_beside
+from seiche.lake.iceberg.reach import BROKEN, UNREADABLE, named_beside
 from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Store
 
@@ -171,8 +171,11 @@ class IcebergCopy(TableCopy):
         return value if path is None else f"{home}/{path}"
 
     def _moved_json(self, data: bytes, path: str, home: str) -> bytes:
-        packed = path.endswith(".gz.metadata.json")
-        found = self._walked(json.loads(gzip.decompress(data) if packed else data), home)
+        packed = data.startswith(PACKED)
+        try:
+            found = self._walked(json.loads(gzip.decompress(data) if packed else data), home)
+        except BROKEN as error:
+            raise _unreadable(path, error) from error
         text = json.dumps(found, separators=(",", ":")).encode()
         return gzip.compress(text, mtime=0) if packed else text
 

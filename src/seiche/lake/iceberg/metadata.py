@@ -25,6 +25,7 @@ from seiche.lake.state import State
 from seiche.store.base import Store
 
 __all__ = [
+    "PACKED",
     "Metadata",
     "decode",
     "encode",
@@ -37,11 +38,13 @@ __all__ = [
     "text_of",
 ]
 
+# The first bytes of what gzip has made.
+PACKED: Final = b"\x1f\x8b"
+
 Metadata: TypeAlias = TableMetadataV1 | TableMetadataV2 | TableMetadataV3
 
 _HELD: Final = 64
 _LONG_LOG: Final = 8
-_PACKED: Final = b"\x1f\x8b"  # the first bytes of what gzip has made
 _NUMBER: Final = re.compile(r"(\d+)-")
 
 # By the cache of manifests that belongs to a lake's handle: files never change, but two lakes may have files of the
@@ -101,7 +104,7 @@ def read(store: Store, path: str) -> Metadata:
 def decode(data: bytes, path: str) -> Metadata:
     """The metadata in the bytes of a file; `InvalidInput` if it has keys, without which nobody could read the table."""
     try:
-        text = gzip.decompress(data) if data.startswith(_PACKED) else data  # names say so in more than one way
+        text = gzip.decompress(data) if data.startswith(PACKED) else data  # names say so in more than one way
         keys = _has_keys(text)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyIceberg warns of summaries that other engines write
