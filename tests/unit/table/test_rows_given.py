@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -250,6 +251,8 @@ def test_values_inside_of_columns_that_the_table_has_no_field_for_are_refused(tm
         ),
         (pa.map_(pa.string(), pa.int64()), {"k": None}, ""),
         (pa.timestamp("us"), pd.Timestamp(1000), pd.Timestamp(1001)),
+        (pa.date32(), date(2026, 1, 1), 1.5),
+        (pa.list_(pa.time64("us")), [time(5)], [time(5), Decimal("1.5")]),
         (pa.list_(pa.duration("ms")), [pd.Timedelta("1ms")], [pd.Timedelta("1ns")]),
     ],
     ids=str,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from datetime import datetime, time
+from numbers import Integral, Number
 from typing import Any
 
 import pyarrow as pa
@@ -103,13 +104,11 @@ def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _check_parts(values: Iterable[Any], kind: pa.DataType) -> None:
-    """`pa.ArrowInvalid` if a value has something that is not in its struct or map, or more than a day where one is
-    wanted, or is a text where a list is.
+    """`pa.ArrowInvalid` if a value has something that its struct, map or time has no room for, or is a text where a
+    list is wanted.
     """
-    if kinds.is_date(kind):
-        _check_days(values)
-    if (kinds.is_timestamp(kind) or kinds.is_duration(kind)) and kind.unit != "ns":
-        _check_no_nanoseconds(values, kind)
+    if kinds.is_temporal(kind) and not kinds.is_interval(kind):
+        _check_times(values, kind)
     if not kinds.is_nested(kind):
         return
     # Neither nulls nor what pandas puts in their place.
@@ -145,16 +144,18 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
     return plain.items() if isinstance(plain, Mapping) else plain
 
 
-def _check_days(values: Iterable[Any]) -> None:
+def _check_times(values: Iterable[Any], kind: pa.DataType) -> None:
+    """`pa.ArrowInvalid` for what Arrow would cut off: a fraction of whatever is counted, hours, or the nanoseconds of
+    pandas, whose times Arrow takes for those that they are derived from.
+    """
+    is_date = kinds.is_date(kind)
+    is_coarse = is_date or kind.unit != "ns"
     for value in values:
-        if isinstance(value, datetime) and not (value.tzinfo is None and value.time() == time.min):
+        if isinstance(value, Number) and not isinstance(value, Integral) and not _is_none(value):
+            raise pa.ArrowInvalid(f"{value} is not {kind}")
+        if is_date and isinstance(value, datetime) and not (value.tzinfo is None and value.time() == time.min):
             raise pa.ArrowInvalid(f"{value} is not a day")
-
-
-def _check_no_nanoseconds(values: Iterable[Any], kind: pa.DataType) -> None:
-    """Times and durations of pandas have them, as what they are derived from has not: Arrow takes them for that."""
-    for value in values:
-        if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
+        if is_coarse and (getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0)):
             raise pa.ArrowInvalid(f"{value} has nanoseconds, {kind} has none")
 
 
