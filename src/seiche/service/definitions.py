@@ -12,7 +12,7 @@ from seiche.lake.commit.work import Work
 from seiche.lake.creating import creation, location
 from seiche.lake.handles import TransactionTable
 from seiche.lake.objects.keys import table_key
-from seiche.lake.objects.names import Name, parts, text
+from seiche.lake.objects.names import Name, parts
 from seiche.lake.transaction import Transaction
 from seiche.service.changes import TableDefinition
 from seiche.service.common_pb2 import Table
@@ -63,6 +63,8 @@ def apply(definition: TableDefinition, transaction: Transaction, found: Found | 
         _create(definition, transaction, properties)
         return
     name = name_in(definition, found)
+    if definition.schema_json:
+        _check_columns(definition, transaction.table(name).schema)
     before = _properties(transaction, name, found)
     changed: dict[str, str | None] = {key: value for key, value in properties.items() if before.get(key) != value}
     changed |= dict.fromkeys(before.keys() - properties.keys())
@@ -98,6 +100,25 @@ def _create(definition: TableDefinition, transaction: Transaction, properties: d
     TransactionTable(transaction, row.id).apply(change)
 
 
+def _check_columns(definition: TableDefinition, there: "pa.Schema") -> None:
+    """Refuse other columns than the table has: they would not be changed, and said to be."""
+    given = _schema(definition)
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.schema import assign_fresh_schema_ids
+
+    try:
+        wanted, has = (Catalog._convert_schema_if_needed(one) for one in (given, there))
+        same = assign_fresh_schema_ids(wanted).as_struct() == assign_fresh_schema_ids(has).as_struct()
+    except Exception:  # noqa: BLE001 - the table has a type that Iceberg has not, of which PyIceberg says so in many ways
+        same = False
+    if not same:
+        raise refused(
+            f"{definition.name}: schema_json has other columns than the table, and a definition does not change them",
+            "TABLE_INTENT_INVALID_PAYLOAD",
+            "Leave schema_json out. Columns are changed by an operation, or by metadata of Iceberg, as payload.",
+        )
+
+
 def _schema(definition: TableDefinition) -> "pa.Schema":
     try:
         from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -112,6 +133,6 @@ def _schema(definition: TableDefinition) -> "pa.Schema":
     except Exception as error:
         # PyIceberg has errors of its own, and stumbles over what is none of its types.
         raise refused(
-            f"{text((definition.namespace, definition.name))}: schema_json is not an Iceberg schema",
+            f"{'.'.join(filter(None, (definition.namespace, definition.name)))}: schema_json is not an Iceberg schema",
             "TABLE_INTENT_INVALID_PAYLOAD",
         ) from error

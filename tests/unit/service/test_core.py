@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from seiche import (
@@ -441,6 +442,25 @@ def test_an_id_that_nobody_keeps_is_not_given(service: Service, lake: Lake, monk
 def forget(service: Service, tx: str) -> None:
     service.abort(tx)
     service.store.collect(service.get(tx).expires + 1)
+
+
+@pytest.mark.parametrize("form", ["lance", "iceberg"])
+def test_a_definition_with_other_columns_is_refused_as_it_does_not_change_them(
+    service: Service, lake: Lake, form: str
+) -> None:
+    lake.create_table("shop.facts", pa.schema([("a", pa.int64())]), format=form)
+    table = lake.table("shop.facts").row.id
+
+    def ended(schema: str) -> Record:
+        return service.execute([Change(table_id=table, table=definition(table, "renamed", "shop", schema))]).record
+
+    for schema in (ICEBERG.replace('"a"', '"b"'), ICEBERG.replace('"long"', '"string"'), "garbage"):
+        refused = ended(schema)
+        assert refused.state is State.APPLY_FAILED_CONFLICT
+        assert refused.error_code == "TABLE_INTENT_INVALID_PAYLOAD"
+        assert "schema_json" in refused.error_message
+    assert ended(ICEBERG).state is State.APPLIED
+    assert lake.table("shop.renamed").schema.names == ["a"]
 
 
 def test_who_begins_cannot_reserve_an_id_of_his_own(service: Service, lake: Lake) -> None:
