@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from seiche.core.retry import Patience
 from seiche.errors import Corrupt, InvalidInput, Unavailable
 from seiche.service.state.database import Database, Session
 from seiche.service.state.keys import LEASE_MILLIS, TTL_MILLIS, Claim, KeyStore, Verdict
@@ -581,6 +582,23 @@ def test_a_server_that_is_stopped_holds_nobody_up_for_long(
     assert (found.reason, found.attempts, len(tries)) == ("late", 2, 2)
     stopped.close()
     other.database.close()
+
+
+def test_who_connects_to_tables_that_are_there_waits_for_nobody_who_writes(
+    postgres: str, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waited for one of them would keep out all others meanwhile."""
+    monkeypatch.setattr("seiche.service.state.postgres._PATIENCE", Patience(attempts=1))
+    writing = open_database(postgres)
+    hurried = open_database(f"{postgres}{'&' if '?' in postgres else '?'}options=-c%20lock_timeout%3D200")
+
+    def act(session: Session) -> list[tuple[Any, ...]]:
+        session.run("DELETE FROM seiche_transactions WHERE account = ?", (account,))
+        return hurried.read(lambda other: other.run("SELECT 1"))
+
+    assert writing.transact(act) == [(1,)]
+    writing.close()
+    hurried.close()
 
 
 def test_a_disk_that_is_full_is_called_that(tmp_path: Path, account: str) -> None:

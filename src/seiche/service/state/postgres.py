@@ -1,5 +1,6 @@
 """The service's memory in PostgreSQL: for replicas on many machines."""
 
+import re
 from collections.abc import Callable, Sequence
 from threading import Lock, local
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -23,6 +24,7 @@ _CONNECT_SECONDS: Final = 10
 _IDLE_SECONDS: Final = 10.0
 # Whoever makes the tables; two that make the same one at the same time get in each other's way.
 _MAKING: Final = 0x5E1C4E
+_NAME: Final = re.compile(r"IF NOT EXISTS (\w+)")
 _DENIED: Final = ("28", "42501")
 
 
@@ -103,11 +105,12 @@ class PostgresDatabase(Database):
         if held is not None and not held.closed:
             return held
         made = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=_CONNECT_SECONDS)
-        made.execute(f"SET idle_in_transaction_session_timeout = {int(_IDLE_SECONDS * 1000)}")
-        with made.transaction():
-            made.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
-            for statement in SCHEMA:
-                made.execute(statement)
+        try:
+            made.execute(f"SET idle_in_transaction_session_timeout = {int(_IDLE_SECONDS * 1000)}")
+            _make_tables(made)
+        except psycopg.Error:
+            made.close()
+            raise
         self._threads.connection = made
         with self._lock:
             self._all.append(made)
@@ -120,6 +123,20 @@ class PostgresDatabase(Database):
             held.close()
             with self._lock:
                 self._all = [one for one in self._all if one is not held]
+
+
+def _make_tables(connection: "psycopg.Connection[Any]") -> None:
+    """Make tables and indices, unless all of them are there: whoever makes one again waits for everybody who writes,
+    and keeps out all others meanwhile.
+    """
+    names = [_NAME.findall(statement)[0] for statement in SCHEMA]
+    there = "SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest(%s::text[]) AS name"
+    if connection.execute(there, (names,)).fetchone() == (True,):
+        return
+    with connection.transaction():
+        connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
+        for statement in SCHEMA:
+            connection.execute(statement)
 
 
 def _passing(error: "psycopg.Error") -> bool:
