@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from seiche.errors import Corrupt, InvalidInput, NotFound, SeicheError
+from seiche.errors import InvalidInput, NotFound, SeicheError
 from seiche.lake.commit.edits import TableEdit
 from seiche.lake.commit.work import CONTENT, Work
 from seiche.lake.objects.rows import TableRow
@@ -54,7 +54,7 @@ def decode(data: bytes, table: str) -> Operation:
     """The operation in the bytes of a Lance transaction; refused if it cannot be part of a transaction of the lake."""
     try:
         read = Transaction.decode(data, path=f"the payload for {table}")
-    except (Corrupt, SeicheError) as error:
+    except SeicheError as error:
         raise refused(error.message, "payload.invalid", "Send the bytes of a Lance Transaction message.") from error
     if isinstance(read.operation, Clone | Opaque) or read.operation.unknown or read.unknown:
         raise refused(f"{read.operation.name} cannot be part of a transaction", "payload.operation", table=table)

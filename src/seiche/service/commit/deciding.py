@@ -189,7 +189,7 @@ class Decider:
 
         One that names files that are not there fails alone.
         """
-        if plan.flushed or plan.work:
+        if plan.flushed:
             return plan
         try:
             with _alone():

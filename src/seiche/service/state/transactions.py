@@ -34,7 +34,7 @@ _UNLESS_FINAL: Final = (
     " ON CONFLICT (account, id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in _ENDING)
     + ", attempts = seiche_transactions.attempts + excluded.attempts"
-    + f" WHERE seiche_transactions.state NOT IN ({', '.join(str(int(state)) for state in sorted(FINAL))})"
+    + f" WHERE seiche_transactions.state NOT IN ({numbers(FINAL)})"
 )
 
 
@@ -108,8 +108,8 @@ class TransactionStore:
         def act(session: Session) -> Record | None:
             session.run(
                 "UPDATE seiche_transactions SET state = ?, updated = ?, reason = ?"
-                f" WHERE account = ? AND id = ? AND attempts = 0 AND state IN ({marks(_LIVE)})",
-                (int(State.ABORTED), now, reason, account, tx, *map(int, _LIVE)),
+                f" WHERE account = ? AND id = ? AND attempts = 0 AND state IN ({numbers(_LIVE)})",
+                (int(State.ABORTED), now, reason, account, tx),
             )
             found = lookup(session, account, tx)
             if found and found[0].state is State.ABORTED:

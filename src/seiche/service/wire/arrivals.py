@@ -127,7 +127,7 @@ def submitting(
         base_version=request.base_version if request.HasField("base_version") else None,
         key=request.idempotency.key,
         tx=request.tx_id,
-        ttl=wire.seconds(request.ttl) if request.HasField("ttl") else None,
+        ttl=wire.ttl(request),
         properties={name: properties[name] for name in properties},
         work=request.work,
         request_hash="" if request.tx_id else _request_hash(request),

@@ -93,8 +93,8 @@ class Handlers:
         return tuple(grpc.method_handlers_generic_handler(name, methods) for name in NAMES)
 
     async def begin(self, service: Service, request: pb.BeginTransactionRequest) -> Message:
-        ttl = wire.seconds(request.ttl) if request.HasField("ttl") else None
-        act = partial(service.begin, ttl=ttl, key=request.idempotency.key, properties=dict(request.properties))
+        key, properties = request.idempotency.key, dict(request.properties)
+        act = partial(service.begin, ttl=wire.ttl(request), key=key, properties=properties)
         return pb.BeginTransactionResponse(transaction=wire.transaction(await self._run(act)))
 
     async def prepare(self, service: Service, request: pb.PrepareTransactionRequest) -> Message:

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from seiche.service import definitions, failures
@@ -14,15 +13,15 @@ from seiche.service.refusals import refused
 from seiche.service.state.records import Record
 from seiche.service.states import State
 
-__all__ = ["change", "executed", "seconds", "transaction"]
+__all__ = ["change", "executed", "transaction", "ttl"]
 
 # Conflicts with what others have done, not with what was asked for.
 _WORTH_PLANNING_ANEW: Final = frozenset({"EXPECTED_VERSION_MISMATCH", "RETRYABLE_CONFLICT"})
 
 
-def seconds(message: Duration | None) -> float | None:
-    """The length of time in a message; `None` if there is none."""
-    return None if message is None else message.seconds + message.nanos / 1e9
+def ttl(request: pb.BeginTransactionRequest | pb.ExecuteTransactionRequest) -> float | None:
+    """How many seconds a transaction shall live, if its request says so."""
+    return request.ttl.seconds + request.ttl.nanos / 1e9 if request.HasField("ttl") else None
 
 
 def change(message: pb.TxChange) -> Change:
