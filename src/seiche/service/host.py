@@ -195,7 +195,10 @@ class Host:
             )
 
     def _sweep(self, seconds: float) -> None:
-        tasks = [*(partial(self._decide_overdue, one) for one in self.services.values()), self._collect]
+        tasks: list[Callable[[], None]] = [
+            *(partial(self._decide_overdue, one) for one in self.services.values()),
+            self._collect,
+        ]
         while not self._stop.wait(seconds):
             for task in tasks:
                 try:

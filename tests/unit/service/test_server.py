@@ -668,7 +668,7 @@ def test_a_sweep_that_fails_is_not_the_last_one(lake: Lake, tmp_path: Path, capl
     host = hosted({"default": lake}, tmp_path)
     swept: queue.Queue[int] = queue.Queue()
 
-    def fail(limit: int) -> int:
+    def fail(limit: int = 0) -> int:
         swept.put(limit)
         raise RuntimeError("can't start new thread")
 
