@@ -148,3 +148,12 @@ def test_fsck_reads_the_nodes_of_a_tree_side_by_side(tmp_path: Path) -> None:
     lake.create_namespace("last")
     assert waves(lake, lambda lake: lake.fsck()) <= few + 6
     assert lake.fsck().nodes >= 10
+
+
+def test_a_clean_up_reads_the_metadata_of_an_iceberg_table_side_by_side(tmp_path: Path) -> None:
+    lake = far_lake(tmp_path / "lake", 0, 1)
+    few = waves(lake, lambda lake: lake.gc())
+    for number in range(10):
+        lake.table("shop.i0").append(rows(number))
+    assert waves(lake, lambda lake: lake.gc()) <= few + 3
+    assert len(lake.table("shop.i0").to_iceberg().snapshots()) > 10

@@ -197,9 +197,7 @@ class IcebergFiles(TableFiles):
         from seiche.lake.iceberg.reach import IcebergReach
 
         found = PathSet()
-        reach = IcebergReach(self.lake, found)
-        for path in part:
-            reach.add_metadata(path)
+        IcebergReach(self.lake, found).add_metadata(*part)
         return found
 
     def take(self, part: tuple[str, ...], read: PathSet) -> None:

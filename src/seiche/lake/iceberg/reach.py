@@ -52,16 +52,24 @@ class IcebergReach:
         self._needed = needed
         self._looked = PathSet()
 
-    def add_metadata(self, path: str) -> None:
-        """Count in a metadata file of the lake, with everything behind it."""
-        self._needed.add(path)
-        if path in self._looked:
-            return
+    def add_metadata(self, *paths: str) -> None:
+        """Count in metadata files of the lake, with everything behind them; they are read side by side."""
+        for path in paths:
+            self._needed.add(path)
+        new = [path for path in paths if path not in self._looked]
+        lists: dict[str, None] = {}
+        for beside, snapshots in self._some_at_a_time(self._addresses, new):
+            for where in beside:
+                self._need(where)
+            lists |= dict.fromkeys(snapshots)
+        self.add_lists(lists)
+        for path in new:
+            self._looked.add(path)
+
+    def _addresses(self, path: str) -> tuple[list[str], list[str]]:
+        """What metadata names beside its snapshots, and the lists of manifests of those."""
         metadata = read(self._store, path)
-        for beside in named_beside(metadata):
-            self._need(beside)
-        self.add_lists([snapshot.manifest_list for snapshot in metadata.snapshots])
-        self._looked.add(path)
+        return list(named_beside(metadata)), [one.manifest_list for one in metadata.snapshots]
 
     def add_lists(self, lists: Iterable[str]) -> None:
         """Count in snapshots, by the addresses of their lists of manifests; what is to be read is read side by side."""
@@ -79,7 +87,7 @@ class IcebergReach:
         for where in (*manifests, *new):
             self._looked.add(where)
 
-    def _some_at_a_time(self, look: Callable[[T], list[Found]], items: Iterable[T]) -> Iterator[list[Found]]:
+    def _some_at_a_time(self, look: Callable[[T], Found], items: Iterable[T]) -> Iterator[Found]:
         wanted = list(items)
         for first in range(0, len(wanted), _AT_ONCE):
             yield from self._store.in_parallel(look, wanted[first : first + _AT_ONCE])
