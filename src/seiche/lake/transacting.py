@@ -168,8 +168,8 @@ class TransactionVerbs(ABC):
         self, fn: Callable[[Transaction], T], *, attempts: int = 10, timeout: float | None = None, **options: Any
     ) -> tuple[T, int]:
         """As `run`, with the version of the lake that it made."""
-        if not callable(fn) or iscoroutinefunction(fn) or isgeneratorfunction(fn):
-            # Calling one of the latter does nothing yet, and what it does later comes after the commit.
+        if iscoroutinefunction(fn) or isgeneratorfunction(fn) or not callable(fn):
+            # Calling one of the first two does nothing yet, and what it does later comes after the commit.
             remedy = "Give a function, one without `async` and `yield`: `lake.run(lambda tx: ...)`."
             raise given.wrong("what is run in a transaction", fn, remedy)
         conflict: RetryableConflict | None = None
