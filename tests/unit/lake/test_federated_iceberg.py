@@ -1,6 +1,7 @@
 """Iceberg tables that are not the lake's own, with the real PyIceberg on the other side."""
 
 import gc
+import gzip
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -143,6 +144,21 @@ def test_an_external_table_at_a_snapshot_or_a_metadata_file(lake: Lake, theirs: 
         lake.register_table("shop.x", now.metadata_location, type="federated", format="iceberg")
     with pytest.raises(NotFound, match="no snapshot 7"):
         lake.register_table("shop.x", "n.t", format="iceberg", version=7, **theirs.options)
+
+
+@pytest.mark.parametrize("name", ["v2.gz.metadata.json", "v2.metadata.json.gz"])
+def test_metadata_may_be_packed_under_either_name(lake: Lake, theirs: InCatalog, name: str) -> None:
+    def packed(to: str) -> Path:
+        found = Path(theirs.table().metadata_location.removeprefix("file://"))
+        (found.parent / to).write_bytes(gzip.compress(found.read_bytes()))
+        return found.parent / to
+
+    packed("v1.metadata.json")
+    theirs.append(4)
+    newest = packed(name)
+    lake.register_table("shop.folder", str(newest.parent.parent), format="iceberg")
+    lake.register_table("shop.file", str(newest), format="iceberg")
+    assert (ids(lake, "shop.folder"), ids(lake, "shop.file")) == ([1, 2, 3, 4], [1, 2, 3, 4])
 
 
 def test_a_transaction_goes_on_seeing_what_it_saw_first(lake: Lake, other: Place) -> None:

@@ -7,21 +7,22 @@ is moved is still read by it.
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from pyiceberg.manifest import DataFileContent, ManifestFile, read_manifest_list
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile, read_manifest_list
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt
+from seiche.lake.care.portions import portions
 from seiche.lake.export.avro import Record, rewritten
 from seiche.lake.export.iceberg_deletes import DeleteFile, can_rewrite
 from seiche.lake.export.iceberg_deletes import rewritten as rewritten_deletes
 from seiche.lake.export.items import Item, copied
 from seiche.lake.export.tables import TableCopy
 from seiche.lake.iceberg.file_io import LakeFileIO
-from seiche.lake.iceberg.metadata import PACKED, Metadata, read
+from seiche.lake.iceberg.metadata import Metadata, is_packed, read
 from seiche.lake.iceberg.places import address, path_of, root_address
 from seiche.lake.iceberg.reach import BROKEN, UNREADABLE, named_beside
 from seiche.lake.objects.rows import TableRow
@@ -29,6 +30,8 @@ from seiche.store.base import Store
 
 __all__ = ["IcebergCopy"]
 
+# How much more memory the entries of a manifest take than its file.
+_IN_MEMORY: Final = 20
 _ADDRESSES: Final = ("manifest_path", "file_path", "referenced_data_file")
 
 
@@ -56,11 +59,13 @@ class IcebergCopy(TableCopy):
         manifests: dict[str, ManifestFile] = {}
         lists: dict[str, None] = {}
         for path in self._metadata:
-            for where in self._lists(path):
-                lists[where] = None
-                manifests.update((one.manifest_path, one) for one in self._read_list(where))
-        for one in manifests.values():
-            self._take_files(one)
+            lists |= dict.fromkeys(self._lists(path))
+        for some in portions((where, 0) for where in lists):
+            for found in self.lake.in_parallel(self._read_list, some):
+                manifests |= {one.manifest_path: one for one in found}
+        for part in portions((one, _IN_MEMORY * one.manifest_length) for one in manifests.values()):
+            for files in self.lake.in_parallel(self._files, part):
+                self._take_files(files)
         # A file of deletions names the rows' files inside itself, by address. If one cannot be written anew, all keep
         # the addresses that they have: otherwise deleted rows would come back.
         self._moves = all(map(can_rewrite, self._naming.values()))
@@ -68,7 +73,8 @@ class IcebergCopy(TableCopy):
             self._take_deletes(home)
         change = self._changed(home)
         for where in manifests:
-            self._take(where, lambda data, path: rewritten(data, change, path), measured=True)
+            self._take(where, lambda data, path: rewritten(data, change, path))
+        self._measure(manifests, change)
         for where in lists:
             self._take(where, lambda data, path: rewritten(data, change, path))
         for path in (*self._metadata, *self._earlier):
@@ -92,11 +98,11 @@ class IcebergCopy(TableCopy):
     def _lists(self, path: str) -> Iterator[str]:
         """The snapshots of a metadata file; what it names beside them is taken if it is there."""
         metadata: Metadata = read(self.lake, path)
-        for beside in named_beside(metadata):
-            inside = path_of(self.lake, beside)
-            if inside is None or not self.lake.exists(inside):
+        named = [path for path in (path_of(self.lake, where) for where in named_beside(metadata)) if path is not None]
+        for inside, is_there in zip(named, self.lake.in_parallel(self.lake.exists, named), strict=True):
+            if not is_there:
                 continue
-            if inside.endswith(".metadata.json"):
+            if inside.endswith((".metadata.json", ".metadata.json.gz")):
                 self._earlier[inside] = None
             else:
                 self._found.setdefault(inside, copied(self.lake, inside))
@@ -109,17 +115,20 @@ class IcebergCopy(TableCopy):
         except UNREADABLE as error:
             raise _unreadable(where, error) from error
 
-    def _take_files(self, manifest: ManifestFile) -> None:
-        """Take the data files of a manifest, and take down which of them name others inside."""
+    def _files(self, manifest: ManifestFile) -> list[DataFile]:
         try:
-            for entry in manifest.fetch_manifest_entry(self._io, discard_deleted=True):
-                inside, one = path_of(self.lake, entry.data_file.file_path), entry.data_file
-                if inside is not None:
-                    self._found.setdefault(inside, copied(self.lake, inside, size=one.file_size_in_bytes))
-                    if one.content == DataFileContent.POSITION_DELETES:
-                        self._naming[inside] = str(one.file_format.value).upper()
+            return [one.data_file for one in manifest.fetch_manifest_entry(self._io, discard_deleted=True)]
         except UNREADABLE as error:
             raise _unreadable(manifest.manifest_path, error) from error
+
+    def _take_files(self, files: list[DataFile]) -> None:
+        """Take the data files of a manifest, and take down which of them name others inside."""
+        for one in files:
+            inside = path_of(self.lake, one.file_path)
+            if inside is not None:
+                self._found.setdefault(inside, copied(self.lake, inside, size=one.file_size_in_bytes))
+                if one.content == DataFileContent.POSITION_DELETES:
+                    self._naming[inside] = str(one.file_format.value).upper()
 
     def _take_deletes(self, home: str) -> None:
         """Take the files of deletions as they are to be. What is kept of each is what manifests say of it."""
@@ -132,7 +141,7 @@ class IcebergCopy(TableCopy):
             self._deletes[path] = replace(done, data=b"", size=len(done.data))
             self._found[path] = Item(path, lambda make=make: iter((make().data,)), len(done.data))  # type: ignore[misc]
 
-    def _take(self, where: str, make: Callable[[bytes, str], bytes], *, measured: bool = False) -> None:
+    def _take(self, where: str, make: Callable[[bytes, str], bytes]) -> None:
         """Take a file of metadata, as it is to be."""
         path = where if where in self._metadata or where in self._earlier else path_of(self.lake, where)
         if path is None:
@@ -141,8 +150,16 @@ class IcebergCopy(TableCopy):
             self._found[path] = copied(self.lake, path)
             return
         self._found[path] = Item(path, lambda: iter((make(self.lake.get(path), path),)))
-        if measured:
-            self._lengths[path] = len(make(self.lake.get(path), path))
+
+    def _measure(self, manifests: Mapping[str, ManifestFile], change: Callable[[Record], Record]) -> None:
+        """Take down how long manifests will be: their lists say so."""
+
+        def length(path: str) -> int:
+            return len(rewritten(self.lake.get(path), change, path))
+
+        inside = ((path_of(self.lake, where), _IN_MEMORY * one.manifest_length) for where, one in manifests.items())
+        for some in portions((path, size) for path, size in inside if path is not None and self._moves):
+            self._lengths |= zip(some, self.lake.in_parallel(length, some), strict=True)
 
     def _changed(self, home: str) -> Callable[[Record], Record]:
         """Changes a record of a manifest, or of a list of manifests."""
@@ -171,7 +188,7 @@ class IcebergCopy(TableCopy):
         return value if path is None else f"{home}/{path}"
 
     def _moved_json(self, data: bytes, path: str, home: str) -> bytes:
-        packed = data.startswith(PACKED)
+        packed = is_packed(data)
         try:
             found = self._walked(json.loads(gzip.decompress(data) if packed else data), home)
         except BROKEN as error:

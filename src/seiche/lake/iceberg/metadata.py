@@ -25,10 +25,10 @@ from seiche.lake.state import State
 from seiche.store.base import Store
 
 __all__ = [
-    "PACKED",
     "Metadata",
     "decode",
     "encode",
+    "is_packed",
     "json_of",
     "last_number",
     "load",
@@ -37,9 +37,6 @@ __all__ = [
     "remember",
     "text_of",
 ]
-
-# The first bytes of what gzip has made.
-PACKED: Final = b"\x1f\x8b"
 
 Metadata: TypeAlias = TableMetadataV1 | TableMetadataV2 | TableMetadataV3
 
@@ -101,10 +98,15 @@ def read(store: Store, path: str) -> Metadata:
         ) from error
 
 
+def is_packed(data: bytes) -> bool:
+    """Whether a metadata file was packed with gzip. Its name need not say so, and may do so in more than one way."""
+    return data.startswith(b"\x1f\x8b")
+
+
 def decode(data: bytes, path: str) -> Metadata:
     """The metadata in the bytes of a file; `InvalidInput` if it has keys, without which nobody could read the table."""
     try:
-        text = gzip.decompress(data) if data.startswith(PACKED) else data  # names say so in more than one way
+        text = gzip.decompress(data) if is_packed(data) else data
         keys = _has_keys(text)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyIceberg warns of summaries that other engines write

@@ -35,7 +35,7 @@ from seiche.store.beside import open_beside
 
 __all__ = ["FileSource", "FolderSource", "Found", "InDoubt", "LakeSource", "Outpaced", "Source", "source_of"]
 
-_NUMBERED: Final = re.compile(r"v(\d+)(\.gz)?\.metadata\.json")
+_NUMBERED: Final = re.compile(r"v(\d+)(?:\.gz\.metadata\.json|\.metadata\.json(?:\.gz)?)")
 _HINT: Final = "metadata/version-hint.text"
 
 
@@ -165,5 +165,5 @@ def source_of(lake: Store, outside: Outside, location: str, source: Mapping[str,
         from seiche.lake.iceberg.foreign.catalog import CatalogSource
 
         return CatalogSource.of(source, outside)
-    kind = FileSource if location.endswith(".metadata.json") else FolderSource
+    kind = FileSource if location.endswith((".metadata.json", ".metadata.json.gz")) else FolderSource
     return kind(lake, outside, location, runtime)
