@@ -136,6 +136,34 @@ def test_ids_that_a_client_gives_to_what_it_adds_mean_that(servers: Direct, view
         assert columns[current["schema-id"]] == column
 
 
+@pytest.mark.parametrize(("most", "kept"), [(None, 10), (1, 1), (4, 4), (25, 20)])
+def test_a_view_keeps_as_many_versions_as_it_says(view: dict[str, Any], most: int | None, kept: int) -> None:
+    """One that is replaced every hour had all of them, in each answer and each row of the lake."""
+    said = {} if most is None else {"version.history.num-entries": str(most)}
+    made = with_updates(view, [], [{"action": "set-properties", "updates": said}], 1)
+    for number in range(2, 21):
+        updates = [
+            {"action": "add-view-version", "view-version": version(number, 0, f"select {number}")},
+            {"action": "set-current-view-version", "view-version-id": -1},
+        ]
+        made = with_updates(made, [], updates, number)
+    numbers = list(range(21 - kept, 21))
+    assert [one["version-id"] for one in made["versions"]] == numbers
+    assert [one["version-id"] for one in made["version-log"]] == numbers
+    # An earlier one that is current stays, and so does all that comes with one request.
+    first = {"action": "set-current-view-version", "view-version-id": numbers[0]}
+    three = [{"action": "add-view-version", "view-version": version(0, 0, f"select {number}")} for number in range(3)]
+    again = with_updates(made, [], [first, *three], 21)
+    assert {numbers[0], 22, 23} <= {one["version-id"] for one in again["versions"]}
+    assert again["version-log"][-1]["version-id"] == again["current-version-id"] == numbers[0]
+
+
+@pytest.mark.parametrize("most", ["0", "-1", "x", ""])
+def test_a_view_cannot_keep_no_version(view: dict[str, Any], most: str) -> None:
+    with pytest.raises(seiche.InvalidInput, match="num-entries"):
+        with_updates(view, [], [{"action": "set-properties", "updates": {"version.history.num-entries": most}}], 1)
+
+
 def test_who_lost_the_answer_about_a_view_is_shown_what_it_is(servers: Direct) -> None:
     """With a key everything happens once; the answer to a repetition must not show a version that there is not."""
     body = {"name": "v", "schema": struct("a"), "view-version": version(1, 0, "select 1"), "properties": {}}

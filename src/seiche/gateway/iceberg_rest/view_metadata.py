@@ -12,6 +12,7 @@ from seiche.gateway.iceberg_rest.requests import checked
 __all__ = ["new_view", "with_updates"]
 
 _LAST: Final = -1
+_HISTORY: Final = "version.history.num-entries"
 
 
 def new_view(
@@ -30,7 +31,7 @@ def new_view(
         "version-log": [{"timestamp-ms": made.timestamp_ms, "version-id": made.version_id}],
         "properties": dict(properties),
     }
-    return _dumped(checked(ViewMetadata, values))
+    return _trimmed(_dumped(checked(ViewMetadata, values)), 1)
 
 
 def with_updates(
@@ -46,9 +47,27 @@ def with_updates(
     for update in updates:
         change.one(update)
     made = checked(ViewMetadata, change.metadata)
-    for version in made.versions[len(metadata["versions"]) :]:
+    new = made.versions[len(metadata["versions"]) :]
+    for version in new:
         _check_dialects(version)
-    return _dumped(made)
+    return _trimmed(_dumped(made), len(new))
+
+
+def _trimmed(metadata: dict[str, Any], new: int) -> dict[str, Any]:
+    """The metadata with the current version and the newest others, as many as its properties say or as there are new
+    ones: a view that is replaced every hour would grow for ever.
+    """
+    given = metadata.get("properties", {}).get(_HISTORY, "10")
+    if not given.isdecimal() or not int(given):
+        raise InvalidInput(f"{_HISTORY} cannot be {given!r}", remedy="Send a number of at least 1.")
+    current = metadata["current-version-id"]
+    others = sorted(one["version-id"] for one in metadata["versions"] if one["version-id"] != current)
+    kept = {current, *others[max(0, len(others) + 1 - max(int(given), new)) :]}
+    log: list[Any] = []
+    for entry in metadata["version-log"]:  # from behind the last that is about a version which has gone
+        log = [*log, entry] if entry["version-id"] in kept else []
+    versions = [one for one in metadata["versions"] if one["version-id"] in kept]
+    return {**metadata, "versions": versions, "version-log": log}
 
 
 def _check_dialects(version: ViewVersion) -> None:
