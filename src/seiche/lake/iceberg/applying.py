@@ -219,9 +219,12 @@ class Applying:
         return RemovePropertiesUpdate(removals=left) if left else None
 
     def location(self, update: Any) -> Any:
-        if not self.created and update.location.rstrip("/") != self.metadata.location.rstrip("/"):
+        where = update.location.rstrip("/")
+        if self.created:
+            return SetLocationUpdate(location=where)
+        if where != self.metadata.location.rstrip("/"):
             raise ValueError(f"the table stays at {self.metadata.location}: its place is the lake's to choose")
-        return update if self.created else None
+        return None
 
     def uuid(self, update: Any) -> Any:
         if not self.created and update.uuid != self.metadata.table_uuid:
