@@ -129,11 +129,20 @@ class Grouping:
 
 
 def _apart(queue: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
-    """Those for the next group, in the order in which they came, and the rest: one id is decided once at a time."""
+    """Those for the next group, in the order in which they came, and the rest: one id is decided once at a time, and a
+    table is not dropped or renamed by the root that another changes it by, whose answer shows it there.
+    """
     group: list[_Waiting] = []
     later: list[_Waiting] = []
     seen: set[str] = set()
+    tables: set[str] = set()
     for one in queue:
-        (later if one.intent.id in seen or len(group) >= _MOST else group).append(one)
+        edits = one.intent.edits
+        moved = {table for table, edit in edits.items() if edit.found_key is not None and edit.renamed}
+        if one.intent.id in seen or len(group) >= _MOST or not tables.isdisjoint(moved):
+            later.append(one)
+        else:
+            group.append(one)
+            tables.update(edits)
         seen.add(one.intent.id)
     return group, later

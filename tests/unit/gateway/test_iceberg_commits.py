@@ -348,6 +348,20 @@ def test_what_takes_too_long_is_unknown(lake: Lake, monkeypatch: pytest.MonkeyPa
     assert said.error == (504, "CommitStateUnknownException")
 
 
+def test_a_table_that_goes_is_there_for_whoever_changed_it_before(lake: Lake) -> None:
+    """Both came while another root was put. In one root, who had changed the table was told that nothing is known of
+    it: there was no table of that name to show.
+    """
+    changing, moving, dropping = (lake.transaction() for _ in range(3))
+    changing.append("db.t", ROWS)
+    moving.rename_table("db.t", "db.moved")
+    dropping.drop_table("db.u")
+    found = Grouping(lake).commit([changing, moving, dropping])
+    changed, moved, dropped = [one for one in found if isinstance(one, State)]
+    assert (changed.relation(("db", "t")) is None, moved.relation(("db", "t")) is None) == (False, True)
+    assert changed.version == dropped.version == moved.version - 1, "others go together as before"
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_request_that_is_repeated_is_applied_once(servers: Gateways, route: str) -> None:
     body = appended(servers, "t")
