@@ -48,6 +48,19 @@ class TestStatements:
         with pytest.raises(InvalidInput, match=r"`shop`\.`new`\.`id`"):
             sql("MERGE INTO shop.orders USING shop.new AS s ON orders.id = shop.new.id WHEN MATCHED THEN DELETE")
 
+    def test_clauses_of_a_merge_are_worked_out_of_the_rows_that_they_are_for(self, shop: Lake, sql: Sql) -> None:
+        sql(
+            "MERGE INTO shop.orders t "
+            "USING (SELECT * FROM VALUES (1, 'x'), (7, 'x'), (8, '8'), (9, 'y') AS v(id, sku)) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET sku = s.sku "
+            "WHEN NOT MATCHED AND s.sku = 'x' THEN INSERT (id, n) VALUES (s.id, -1) "
+            "WHEN NOT MATCHED AND id <> 9 AND CAST(s.sku AS INT) > 0 "
+            "THEN INSERT (id, n) VALUES (s.id, CAST(sku AS INT)) "
+            "WHEN NOT MATCHED BY SOURCE AND id = 2 THEN DELETE "
+            "WHEN NOT MATCHED BY SOURCE AND 1 / (t.id - 1) > 0 THEN UPDATE SET n = 10 / (id - 2)"
+        )
+        assert rows(shop) == [(1, "x", 1, 0.5), (3, None, 10, None), (7, None, -1, None), (8, None, 8, None)]
+
     def test_double_quotes_that_are_those_of_names(self, sql: Sql, on_spark: SparkLake) -> None:
         assert sql('SELECT id, sku FROM shop.orders WHERE sku = "a"') == [(1, "a")]
         on_spark.session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")

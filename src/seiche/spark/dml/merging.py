@@ -6,7 +6,7 @@ rows with its key.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
@@ -34,7 +34,7 @@ from seiche.spark.types import conform_shown
 from seiche.spark.writing import frame_schema
 from seiche.table.change import Change
 from seiche.table.data.merge.check import check_any, check_order
-from seiche.table.data.merge.clauses import Clause
+from seiche.table.data.merge.clauses import Clause, Side
 from seiche.table.data.merge.matching import key_values
 from seiche.table.data.merge.source import check_key
 from seiche.table.data.scanning import ADDRESS
@@ -48,11 +48,17 @@ if TYPE_CHECKING:
 
 __all__ = ["FrameMerging"]
 
-# Whether a row of the data is there, and, of a clause about one side, whether its condition holds and its values.
+# Whether a row of the data is there, which sides a pair of rows has, the task that it is for, and what the table's
+# columns are called where they cannot be spoken of.
 _HERE = "_seiche_here"
+_SIDE = "_seiche_side"
+_TASK = "_seiche_task"
+_TARGET = "_seiche_target_"
+# By the sides that clauses are about: the number of the one that holds, and the values that it gives.
 _HOLDS = "_seiche_holds_"
 _SET = "_seiche_set_"
-_OURS = (ACTION, _HERE, _HOLDS, _SET)
+_OURS = (ACTION, _HERE, _SIDE, _TASK, _TARGET, _HOLDS, _SET)
+_SIDES: Final[tuple[Side, ...]] = ("matched", "not matched", "not matched by source")
 
 
 class FrameMerging:
@@ -106,14 +112,13 @@ class FrameMerging:
         tasks, inserting = len(rows.tasks), self._inserting_tasks()
         with explained(lambda: self._said_of(schema)):
             given_types = self._given_types(taken, schema)
-            values = [self._value(name, given_types, schema).alias(value_of(name)) for name in columns]
-            edits = self._joined(rows, schema).withColumn(ACTION, self._action()).where(fn.col(ACTION).isNotNull())
+            edits = self._decided(rows, inserting, given_types, schema)
             chosen = edits.select(
-                fn.col(f"target.{ADDRESS}").alias(ADDRESS),
-                self._group(tasks, inserting).alias(GROUP),
-                ACTION,
-                *values,
-            )
+                ADDRESS,
+                fn.col(_TASK).alias(GROUP),
+                fn.coalesce(*(fn.col(one) for one in edits.columns if one.startswith(_HOLDS))).alias(ACTION),
+                *(_first(edits, name).alias(value_of(name)) for name in columns),
+            ).where(fn.col(ACTION).isNotNull())
         placed = chosen.repartitionById(max(1, tasks + inserting), fn.col(GROUP)).sortWithinPartitions(
             ADDRESS, *(value_of(name) for name in self._on if name in columns and inserting)
         )
@@ -170,11 +175,46 @@ class FrameMerging:
         wanted = {*self._on, *mentioned(said, names)}
         return [name for name in names if name in wanted]
 
+    def _decided(
+        self, rows: Rows, inserting: int, given: "Sequence[Mapping[str, DataType]]", schema: "pa.Schema"
+    ) -> "DataFrame":
+        """Both sides, joined, with the clause that each pair of rows is for and the values that it gives.
+
+        Each clause sees only what it is about, and is worked out of no other rows, for which it may be an error.
+        """
+        joined, names = self._joined(rows, schema), rows.frame.columns
+        there, here = fn.col(f"target.{ADDRESS}").isNotNull(), fn.col(f"source.{_HERE}").isNotNull()
+        side = fn.when(there & here, _SIDES[0]).when(here, _SIDES[1]).otherwise(_SIDES[2])
+        frame = joined.withColumns({_SIDE: side, _TASK: self._task(len(rows.tasks), inserting)})
+        frame = self._worked_out(frame, _SIDES[0], given, schema)
+        made = frame.columns[len(joined.columns) :]
+        hidden = (fn.col(f"target.{quoted(name)}").alias(f"{_TARGET}{name}") for name in names)
+        frame = frame.select("source.*", *hidden, *map(quoted, made)).alias("source")
+        frame = self._worked_out(frame, _SIDES[1], given, schema)
+        made = frame.columns[len(joined.columns) :]
+        shown = (fn.col(quoted(f"{_TARGET}{name}")).alias(name) for name in names)
+        frame = frame.select(*shown, *map(quoted, made)).alias("target")
+        return self._worked_out(frame, _SIDES[2], given, schema)
+
+    def _worked_out(
+        self, frame: "DataFrame", side: Side, given: "Sequence[Mapping[str, DataType]]", schema: "pa.Schema"
+    ) -> "DataFrame":
+        """The frame with what the clauses about one or both sides say of its rows."""
+        numbers = [number for number, clause in enumerate(self._clauses) if clause.side == side]
+        if not numbers:
+            return frame
+        which = f"{_HOLDS}{_SIDES.index(side)}"
+        frame = frame.withColumn(which, self._which(numbers))
+        names = dict.fromkeys(name for number in numbers for name in given[number])
+        values = {
+            f"{_SET}{_SIDES.index(side)}_{name}": self._value(name, which, numbers, given, schema) for name in names
+        }
+        return frame.withColumns(values) if values else frame
+
     def _joined(self, rows: Rows, schema: "pa.Schema") -> "DataFrame":
-        """Both sides, each as `target` or `source`, with what one-sided clauses say of it worked out before."""
-        target = self._prepared(rows.frame.alias("target"), "not matched by source").alias("target")
-        source = self._prepared(self._data(schema).alias("source"), "not matched").withColumn(_HERE, fn.lit(True))
-        source = source.alias("source")
+        """Both sides, each as `target` or `source`."""
+        target = rows.frame.alias("target")
+        source = self._data(schema).withColumn(_HERE, fn.lit(True)).alias("source")
         conditions = [fn.col(f"target.{quoted(name)}") == fn.col(f"source.{quoted(name)}") for name in self._on]
         if self._condition is not None:
             conditions.append(as_column(self._condition))
@@ -215,43 +255,36 @@ class FrameMerging:
         target, source = empty(self._frame.sparkSession, schema).alias("target"), self._frame.alias("source")
         return {"matched": target.crossJoin(source), "not matched": source, "not matched by source": target}
 
-    def _prepared(self, frame: "DataFrame", side: str) -> "DataFrame":
-        made = {}
-        for number, clause in enumerate(self._clauses):
-            if clause.side == side:
-                if clause.condition is not None:
-                    made[f"{_HOLDS}{number}"] = as_column(clause.condition)
-                for name, expression in (clause.assignments or {}).items():
-                    value = as_column(expression)
-                    if clause.condition is not None:
-                        # Of other rows it may be an error, from which the condition is there to keep it.
-                        value = fn.when(as_column(clause.condition), value)
-                    made[f"{_SET}{number}_{name}"] = value
-        return frame.withColumns(made) if made else frame
-
-    def _action(self) -> "Column":
-        """The number of the first clause that is for a row; null if none is."""
-        there, here = fn.col(f"target.{ADDRESS}").isNotNull(), fn.col(f"source.{_HERE}").isNotNull()
-        sides = {"matched": there & here, "not matched": ~there & here, "not matched by source": there & ~here}
+    def _which(self, numbers: Sequence[int]) -> "Column":
+        """Of these clauses, the number of the first that is for a row; null if none is."""
         found: Column | None = None
-        for number, clause in enumerate(self._clauses):
-            holds = sides[clause.side]
+        for number in numbers:
+            clause = self._clauses[number]
+            holds = fn.col(_SIDE) == clause.side
             if clause.condition is not None:
-                holds &= as_column(clause.condition) if clause.side == "matched" else fn.col(f"{_HOLDS}{number}")
+                holds &= as_column(clause.condition)
             found = fn.when(holds, number) if found is None else found.when(holds, number)
         assert found is not None  # noqa: S101 - there is at least one clause
         return found.cast("int")
 
-    def _value(self, name: str, given: "Sequence[Mapping[str, DataType]]", schema: "pa.Schema") -> "Column":
-        """The value that a column gets, whichever clause gives it."""
+    def _value(
+        self,
+        name: str,
+        which: str,
+        numbers: Sequence[int],
+        given: "Sequence[Mapping[str, DataType]]",
+        schema: "pa.Schema",
+    ) -> "Column":
+        """The value that a column gets, whichever of these clauses gives it."""
         kind = shown_type(schema, name)
         found: Column | None = None
-        for number, clause in enumerate(self._clauses):
+        for number in numbers:
             if name not in given[number]:
                 continue
-            said = self._said(number, clause, name)
-            value = stored_as(said, given[number][name], kind, name, self._frame.sparkSession)
-            is_it = fn.col(ACTION) == number
+            said = self._clauses[number].assignments
+            value = fn.col(f"source.{quoted(name)}") if said is None else as_column(said[name])
+            value = stored_as(value, given[number][name], kind, name, self._frame.sparkSession)
+            is_it = fn.col(which) == number
             found = fn.when(is_it, value) if found is None else found.when(is_it, value)
         assert found is not None  # noqa: S101 - some clause gives it a value
         return found
@@ -272,15 +305,7 @@ class FrameMerging:
                 found.append(dict(zip(said, types, strict=True)))
         return found
 
-    @staticmethod
-    def _said(number: int, clause: Clause, name: str) -> "Column":
-        if clause.assignments is None:
-            return fn.col(f"source.{quoted(name)}")
-        if clause.side == "matched":
-            return as_column(clause.assignments[name])
-        return fn.col(quoted(f"{_SET}{number}_{name}"))
-
-    def _group(self, tasks: int, inserting: int) -> "Column":
+    def _task(self, tasks: int, inserting: int) -> "Column":
         """The task that an edit is for: that of the fragment, or for a new row one behind those, by its key."""
         group = fn.col(f"target.{GROUP}")
         if not inserting:
@@ -291,6 +316,12 @@ class FrameMerging:
     def _inserting_tasks(self) -> int:
         inserts = any(clause.action == "insert" for clause in self._clauses)
         return max(1, self._parts or 4) if inserts else 0
+
+
+def _first(edits: "DataFrame", name: str) -> "Column":
+    """The value of a column from the clauses about whichever sides: all others have null there."""
+    made = (f"{_SET}{number}_{name}" for number in range(len(_SIDES)))
+    return fn.coalesce(*(fn.col(quoted(one)) for one in made if one in edits.columns))
 
 
 def _check_key(given: "pa.Schema", table: "pa.Schema", on: Sequence[str]) -> None:
