@@ -14,6 +14,7 @@ from seiche.cli.output import AsJson, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from seiche.lake.objects.names import Name
+    from seiche.lake.state import State
     from seiche.lake.summary import TableSummary
 
 __all__ = ["init", "ls", "show", "status"]
@@ -58,10 +59,10 @@ def ls(
     """
     from seiche.lake.objects.names import parts
 
-    lake = open_at(uri, version, as_of)
+    state = open_at(uri, version, as_of).state()
     inside = parts(named(namespace), what="namespace") if namespace else ()
-    found = list(_inside(lake, inside))
-    if inside and not found and lake.state().namespace(inside) is None:
+    found = list(_inside(state, inside))
+    if inside and not found and state.namespace(inside) is None:
         raise seiche.NotFound(f"there is no namespace {namespace}", remedy=f"'seiche ls {uri}' lists all.")
     if as_json:
         print_json(found)
@@ -71,20 +72,23 @@ def ls(
         print_table(_LISTED, ([one.get(key, "") for key in _LISTED] for one in found))
 
 
-def _inside(lake: seiche.Lake, namespace: Name) -> Iterator[dict[str, object]]:
+def _inside(state: State, namespace: Name) -> Iterator[dict[str, object]]:
+    """What there is in a namespace and in those inside of it, at one version of the lake."""
+    from seiche.lake.objects.keys import children_of, name_of, tables_of
     from seiche.lake.objects.names import text
     from seiche.lake.objects.rows import TableRow
+    from seiche.lake.state import as_relation
 
-    state = lake.state()
-    for name in lake.tables(namespace) if namespace else []:
-        row = state.relation(name)
+    for key, value in state.scan(tables_of(namespace)) if namespace else ():
+        row, name = as_relation(value), text(name_of(key))
         if isinstance(row, TableRow):
-            yield {"kind": "table", "name": text(name), "format": row.format, "version": row.table_version}
+            yield {"kind": "table", "name": name, "format": row.format, "version": row.table_version}
         else:
-            yield {"kind": "view", "name": text(name)}
-    for name in lake.namespaces(namespace):
-        yield {"kind": "namespace", "name": text(name)}
-        yield from _inside(lake, name)
+            yield {"kind": "view", "name": name}
+    for key, _ in state.scan(children_of(namespace)):
+        inner = name_of(key)
+        yield {"kind": "namespace", "name": text(inner)}
+        yield from _inside(state, inner)
 
 
 def show(uri: Uri, table: TableName, version: AtVersion = None, as_of: AsOf = None, as_json: AsJson = False) -> None:

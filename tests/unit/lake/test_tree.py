@@ -1,5 +1,8 @@
 """The tree against a dictionary."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -7,7 +10,7 @@ from hypothesis import strategies as st
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput
 from seiche.lake.tree.draft import Shape
-from seiche.lake.tree.node import EMPTY
+from seiche.lake.tree.node import EMPTY, Message, Node
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.tree import Tree
 from seiche.testing import CountingStore, DictStore
@@ -175,6 +178,27 @@ def test_a_scan_reads_only_nodes_that_can_hold_its_range() -> None:
     nothing = Nodes(store)
     assert list(Tree(tree.root, nothing, tree.shape).scan(key(9), key(9))) == []
     assert nothing.reads == 0
+
+
+def test_many_short_scans_look_through_a_large_buffer_once() -> None:
+    """Listing 40,000 namespaces that one transaction had made took an hour and more."""
+
+    class Counted(dict[bytes, Message]):
+        looked = 0
+
+        def __iter__(self) -> Iterator[bytes]:
+            self.looked += 1
+            return super().__iter__()
+
+        def items(self) -> Any:
+            self.looked += 1
+            return super().items()
+
+    buffer = Counted({key(number): (b"v%d" % number, "txn") for number in range(999, -1, -1)})
+    tree = Tree(Node(buffer=buffer), Nodes(DictStore()), Shape())
+    for number in range(999):
+        assert list(tree.scan(key(number), key(number + 1))) == [(key(number), b"v%d" % number)]
+    assert buffer.looked == 1
 
 
 def test_a_prefix_ends_where_no_key_with_it_can_follow() -> None:

@@ -39,8 +39,9 @@ class Node:
     values: tuple[bytes, ...] = ()
     children: tuple[Pointer, ...] = ()
     buffer: Mapping[bytes, Message] = field(default_factory=dict)
-    # `buffer_size`, once it was asked for.
+    # `buffer_size` and `buffered`, once they were asked for.
     _buffer_size: int = field(default=-1, init=False, repr=False, compare=False)
+    _buffered: list[bytes] | None = field(default=None, init=False, repr=False, compare=False)
     # A spelling, and the messages that are missing in it. One field, so that whoever looks finds both or neither.
     _spelled: tuple[Spelling, Mapping[bytes, Message]] | None = field(
         default=None, init=False, repr=False, compare=False
@@ -57,6 +58,18 @@ class Node:
         if self._buffer_size < 0:
             object.__setattr__(self, "_buffer_size", weight(self.buffer, self.buffer.values()))
         return self._buffer_size
+
+    def buffered(self, start: bytes, stop: bytes | None) -> list[bytes]:
+        """The keys with `start <= key < stop` that the buffer speaks of, ascending.
+
+        All of them are sorted once: a large transaction leaves a root with ten thousands of messages, and whoever lists
+        its tables asks for the range of one namespace after the other.
+        """
+        ordered = self._buffered
+        if ordered is None:
+            ordered = sorted(self.buffer)
+            object.__setattr__(self, "_buffered", ordered)
+        return ordered[bisect_left(ordered, start) : None if stop is None else bisect_left(ordered, stop)]
 
     @property
     def spelling(self) -> Spelling:

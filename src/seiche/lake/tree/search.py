@@ -59,7 +59,7 @@ def walk(node: Node, nodes: Nodes, *, leaves: bool = False, seen: set[Pointer] |
 
 def _scan(node: Node, nodes: Nodes, start: bytes, stop: bytes | None, above: Mapping[bytes, Message]) -> Iterator[Item]:
     """`above` is what higher nodes say about keys of the range: it overrides this node."""
-    news = {key: message for key, message in node.buffer.items() if start <= key and (stop is None or key < stop)}
+    news = {key: node.buffer[key] for key in node.buffered(start, stop)}
     news.update(above)
     order = sorted(news)
     first = bisect_left(node.keys, start)
