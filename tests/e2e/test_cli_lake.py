@@ -418,7 +418,7 @@ def test_what_is_renamed_or_dropped_can_be_brought_back(made: Lake, run: Command
     assert run.json("rename-table", "lake", "shop.orders", "shop.sales") == {"name": "shop.sales", "version": 6}
     assert run("drop-table", "lake", "shop.sales") == "shop.sales is gone, in version 7.\n"
     assert run("drop-namespace", "lake", "shop") == "shop is gone, in version 8.\n"
-    assert "there is no namespace shop" in run("drop-namespace", "lake", "shop", code=2)
+    assert "there is no namespace shop. 'seiche ls' lists" in run("drop-namespace", "lake", "shop", code=2)
     run("rollback", "lake", before, "--yes")
     assert len(run.json("head", "lake", "shop.orders")) == 2
 

@@ -69,6 +69,7 @@ _COMMANDS: Final = {
     "lake.adopt(table)": "'seiche table adopt'",
     "lake.exports()": "'seiche exports'",
     "lake.log()": "'seiche log'",
+    "lake.namespaces()": "'seiche ls'",
     "lake.trash()": "'seiche trash'",
     "lake.tables()": "'seiche ls'",
     "lake.tags()": "'seiche tags'",

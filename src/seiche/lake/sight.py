@@ -212,7 +212,7 @@ class Sight(ABC):
         if value is None:
             raise NotFound(
                 f"there is no namespace {text(name)}",
-                remedy="`create_namespace` makes one.",
+                remedy="`lake.namespaces()` lists what there is; `create_namespace` makes one.",
                 name=text(name),
             )
         return rows.decode(value, NamespaceRow)

@@ -17,6 +17,7 @@ _STATEMENTS: Final = {
     "fsck(repair=True)": "CALL seiche.fsck(repair => true)",
     "lake.exports()": "`seiche exports`",
     "lake.log()": "SHOW VERSIONS",
+    "lake.namespaces()": "SHOW NAMESPACES",
     "lake.tables()": "SHOW TABLES IN namespace",
     "lake.tags()": "SHOW TAGS",
     "lake.transaction()": "BEGIN",
