@@ -118,6 +118,18 @@ def test_damage_ends_with_code_1_and_mending_with_0(made: Lake, run: Command) ->
     assert found["ok"] is False
 
 
+def test_a_foreign_commit_to_a_dropped_table_comes_with_commands_that_help(made: Lake, run: Command) -> None:
+    location = Path("lake", made.table("shop.orders").row.location)
+    newest = min((location / "_versions").glob("*.manifest"))
+    foreign = f"{int(newest.stem) - 1:020}.manifest"
+    (location / "_versions" / foreign).write_bytes(newest.read_bytes())
+    run("drop-table", "lake", "shop.orders")
+    shown = run("fsck", "lake", code=1)
+    assert "'seiche table adopt'" in shown
+    assert "'seiche rollback --table'" in shown
+    assert "`" not in shown
+
+
 def test_what_is_no_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command) -> None:
     monkeypatch.chdir(tmp_path)
     for command in ("expire", "gc", "trash", "health"):

@@ -70,6 +70,7 @@ _COMMANDS: Final = {
     "lake.exports()": "'seiche exports'",
     "lake.log()": "'seiche log'",
     "lake.namespaces()": "'seiche ls'",
+    "lake.rollback(to, tables=)": "'seiche rollback --table'",
     "lake.trash()": "'seiche trash'",
     "lake.tables()": "'seiche ls'",
     "lake.tags()": "'seiche tags'",
