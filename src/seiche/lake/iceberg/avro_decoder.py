@@ -82,4 +82,4 @@ class BoundedDecoder(BinaryDecoder):
 
 def use_bounded_decoder() -> None:
     """Let PyIceberg decode by it, in this process, whoever asks."""
-    avro_file.new_decoder = BoundedDecoder  # type: ignore[attr-defined, assignment] - it has no other way in
+    avro_file.new_decoder = BoundedDecoder  # type: ignore[attr-defined, assignment]  # no other way in
