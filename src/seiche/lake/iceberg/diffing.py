@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pyiceberg.manifest import DataFileContent, read_manifest_list
+from pyiceberg.manifest import DataFileContent
 
-from seiche.errors import Corrupt
 from seiche.lake.history.changes import ObjectChange
 from seiche.lake.history.table_diff import ColumnChange, TableDiff, TableOperation
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, load
-from seiche.lake.iceberg.reach import UNREADABLE
+from seiche.lake.iceberg.reach import living_entries, manifests_of
 from seiche.lake.objects.rows import Row, TableRow
 from seiche.lake.state import State
 
@@ -35,7 +34,7 @@ def iceberg_diff(state: State, change: ObjectChange) -> TableDiff | None:
     first, last = (0 if row is None else row.table_version for row in (before, after))
     older, newer = (old, new) if first <= last else (new, old)
     made = _snapshots(older, newer) if old is not None and new is not None else []
-    (old_files, rows_before), (new_files, rows_after) = (_files(state, change.name, one) for one in (old, new))
+    (old_files, rows_before), (new_files, rows_after) = (_files(state, one) for one in (old, new))
     added = sum(_number(one, "added-records") for one in made)
     removed = sum(_number(one, "deleted-records") for one in made)
     if first > last:
@@ -75,21 +74,18 @@ def _number(snapshot: Any, name: str) -> int:
     return 0 if snapshot.summary is None else int(snapshot.summary[name] or 0)
 
 
-def _files(state: State, name: str, metadata: Metadata | None) -> tuple[frozenset[str], int]:
+def _files(state: State, metadata: Metadata | None) -> tuple[frozenset[str], int]:
     """The files of the table, and how many rows are in those that have rows."""
     snapshot = None if metadata is None else metadata.current_snapshot()
     if snapshot is None or metadata is None:
         return frozenset(), 0
     io = LakeFileIO(state.store, outside=state.outside)
     start = f"{metadata.location.rstrip('/')}/"
-    try:
-        found = [
-            entry.data_file
-            for manifest in read_manifest_list(io.new_input(snapshot.manifest_list))
-            for entry in manifest.fetch_manifest_entry(io)
-        ]
-    except UNREADABLE as error:
-        raise Corrupt(f"{name}: its manifests cannot be read: {error}", table=name) from error
+    found = [
+        entry.data_file
+        for manifest in manifests_of(snapshot.manifest_list, io)
+        for entry in living_entries(manifest, io)
+    ]
     rows = sum(one.record_count for one in found if one.content == DataFileContent.DATA)
     return frozenset(one.file_path.removeprefix(start) for one in found), rows
 

@@ -1,12 +1,11 @@
 """An Iceberg table in figures, as far as they tell what will hurt."""
 
-from pyiceberg.manifest import DataFileContent, read_manifest_list
+from pyiceberg.manifest import DataFileContent
 
-from seiche.errors import Corrupt
 from seiche.lake.care.health import SMALL_BYTES, IcebergHealth
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import load
-from seiche.lake.iceberg.reach import UNREADABLE
+from seiche.lake.iceberg.reach import living_entries, manifests_of
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 
@@ -19,18 +18,15 @@ def figures(state: State, row: TableRow, name: str) -> IcebergHealth:
     size = 0 if row.iceberg is None else state.store.head(row.iceberg.location).size
     snapshot, io = metadata.current_snapshot(), LakeFileIO(state.store, outside=state.outside)
     manifests = files = small = deletes = rows = 0
-    try:
-        for manifest in () if snapshot is None else read_manifest_list(io.new_input(snapshot.manifest_list)):
-            manifests += 1
-            for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
-                if entry.data_file.content != DataFileContent.DATA:
-                    deletes += 1
-                    continue
-                files += 1
-                small += entry.data_file.file_size_in_bytes < SMALL_BYTES
-                rows += entry.data_file.record_count
-    except UNREADABLE as error:
-        raise Corrupt(f"{name}: its manifests cannot be read: {error}", table=name) from error
+    for manifest in () if snapshot is None else manifests_of(snapshot.manifest_list, io):
+        manifests += 1
+        for entry in living_entries(manifest, io):
+            if entry.data_file.content != DataFileContent.DATA:
+                deletes += 1
+                continue
+            files += 1
+            small += entry.data_file.file_size_in_bytes < SMALL_BYTES
+            rows += entry.data_file.record_count
     return IcebergHealth(
         table=name,
         version=row.table_version,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from pyiceberg.exceptions import ResolveError
-from pyiceberg.manifest import ManifestFile, read_manifest_list
+from pyiceberg.manifest import ManifestEntry, ManifestFile, read_manifest_list
 
 from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.care.path_set import PathSet
@@ -14,7 +14,7 @@ from seiche.lake.iceberg.metadata import Metadata, read
 from seiche.lake.iceberg.places import path_of
 from seiche.store.base import Store
 
-__all__ = ["BROKEN", "UNREADABLE", "IcebergReach", "named_beside"]
+__all__ = ["BROKEN", "UNREADABLE", "IcebergReach", "living_entries", "manifests_of", "named_beside"]
 
 # What comes of reading files of metadata that are missing or damaged.
 BROKEN = (
@@ -93,24 +93,33 @@ class IcebergReach:
             yield from self._store.in_parallel(look, wanted[first : first + _AT_ONCE])
 
     def _manifests(self, where: str) -> list[ManifestFile]:
-        try:
-            return list(read_manifest_list(self._io.new_input(where)))
-        except UNREADABLE as error:
-            raise Corrupt(f"the manifest list {where} cannot be read: {error}", path=where) from error
+        return manifests_of(where, self._io)
 
     def _files(self, manifest: ManifestFile) -> list[str]:
-        where = manifest.manifest_path
-        try:
-            # Entries of deleted files are history; whoever needs the files has them among his living ones.
-            entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
-            return [entry.data_file.file_path for entry in entries]
-        except UNREADABLE as error:
-            raise Corrupt(f"the manifest {where} cannot be read: {error}", path=where) from error
+        # Entries of deleted files are history; whoever needs the files has them among his living ones.
+        return [entry.data_file.file_path for entry in living_entries(manifest, self._io)]
 
     def _need(self, where: str) -> None:
         path = path_of(self._store, where)
         if path is not None:
             self._needed.add(path)
+
+
+def manifests_of(where: str, io: LakeFileIO) -> list[ManifestFile]:
+    """The manifests of a snapshot, by the address of their list; `Corrupt` if that is missing or damaged."""
+    try:
+        return list(read_manifest_list(io.new_input(where)))
+    except UNREADABLE as error:
+        raise Corrupt(f"the manifest list {where} cannot be read: {error}", path=where) from error
+
+
+def living_entries(manifest: ManifestFile, io: LakeFileIO) -> list[ManifestEntry]:
+    """What a manifest says of the files that its snapshot has; `Corrupt` if it is missing or damaged."""
+    where = manifest.manifest_path
+    try:
+        return manifest.fetch_manifest_entry(io, discard_deleted=True)
+    except UNREADABLE as error:
+        raise Corrupt(f"the manifest {where} cannot be read: {error}", path=where) from error
 
 
 def named_beside(metadata: Metadata) -> Iterator[str]:
