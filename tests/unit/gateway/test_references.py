@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import lance_namespace as ln
 import pyarrow as pa
@@ -11,10 +11,15 @@ import pytest
 import seiche
 from seiche import Lake
 from seiche.gateway.lance_namespace import desk
+from seiche.gateway.lance_namespace import tags as tags_module
 from seiche.gateway.lance_namespace.desk import main_desk
+from seiche.gateway.lance_namespace.families import FamilyVerbs
 from seiche.gateway.lance_namespace.references import References
 from seiche.gateway.lance_namespace.tags import put_tag, tags
+from seiche.lake.objects.names import Name
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.state import State
+from seiche.lake.transaction import Transaction
 from seiche.store import open_store
 from seiche.store.base import Store
 from seiche.store.prefix import below
@@ -169,3 +174,37 @@ def test_of_desks_without_end_only_the_last_ones_are_remembered(
     desks.of(rows[2])
     assert desks.of(rows[0]) is first, "asked for since"
     assert desks.of(rows[1]) is not second
+
+
+def test_what_a_table_gets_while_it_is_dropped_goes_with_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The branch stayed as a table without one, and the tag kept its version for ever: nobody could reach it."""
+    other, plain, made = lake.namespace(branches=True), FamilyVerbs._drop, list[Any]()
+
+    def late(self: FamilyVerbs, transaction: Transaction, name: Name) -> None:
+        if not made:
+            made.append(other.create_table_tag(ln.CreateTableTagRequest(id=list(TABLE), tag="late", version=1)))
+            made.append(other.create_table_branch(ln.CreateTableBranchRequest(id=list(TABLE), name="late")))
+        plain(self, transaction, name)
+
+    monkeypatch.setattr(FamilyVerbs, "_drop", late)
+    row = lake.state().relation(TABLE)
+    assert isinstance(row, TableRow)
+    drop_table(lake)
+    assert len(made) == 2
+    assert (lake.tables(), tags(lake.state(), row)) == ([], {})
+
+
+def test_a_table_that_is_dropped_meanwhile_gets_no_tag(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = tags_module._version_with
+
+    def late(state: State, line: TableRow, version: int) -> int:
+        found = plain(state, line, version)
+        drop_table(lake)
+        return found
+
+    row = lake.state().relation(TABLE)
+    assert isinstance(row, TableRow)
+    monkeypatch.setattr(tags_module, "_version_with", late)
+    with pytest.raises(ln.TableNotFoundError):
+        lake.namespace(branches=True).create_table_tag(ln.CreateTableTagRequest(id=list(TABLE), tag="late", version=1))
+    assert tags(lake.state(), row) == {}

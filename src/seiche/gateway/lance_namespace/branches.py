@@ -107,6 +107,8 @@ def branches_seen(transaction: "Transaction", name: Name) -> dict[str, Name]:
     them itself; `NotFound` if there is no such table.
     """
     row, span = transaction.named(name).row, _names_of_branches(name)
+    # Who does something with all of them means also one that another makes meanwhile.
+    transaction.reads.range(transaction.state, span, structural=True)
     found: dict[str, Name] = {}
     for key in sorted(
         {key for key, _ in transaction.state.scan(span)} | {key for key in transaction.names if key in span}

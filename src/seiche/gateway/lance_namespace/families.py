@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import lance_namespace as lance
 
 from seiche.gateway.lance_namespace.branches import branch_in, branches_seen
-from seiche.gateway.lance_namespace.tags import key_of, tags
+from seiche.gateway.lance_namespace.tags import key_of, keys_of, tags
 from seiche.lake.engines.answers import answering, asked
 from seiche.lake.engines.catalog import CatalogNamespace, id_of
 from seiche.lake.engines.lance_namespace import TransactionNamespace
@@ -58,6 +58,7 @@ class FamilyVerbs(CatalogNamespace):
         """Remove a table with its tags: nobody could take them away later, and they keep what they stand for."""
         row = transaction.named(parts(name, what="table")).row
         transaction.drop_table(name)
+        transaction.reads.range(transaction.state, keys_of(row), structural=True)
         for tag in tags(transaction.state, row):
             transaction.write_row(key_of(row, tag), None)
 

@@ -28,7 +28,7 @@ from seiche.table.format.refs import check_tag_name
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
 
-__all__ = ["TableTag", "key_of", "put_tag", "remove_tag", "tags"]
+__all__ = ["TableTag", "key_of", "keys_of", "put_tag", "remove_tag", "tags"]
 
 _TABLE: Final = "table"
 _VERSION: Final = "version"
@@ -60,6 +60,8 @@ class _Naming(Intent):
         if not there and (self.replaces or self.row is None):
             raise lance.TableTagNotFoundError(f"there is no tag {self.tag}")
         if self.row is not None:
+            if state.table_by_id(self.row.properties[_TABLE]) is None:
+                raise lance.TableNotFoundError(f"the table that is to have the tag {self.tag} was dropped")
             check_kept(state, self.row.version)
         yield Planned({self.key: None if self.row is None else rows.encode(self.row)})
 
@@ -69,14 +71,18 @@ def key_of(table: TableRow, tag: str) -> bytes:
     return tag_key(f"{table.id}#{tag}")
 
 
+def keys_of(table: TableRow) -> KeyRange:
+    """Where all tags of a table stand."""
+    return KeyRange(tag_key(f"{table.id}#"), tag_key(f"{table.id}$"))
+
+
 def tags(state: State, table: TableRow) -> dict[str, TableTag]:
     """The tags of a table, by name."""
-    start = tag_key(f"{table.id}#")
-    found = {}
-    for key, value in state.scan(KeyRange(start, tag_key(f"{table.id}$"))):
+    span, found = keys_of(table), {}
+    for key, value in state.scan(span):
         row = rows.decode(value, TagRow)
         properties = row.properties
-        found[key[len(start) :].decode()] = TableTag(
+        found[key[len(span.start) :].decode()] = TableTag(
             int(properties[_VERSION]), properties.get(_BRANCH) or None, row.created_at_millis
         )
     return found
