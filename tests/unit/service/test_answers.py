@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from seiche.errors import Unavailable
 from seiche.service.wire.answers import Answers
 
@@ -61,3 +63,14 @@ def test_a_group_wakes_the_loop_once() -> None:
     assert [one.message for one in got] == ["0", "1", "2", "3", "4"]
     answers.then(got.append)(Unavailable("next"))
     assert len(loop.soon) == 1
+
+
+def test_one_that_cannot_be_sent_keeps_no_others_back(caplog: pytest.LogCaptureFixture) -> None:
+    loop = Loop()
+    answers = Answers(loop)  # type: ignore[arg-type]
+    got: list[Any] = []
+    for act in (got.append, lambda answer: got[99], got.append):
+        answers.then(act)(Unavailable("no"))
+    loop.soon.pop()()
+    assert len(got) == 2
+    assert "an answer could not be sent" in caplog.text

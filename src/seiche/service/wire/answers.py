@@ -1,6 +1,7 @@
 """Answers from the committing threads on their way to the event loop."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from threading import Lock
 from typing import TypeAlias
@@ -9,6 +10,8 @@ from seiche.errors import SeicheError
 from seiche.service.commit.tickets import Decided
 
 __all__ = ["Answer", "Answers"]
+
+log = logging.getLogger("seiche.service")
 
 Answer: TypeAlias = Decided | SeicheError
 
@@ -52,4 +55,7 @@ class Answers:
         with self._lock:
             ready, self._ready = self._ready, []
         for act, answer in ready:
-            act(answer)
+            try:
+                act(answer)
+            except Exception:  # those behind it would wait until their time is up
+                log.exception("an answer could not be sent")
