@@ -1,5 +1,6 @@
 """The metadata of a view: made, and changed by updates. Pure: values in, values out."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ __all__ = ["new_view", "with_updates"]
 
 _LAST: Final = -1
 _HISTORY: Final = "version.history.num-entries"
+_COUNT: Final = re.compile("[1-9][0-9]{0,8}")
 
 
 def new_view(
@@ -58,8 +60,8 @@ def _trimmed(metadata: dict[str, Any], new: int) -> dict[str, Any]:
     ones: a view that is replaced every hour would grow for ever.
     """
     given = metadata.get("properties", {}).get(_HISTORY, "10")
-    if not given.isdecimal() or not int(given):
-        raise InvalidInput(f"{_HISTORY} cannot be {given!r}", remedy="Send a number of at least 1.")
+    if not _COUNT.fullmatch(given):
+        raise InvalidInput(f"{_HISTORY} cannot be {given[:20]!r}", remedy="Send a number of at least 1.")
     current = metadata["current-version-id"]
     others = sorted(one["version-id"] for one in metadata["versions"] if one["version-id"] != current)
     kept = {current, *others[max(0, len(others) + 1 - max(int(given), new)) :]}
