@@ -244,6 +244,34 @@ def test_a_decimal_becomes_the_float_nearest_to_it(tmp_path: Path, kind: pa.Data
     assert table.changes(1, columns=["d"]).to_arrow()["d"].to_pylist()[:3] == nearest, "as it was inserted"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "value", "nearest"),
+    [
+        (pa.list_(pa.decimal128(3, 2)), pa.list_(pa.float64()), [Decimal("0.82"), None], [0.82, None]),
+        (pa.list_(pa.decimal128(3, 2)), pa.list_(pa.float64(), 1), [Decimal("0.82")], [0.82]),
+        (
+            pa.struct([("a", pa.int8()), ("d", pa.list_(pa.decimal128(3, 2)))]),
+            pa.struct([("d", pa.list_(pa.float64())), ("a", pa.int16())]),
+            {"a": 1, "d": [Decimal("0.82")]},
+            {"d": [0.82], "a": 1},
+        ),
+    ],
+    ids=str,
+)
+def test_decimals_inside_of_others_become_the_floats_nearest_to_them(
+    tmp_path: Path, old: pa.DataType, new: pa.DataType, value: object, nearest: object
+) -> None:
+    table = Table.create(str(tmp_path / "t"), pa.schema([("d", old), ("x", new)]))
+    table.append([{"d": value}, {"d": None}])
+    if not pa.types.is_fixed_size_list(new):
+        table.update({"x": "d"})
+        assert table.to_arrow()["x"].to_pylist() == [nearest, None]
+    table.add_columns(lambda rows: pa.table({"z": rows["d"]}), schema=pa.schema([("z", new)]))
+    table.alter_columns({"path": "d", "data_type": new})
+    found = table.to_arrow()
+    assert found["z"].to_pylist() == found["d"].to_pylist() == [nearest, None]
+
+
 def test_several_alterations_at_once(table: Table) -> None:
     old = table.to_arrow()
     table.alter_columns(

@@ -90,10 +90,29 @@ def decoded(values: pa.Array) -> pa.Array:
 
 
 def spelled(values: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Decimals as texts where floats are wanted. Arrow makes the nearest float of a text, but 0.8200000000000001 of the
-    decimal 0.82.
+    """Decimals as texts where floats are wanted, also inside of others. Arrow makes the nearest float of a text, but
+    0.8200000000000001 of the decimal 0.82.
     """
-    return values.cast(pa.string()) if kinds.is_decimal(values.type) and kinds.is_floating(wanted) else values
+    kind = _spelled(values.type, wanted)
+    return values if kind == values.type else values.cast(kind)
+
+
+def _spelled(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    if kinds.is_decimal(given) and kinds.is_floating(wanted):
+        return pa.string()
+    if kinds.is_struct(given) and kinds.is_struct(wanted):
+        inside = {field.name: field.type for field in wanted}
+        return pa.struct([one.with_type(_spelled(one.type, inside.get(one.name, one.type))) for one in given])
+    if kinds.is_map(given) and kinds.is_map(wanted):
+        key, item = _spelled(given.key_type, wanted.key_type), _spelled(given.item_type, wanted.item_type)
+        return pa.map_(given.key_field.with_type(key), given.item_field.with_type(item), keys_sorted=given.keys_sorted)
+    if is_list(given) and is_list(wanted):
+        kind = _spelled(given.value_type, wanted.value_type)
+        if kind == given.value_type:
+            return given
+        item = given.value_field.with_type(kind)
+        return pa.list_(item, given.list_size) if kinds.is_fixed_size_list(given) else pa.large_list(item)
+    return given
 
 
 def shortened(given: pa.Array, kind: pa.DataType) -> pa.Array:
