@@ -287,6 +287,9 @@ EXACT: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
     "a number too large": (pa.float32(), [1.0, 1e300], [float("inf"), None, 0.5]),
     "a number too large beside an infinite one": (pa.float32(), [float("inf"), 1e300], [float("-inf"), float("inf")]),
     "a number too large in a list": (pa.list_(pa.float16(), 1), [[1e6]], [[2.0], None]),
+    "more digits than a short float has": (pa.float16(), [1, 2049], [2048, 4096, None, 0.5]),
+    "more digits in a list": (pa.list_(pa.float16()), [[0.5, 2049]], [[2048, 0.5], None]),
+    "more digits in a struct": (pa.struct([("n", pa.float16())]), [{"n": 2049}], [{"n": 2048}, {"n": None}]),
     "a short while": (pa.duration("s"), [datetime.timedelta(microseconds=1)], [datetime.timedelta(days=1)]),
 }
 

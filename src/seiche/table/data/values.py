@@ -128,6 +128,8 @@ def _check_parts(values: Iterable[Any], kind: pa.DataType) -> None:
     """
     if kinds.is_temporal(kind) and not kinds.is_interval(kind):
         _check_times(values, kind)
+    if kinds.is_float16(kind):
+        _check_whole(pa.array((int(value) for value in values if isinstance(value, Integral)), pa.int64()))
     if not kinds.is_nested(kind):
         return
     # Neither nulls nor what pandas puts in their place.
@@ -146,8 +148,12 @@ def _check_parts(values: Iterable[Any], kind: pa.DataType) -> None:
         pairs = [pair for value in there for pair in _pairs(value)]
         typed([key for key, _ in pairs], kind.key_type)
         typed([item for _, item in pairs], kind.item_type)
-    elif kinds.is_nested(inside := getattr(kind, "value_type", pa.null())) or kinds.is_temporal(inside):
+    elif _has_parts(inside := getattr(kind, "value_type", pa.null())):
         _check_parts((one for value in there for one in value), inside)
+
+
+def _has_parts(kind: pa.DataType) -> bool:
+    return bool(kinds.is_nested(kind) or kinds.is_temporal(kind) or kinds.is_float16(kind))
 
 
 def _members(value: Any, names: Sequence[str]) -> Mapping[str, Any]:
@@ -176,6 +182,13 @@ def _check_times(values: Iterable[Any], kind: pa.DataType) -> None:
             raise pa.ArrowInvalid(f"{value} is not a day")
         if is_coarse and (getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0)):
             raise pa.ArrowInvalid(f"{value} has nanoseconds, {kind} has none")
+
+
+def _check_whole(whole: pa.Array) -> None:
+    """`pa.ArrowInvalid` for a whole number that a short float would round: Arrow refuses that only of longer ones."""
+    kept = whole.cast(pa.float16()).cast(pa.float32())
+    if not pc.all(pc.equal(kept, whole.cast(pa.float32())), min_count=0).as_py():
+        raise pa.ArrowInvalid("a whole number has more digits than halffloat can say")
 
 
 def _has_inside(kind: pa.DataType) -> bool:
@@ -221,18 +234,25 @@ def _check(given: pa.Array, wanted: pa.DataType, counted: bool) -> None:
         _check(given.flatten(), wanted.value_type, counted)
     elif kinds.is_map(kind) and kinds.is_map(wanted):
         _check(given.items, wanted.item_type, counted)
-    elif kinds.is_integer(wanted) and _has_fractions(kind):
+    elif _is_counted_finer(kind, wanted):
         given.cast(wanted)
+    elif kinds.is_float16(wanted) and kinds.is_integer(kind):
+        _check_whole(given)
     elif kinds.is_timestamp(wanted) and kinds.is_timestamp(kind):
         given.cast(pa.timestamp(wanted.unit, kind.tz))
-    elif (kinds.is_time(wanted) and kinds.is_time(kind)) or (kinds.is_duration(wanted) and kinds.is_duration(kind)):
-        given.cast(wanted)
     elif _falls_into_letters(kind, wanted) or _loses_its_day(kind, wanted) or (not counted and _counts(kind, wanted)):
         raise pa.ArrowInvalid(f"what is {kind} is not {wanted}")
     elif (kinds.is_timestamp(kind) and kinds.is_date(wanted)) or (kinds.is_boolean(wanted) and _is_number(kind)):
         back = given.cast(wanted).cast(kind)
         if not pc.all(pc.equal(back, given), min_count=0).as_py():
             raise pa.ArrowInvalid(f"a value has more to it than {wanted} can say")
+
+
+def _is_counted_finer(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether there may be fractions of what the other type counts: those Arrow's own cast refuses."""
+    if kinds.is_integer(wanted):
+        return _has_fractions(given)
+    return any(is_kind(given) and is_kind(wanted) for is_kind in (kinds.is_time, kinds.is_duration))
 
 
 def _falls_into_letters(given: pa.DataType, wanted: pa.DataType) -> bool:
