@@ -233,6 +233,8 @@ def test_update_sets_columns_in_the_rows_that_match(table: RowTable, mode: Any) 
         ("small", "null", None),
         ("small", "'12'", 12),
         ("ratio", "id", 8.0),
+        ("name", "cast(id as double)", "8.0"),
+        ("name", "timestamp '2024-05-05 01:02:03'", "2024-05-05T01:02:03"),
         ("price", "price * cast(1.0075 as decimal(10, 4))", decimal.Decimal("2.02")),
         ("price", "7", decimal.Decimal("7.00")),
         ("at", "timestamp '2024-05-05 01:02:03.123456789'", AT),

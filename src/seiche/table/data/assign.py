@@ -9,7 +9,8 @@ import pyarrow.types as kinds
 
 from seiche.errors import InvalidInput
 from seiche.table.data.conform import check_nulls, coded, without_extension
-from seiche.table.data.fitting import left_out
+from seiche.table.data.fitting import is_text, left_out
+from seiche.table.data.native import in_memory
 from seiche.table.data.scanning import scanner, types_of
 from seiche.table.data.values import check_infinity, spelled
 
@@ -63,7 +64,7 @@ def assigned(values: pa.Array, field: pa.Field) -> pa.Array:
     if values.type != field.type:
         try:
             plain = without_extension(values)
-            values = _cast(plain, field.type)
+            values = _cast(_natively_spelled(plain, field.type), field.type)
             if not kinds.is_string(plain.type):  # a text may say that it means infinity
                 check_infinity(plain, values)
         except (pa.ArrowException, ValueError) as error:
@@ -90,6 +91,18 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if kinds.is_dictionary(wanted):
         return coded(values.cast(wanted.value_type), wanted)
     return pc.cast(spelled(values, wanted), options=pc.CastOptions(target_type=wanted, allow_time_truncate=True))
+
+
+def _natively_spelled(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Numbers and times as the texts that Lance makes of them, where texts are wanted: so they are the same as those of
+    a cast in SQL. Arrow says 1 for 1.0, and writes times in another way.
+    """
+    text = is_text(wanted.value_type if kinds.is_dictionary(wanted) else wanted)
+    if not text or not (kinds.is_floating(values.type) or kinds.is_temporal(values.type)):
+        return values
+    dataset = in_memory(pa.table({"v": values}), "memory://spelling", what="the update")
+    scan = scanner(dataset, columns={"v": "cast(v as string)"}, what="the update")
+    return scan.to_table()["v"].combine_chunks()
 
 
 def _castable(given: pa.DataType, wanted: pa.DataType) -> bool:

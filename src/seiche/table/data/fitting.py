@@ -5,7 +5,7 @@ import pyarrow.types as kinds
 
 from seiche.table.data.blobs import is_binary, is_blob
 
-__all__ = ["fits", "is_list", "left_out"]
+__all__ = ["fits", "is_list", "is_text", "left_out"]
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -48,18 +48,19 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(plain or kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether its values are texts, in whichever of Arrow's ways."""
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
+
+
 def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def _texts(given: pa.DataType, wanted: pa.DataType) -> bool:
-    if _is_text(given):
-        return _is_text(wanted)
+    if is_text(given):
+        return is_text(wanted)
     return (is_binary(given) or kinds.is_fixed_size_binary(given)) and is_binary(wanted)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
 
 
 def _numbers(given: pa.DataType, wanted: pa.DataType) -> bool:
