@@ -100,6 +100,24 @@ def test_what_compaction_does_to_an_index_is_chosen_and_said(tmp_path: Path, nam
     check_answers(table, name)
 
 
+@pytest.mark.parametrize("retrain", [False, True])
+def test_options_of_an_index_are_those_asked_for_also_if_it_is_made_anew(tmp_path: Path, retrain: bool) -> None:
+    table = indexed_table(tmp_path / "t", stable_row_ids=False)
+    asked: dict[str, dict[str, Any]] = {
+        "ZONEMAP": {"rows_per_zone": 16},
+        "BLOOMFILTER": {"number_of_items": 50, "probability": 0.01},
+    }
+    for kind, options in asked.items():
+        table.create_index("id", kind, name=kind, **options)
+    table.create_index("id", "BTREE", name="BTREE", zone_size=16)
+    table.update({"id": "id"}, where="id < 10", mode="columns")  # none of them speaks for these fragments any more
+    assert table.optimize_indices(retrain=retrain).changed
+    for kind, options in asked.items():
+        made = native(table).stats.index_stats(kind)["indices"][0]
+        assert {name: made[name] for name in options} == options
+    assert native(table).stats.index_stats("BTREE")["indices"][0]["num_pages"] > 4
+
+
 def test_indices_by_stable_row_ids_need_nothing(tmp_path: Path) -> None:
     table = indexed_table(tmp_path / "t", stable_row_ids=True)
     create(table, BY_NAME["BITMAP"])

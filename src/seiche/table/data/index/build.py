@@ -7,6 +7,7 @@ from uuid import UUID
 
 import lance  # before its parts, which do not wait until another thread has imported all of it
 from lance.dataset import Index, IndexFile
+from lance.indices import IndexConfig
 from pyroaring import BitMap
 
 from seiche.core.runtime import Runtime
@@ -19,7 +20,7 @@ from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format import roaring
 from seiche.table.format.manifest_pb2 import IndexMetadata
 
-__all__ = ["NEEDING_ALL", "SCALAR", "VECTOR", "IndexTask", "Segment", "build_segment", "joined"]
+__all__ = ["NEEDING_ALL", "SCALAR", "VECTOR", "IndexTask", "Segment", "build_segment", "configured", "joined"]
 
 SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "INVERTED", "NGRAM", "ZONEMAP", "BLOOMFILTER", "RTREE", "MINHASHLSH")
 VECTOR = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
@@ -29,6 +30,13 @@ _PARTIAL = ("INVERTED",)
 
 # Segments of these are put together natively only if all fragments that they were built over are still there.
 NEEDING_ALL = ("NGRAM",)
+
+# What pylance takes only inside of a configuration; where it is given as other options are, it is passed over.
+_CONFIGURED = {
+    "BTREE": ("zone_size",),
+    "ZONEMAP": ("rows_per_zone",),
+    "BLOOMFILTER": ("number_of_items", "probability"),
+}
 
 _Done = TypeVar("_Done")
 
@@ -71,11 +79,12 @@ def build_segment(task: IndexTask, store: Store, runtime: Runtime) -> Segment:
     if task.index_type == "BITMAP" and not task.portion.ids:
         return _empty_bitmap(task, store, runtime)
     dataset: Any = task.portion.snapshot(store, runtime).dataset
+    kind, options = configured(task.index_type, task.options)
     made = _asked(
         store,
         f"index {task.name!r} of type {task.index_type} on column {task.column!r}",
         lambda: dataset.create_index_uncommitted(
-            task.column, task.index_type, name=task.name, fragment_ids=list(task.portion.ids), **task.options
+            task.column, kind, name=task.name, fragment_ids=list(task.portion.ids), **options
         ),
     )
     index = _to_message(made)
@@ -89,6 +98,13 @@ def build_segment(task: IndexTask, store: Store, runtime: Runtime) -> Segment:
     if task.index_type not in _PARTIAL:
         _flush(store, index)
     return Segment(task.portion, task.index_type, index.SerializeToString())
+
+
+def configured(index_type: str, options: Mapping[str, Any]) -> tuple[str | IndexConfig, dict[str, Any]]:
+    """The kind of a scalar index with its configuration, as pylance takes them, and the options that are left."""
+    inside = {name: options[name] for name in _CONFIGURED.get(index_type, ()) if name in options}
+    kind = IndexConfig(index_type.lower(), inside) if inside else index_type
+    return kind, {name: value for name, value in options.items() if name not in inside}
 
 
 def joined(segments: Sequence[Segment], dataset: "lance.LanceDataset", store: Store) -> list[IndexMetadata]:

@@ -10,8 +10,10 @@ from seiche.errors import InvalidInput
 from seiche.table import footprint
 from seiche.table.change import Change
 from seiche.table.data.index.age import is_older
+from seiche.table.data.index.build import configured
 from seiche.table.data.index.dropping import unknown_index
 from seiche.table.data.index.reach import Reach
+from seiche.table.data.index.settings import settings_of
 from seiche.table.data.native_errors import trouble, without_panics
 from seiche.table.data.scanning import batches, quoted, scanner
 from seiche.table.data.shadow import shadow
@@ -109,7 +111,8 @@ class Optimizing:
             with without_panics():
                 if new and self._is_beyond_native(segments, new, reach, snapshot):
                     column = path_of(snapshot.manifest.header.fields, segments[0].fields[0])
-                    dataset.create_scalar_index(column, _KINDS[kind_of(segments[0])], name=name, replace=True)
+                    kind, _ = configured(_KINDS[kind_of(segments[0])], settings_of(segments[-1], snapshot))
+                    dataset.create_scalar_index(column, kind, name=name, replace=True)
                 else:
                     _optimize_natively(dataset, segments, self._options(segments, new, snapshot))
         except (OSError, ValueError) as error:
