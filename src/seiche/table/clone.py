@@ -1,6 +1,6 @@
 """Copies of a table: with all files of one version, or with none, referring to those of the source."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
@@ -19,15 +19,17 @@ from seiche.errors import (
     Unavailable,
 )
 from seiche.store.base import Store
+from seiche.table.bases import base_stores
 from seiche.table.build import build
 from seiche.table.commit import Committer
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import Clone
-from seiche.table.refs import References
+from seiche.table.refs import References, branch_of
 from seiche.table.transaction import Transaction
 from seiche.table.version_files import StoredFile, VersionFiles
 from seiche.table.versions.base import Versions
+from seiche.table.versions.opening import open_versions
 from seiche.table.versions.stored import StoredVersions
 
 __all__ = ["CLONE_PROPERTY", "Carry", "Progress", "ProgressCallback", "clone", "copy_one"]
@@ -89,16 +91,36 @@ def clone(
 def _clone_shallow(
     source: References, manifest: Manifest, transaction: Transaction, target: Versions, *, protect: bool
 ) -> Manifest:
-    """The tag is there before the clone is, so that no clean-up can come between."""
-    tag = f"clone-{transaction.uuid}"
-    if protect:
-        source.put_tag(tag, manifest.version, metadata={CLONE_PROPERTY: target.store.native_uri()})
+    """The tags are there before the clone is, so that no clean-up can come between."""
+    kept = {f"clone-{transaction.uuid}": (source, manifest.version)} if protect else {}
+    for further in _further(source, manifest) if protect else ():
+        kept[f"clone-{source.runtime.uuid()}"] = further
+    for tag, (line, version) in kept.items():
+        line.put_tag(tag, version, metadata={CLONE_PROPERTY: target.store.native_uri()})
     try:
         return _commit(target, transaction, manifest, source.runtime)
     except (AlreadyExists, RetryableConflict):
-        if protect:
-            source.remove_tag(tag)
+        for tag, (line, _) in kept.items():
+            line.remove_tag(tag)
         raise
+
+
+def _further(source: References, manifest: Manifest) -> Iterator[tuple[References, int]]:
+    """The versions of other tables that are kept for the source, which is itself a shallow clone of them.
+
+    The new clone refers to their files too, and needs them longer if the source is removed, and its tag there.
+    """
+    ours, runtime = source.versions.store.native_uri(), source.runtime
+    stores = base_stores(manifest, source.versions.store, runtime)
+    for base in manifest.header.base_paths:
+        if not base.is_dataset_root:
+            continue
+        with suppress(NotFound):
+            versions = open_versions(stores[base.id], naming=None, manifest_store=None, runtime=runtime, options={})
+            table = References(versions, branch_of(versions.read(versions.newest()).manifest.header), runtime)
+            for tag in table.tags().values():
+                if tag.metadata.get(CLONE_PROPERTY) == ours and tag.branch == table.branch:
+                    yield table, tag.version
 
 
 def _copy(files: Sequence[StoredFile], target: Store, runtime: Runtime, progress: ProgressCallback | None) -> None:

@@ -220,6 +220,17 @@ class TestShallow:
         assert not missing_files(made.store, ["copy", "again", "deep"])
         assert len(deep.manifest.fragments) == 3
 
+    @pytest.mark.parametrize("branch", [None, "dev"])
+    def test_the_first_table_keeps_what_a_clone_of_its_clone_needs(self, made: MadeUpTable, branch: str | None) -> None:
+        source = made.table if branch is None else made.table.branch(branch, 4)
+        copy = source.clone(below(made.store, "copy"), shallow=True)
+        (first,) = made.table.tags()
+        copy.clone(below(made.store, "again"), shallow=True)
+        made.table.untag(first)
+        ((_, tag),) = made.table.tags().items()
+        assert (tag.branch, tag.version) == (branch, source.version)
+        assert tag.metadata == {CLONE_PROPERTY: "dict://test/again"}
+
     def test_a_version_that_goes_meanwhile_takes_the_clone_with_it(self, made: MadeUpTable) -> None:
         def clean_up(call: Call) -> None:
             if "_refs" in call.path and call.verb == "put_if_absent":

@@ -64,7 +64,8 @@ class CareVerbs(ReferenceVerbs):
         depends on nothing; they are copied within the storage where source and target share it, else through this
         process in pieces, several at a time, and `progress` is called after each; or by `carry`, if it is given. A
         shallow clone copies nothing and refers to the files of this table; so that clean-up leaves those alone, this
-        table gets a tag `clone-...`, unless `protect` is false. Remove it when the clone is gone.
+        table gets a tag `clone-...`, unless `protect` is false, and so do the tables that this one is a shallow clone
+        of. Remove them when the clone is gone.
 
         `AlreadyExists` if there is a table at the target, which is then left as it is. If the clone fails or dies,
         there is none, and doing it again begins anew.
