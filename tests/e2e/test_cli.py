@@ -17,10 +17,10 @@ import typer
 
 import seiche
 from seiche import cli, errors
-from seiche.cli import demo, failures, store
+from seiche.cli import demo, failures, output, store
 from seiche.cli.commands import app
 from seiche.cli.failures import ExitCode, describe, exit_code
-from seiche.cli.output import print_json
+from seiche.cli.output import print_json, print_table
 from seiche.core.runtime import SYSTEM
 from seiche.lake.commit import committer as commit
 from seiche.lake.tree.swap import asking
@@ -410,3 +410,27 @@ def test_a_folder_is_no_pipeline_and_a_setting_has_a_value(tmp_path: Path, capsy
     (tmp_path / "p.yaml").write_text("lake: lake\nsteps: [{table: a.b, sql: SELECT 1 AS x}]\n")
     code, _, said = called(capsys, "run", str(tmp_path / "p.yaml"), "--dry-run", "--conf", "spark.task.cpus")
     assert (code, "'spark.task.cpus' is not a setting" in said) == (2, True)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_table_is_laid_out_as_rich_does_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    """Which is slow where there are many rows, and so does only those that have to be wrapped."""
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", "80")
+    columns, rows = ("name", "a longer one", ""), [("日本語", 1, "NULL"), ("öl", None, ""), ("\x1b[3m", "x", "bad")]
+
+    def shown() -> str:
+        print_table(columns, rows, styles={"NULL": "dim", "bad": "red"})
+        return re.sub(
+            r"\x1b\[[0-9;]*m",
+            lambda found: found[0] if found[0] in ("\x1b[2m", "\x1b[31m") else "",
+            capsys.readouterr().out,
+        )
+
+    quick = shown()
+    assert ("\x1b[31m" in quick) == terminal
+    monkeypatch.setattr(output, "_laid_out", lambda *_: None)
+    assert quick == shown()
