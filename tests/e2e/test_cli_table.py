@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -53,6 +54,20 @@ def test_no_command_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["table", command.__name__, "--help"]) == 0
         shown = " ".join(capsys.readouterr().out.split())
         assert all(" ".join(example.split()) in shown for example in examples(command))
+
+
+def test_a_compaction_that_others_did_first_says_so(made: Lake, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit: Callable[..., None] = seiche.Table._commit
+
+    def late(*arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(seiche.Table, "_commit", commit)
+        seiche.Table.open("plain.lance").compact()
+        commit(*arguments, **options)
+
+    monkeypatch.setattr(seiche.Table, "_commit", late)
+    said = run("table", "compact", "plain.lance")
+    newest = seiche.Table.open("plain.lance").version
+    assert said.strip() == f"There is nothing left to do: others came first, and the table is at version {newest}."
 
 
 @pytest.mark.parametrize("where", [["lake", "shop.orders"], ["plain.lance"]], ids=["lake", "plain"])

@@ -124,6 +124,8 @@ def compact(
     elif done.changed:
         written = f"{counted(done.files, 'file')} with {counted(done.bytes, 'byte')}"
         print_line(f"Done: the table is at version {done.version}. Written: {written}.")
+    elif done.attempts > 1:
+        print_line(f"There is nothing left to do: others came first, and the table is at version {done.version}.")
     else:
         print_line(f"There is nothing to do: the table stays at version {done.version}.")
 
