@@ -16,6 +16,7 @@ from pyiceberg.typedef import Record
 
 from seiche.lake.commit.reads import Aspect
 from seiche.lake.iceberg.asking import ask_what_is_meant
+from seiche.lake.iceberg.columns import unfit
 from seiche.lake.iceberg.conditions import agree_on_nulls, explicit
 from seiche.lake.iceberg.dictionaries import read_values
 from seiche.lake.iceberg.file_io import LakeFileIO
@@ -24,7 +25,6 @@ from seiche.lake.iceberg.no_rows import read_nothing
 from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.lake.iceberg.partitions import keep_rows
 from seiche.lake.iceberg.past_columns import know_past_columns
-from seiche.lake.iceberg.rebase import lacking
 from seiche.store.base import Store
 
 __all__ = ["EngineFileIO", "EngineTable", "EngineTransaction"]
@@ -136,8 +136,8 @@ class EngineTransaction(PyIcebergTransaction):
                 swap.append_data_file(one)
 
     def _rebuild_snapshot_updates(self) -> None:
-        """Before the same files are sent again: not as if they were written by columns that they may lack."""
-        why = lacking(self._columns, self._table.metadata.schema())
+        """Before the same files are sent again: not as if they were written by columns that cannot show them."""
+        why = unfit(self._columns, self._table.metadata.schema())
         if why:
             raise ValidationException(f"the rows were written when the table had other columns: {why}. Load it again.")
         super()._rebuild_snapshot_updates()

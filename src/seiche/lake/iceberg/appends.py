@@ -8,6 +8,7 @@ before it was moved would go on with the wrong one.
 """
 
 import io
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -21,9 +22,9 @@ from pyiceberg.table.snapshots import Operation, Summary, update_snapshot_summar
 
 from seiche.core.runtime import Runtime
 from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.reach import BROKEN
 from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.places import path_of
-from seiche.lake.iceberg.reach import BROKEN
 from seiche.lake.outside import ANYWHERE, Outside
 from seiche.store.base import Store
 from seiche.store.overlay import OverlayStore
@@ -103,11 +104,14 @@ class Appends:
         except FileNotFoundError as error:
             raise CannotMove(f"the manifest list {snapshot.manifest_list} is missing") from error
 
-    def columns(self, snapshot: Any) -> list[Schema]:
-        """The columns by which the rows were written that a snapshot adds, as far as its manifests say so."""
+    def columns(self, snapshot: Any, brought_by: Collection[int] | None) -> list[Schema]:
+        """The columns by which rows of a snapshot were written, as far as manifests say so: those that certain
+        snapshots brought, or all of them.
+        """
         found = []
         for one in self.listed(snapshot):
-            if one.added_snapshot_id == snapshot.snapshot_id and one.has_added_files() and not _is_of_deletes(one):
+            is_meant = brought_by is None or one.added_snapshot_id in brought_by
+            if is_meant and one.has_added_files() and not _is_of_deletes(one):
                 with suppress(*BROKEN), AvroFile[Any](self._io().new_input(one.manifest_path)) as manifest:
                     found.append(Schema.model_validate_json(manifest.header.meta.get("schema", "")))
         return found

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyiceberg.schema import Schema
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -16,12 +15,13 @@ from pyiceberg.table.update import (
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.lake.commit.edits import AGAIN
 from seiche.lake.iceberg.appends import Appends, CannotMove
+from seiche.lake.iceberg.columns import unfit
 from seiche.lake.iceberg.metadata import Metadata, last_number
 from seiche.lake.iceberg.specs import missing_spec
 from seiche.lake.iceberg.updates import apply, unmet
 from seiche.lake.iceberg.work import Step, changes_content, heads
 
-__all__ = ["Rebase", "conflict", "lacking"]
+__all__ = ["Rebase", "conflict"]
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Rebase:
         self._built_on = None if self.found is None else self.found.current_snapshot_id
         newest = self.running
         if self.found is not None and any(isinstance(one, AddSnapshotUpdate) for step in steps for one in step.updates):
-            why = lacking(self.found.schema(), newest.schema())
+            why = unfit(self.found.schema(), newest.schema())
             if why:
                 raise self._conflict(why)
         for step in steps:
@@ -156,22 +156,6 @@ def conflict(table: str, what: str, was: int | None, now: int | None, mine: int 
         snapshot=now,
         own_snapshot=mine,
     )
-
-
-def lacking(before: Schema, schema: Schema) -> str:
-    """Which column has to have a value that rows written by the schema `before` need not have; empty if there is none.
-
-    What is inside of a new column is missing with it.
-    """
-    if before.schema_id == schema.schema_id:
-        return ""
-    had = before._lazy_id_to_field
-    for number, column in schema._lazy_id_to_field.items():
-        parent = schema._lazy_id_to_parent.get(number)
-        could_be_null = had[number].optional if number in had else parent is None or parent in had
-        if column.required and column.initial_default is None and could_be_null:
-            return f"column {schema.find_column_name(number)!r} cannot be null any more, as its rows may be"
-    return ""
 
 
 def _branches(step: Step) -> dict[int, str]:

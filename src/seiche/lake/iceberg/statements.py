@@ -1,10 +1,9 @@
 """What a transaction can do to Iceberg tables: the functions behind its methods."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.schema import Schema
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemovePropertiesUpdate, SetPropertiesUpdate
 
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
@@ -14,6 +13,7 @@ from seiche.lake.federated.edit import check_one_name
 from seiche.lake.federated.release import left_alone, taken_back
 from seiche.lake.iceberg.appends import Appends, CannotMove
 from seiche.lake.iceberg.claims import check_unclaimed, claim, is_claimed
+from seiche.lake.iceberg.columns import check_columns
 from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
 from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.foreign import tables as foreign
@@ -22,7 +22,7 @@ from seiche.lake.iceberg.keeping import keep
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.iceberg.new_files import age_of, named_by
 from seiche.lake.iceberg.places import address, path_of
-from seiche.lake.iceberg.rebase import Rebase, conflict, lacking
+from seiche.lake.iceberg.rebase import Rebase, conflict
 from seiche.lake.iceberg.registering import registered
 from seiche.lake.iceberg.specs import missing_spec
 from seiche.lake.iceberg.table import IcebergTable
@@ -226,6 +226,7 @@ def _begin(transaction: "Sight", name: Name, step: Step) -> str:
             name=text(name),
         )
     edit = IcebergEdit(row=row, key=table_key(name), iceberg=IcebergWork(None, running, (step,)))
+    check_columns(text(name), step, None, running, _appends_of(transaction, edit))
     transaction.enter_edit(name, edit)
     return row.id
 
@@ -250,39 +251,10 @@ def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) ->
         stage(transaction.state.store, appends.files, runtime=transaction.runtime)
     else:
         raise conflict(edit.name, why, None, work.running.current_snapshot_id)
-    _check_columns(transaction, edit, work.running, running, step)
+    check_columns(edit.name, step, work.running, running, _appends_of(transaction, edit))
     transaction.put_edit(IcebergEdit.of(edit, work.with_step(step, running)))
     if any(isinstance(one, AddSnapshotUpdate) and not _appends(one) for one in step.updates) or step.exclusive:
         transaction.note_read(edit.row.id)
-
-
-def _check_columns(transaction: "Sight", edit: TableEdit, before: Metadata, after: Metadata, step: Step) -> None:
-    """Refuse rows that were written by other columns than the table has, and may lack some that have to be there.
-
-    Not by a conflict: engines answer that by sending the same files again, as if they were written by the new columns.
-    A step may change the columns as well, before or after its rows.
-    """
-    for update in step.updates:
-        added = after.snapshot_by_id(update.snapshot.snapshot_id) if isinstance(update, AddSnapshotUpdate) else None
-        for written in () if added is None else _columns_of(transaction, edit, added, after):
-            why = lacking(written, before.schema()) and lacking(written, after.schema())
-            if why:
-                raise InvalidInput(
-                    f"{edit.name}: the rows were written when it had other columns: {why}",
-                    remedy="Nothing was committed. Load the table again, and write the rows by the columns it has now.",
-                    table=edit.name,
-                )
-
-
-def _columns_of(transaction: "Sight", edit: TableEdit, snapshot: Any, metadata: Metadata) -> Iterator[Schema]:
-    """The columns that rows were written by: as the snapshot says, and where it matters as its manifests do.
-
-    Engines that lost against others say what is current when they send the same files again: the manifests are older.
-    """
-    yield from (one for one in metadata.schemas if one.schema_id == snapshot.schema_id)
-    if any(lacking(one, metadata.schema()) for one in metadata.schemas):
-        with suppress(CannotMove):
-            yield from _appends_of(transaction, edit).columns(snapshot)
 
 
 def _check_specs(transaction: "Sight", edit: TableEdit, before: Metadata, after: Metadata) -> None:

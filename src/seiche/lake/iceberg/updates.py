@@ -6,13 +6,12 @@ docs/design/016-iceberg.md.
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from pyiceberg.catalog import MetastoreCatalog
-from pyiceberg.exceptions import CommitFailedException, ResolveError, ValidationException
+from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.exceptions import ValidationError as IcebergValidationError
-from pyiceberg.schema import promote
 from pyiceberg.table.metadata import TableMetadataUtil, TableMetadataV3
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -23,10 +22,10 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
 )
-from pyiceberg.types import DecimalType, IcebergType, PrimitiveType
 
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.applying import Applying, check_paths
+from seiche.lake.iceberg.columns import retyped
 from seiche.lake.iceberg.metadata import Metadata, json_of
 
 __all__ = ["apply", "empty_metadata", "unmet"]
@@ -80,12 +79,12 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         if base is None:
             _check_complete(made)
             check_paths(made.properties, made.location)
+        _check_types(before, made, applying.added)
         # PyIceberg copies what version 1 has no place for, which only reading it back drops.
         simple = base is not None and base.format_version > 1 and all(type(one) in _SIMPLE for one in updates)
         if not simple:
             made.schema().check_format_version_compatibility(made.format_version)
             _check_defaults(before, made)
-            _check_types(before, made)
             for spec in (made.spec(), *applying.specs):
                 spec.check_compatible(made.schema())
             made.sort_order().check_compatible(made.schema())
@@ -116,31 +115,19 @@ def _check_defaults(before: Metadata, made: Metadata) -> None:
         raise ValueError(f"column {new[number]!r} has an initial default, which there is from format version 3 on")
 
 
-def _check_types(before: Metadata, made: Metadata) -> None:
-    """Refuse a type of a column by which the rows that stay could not be read, or not by all: PyIceberg lets a decimal
-    have more places, where Java would show another number.
+def _check_types(before: Metadata, made: Metadata, added: Collection[int]) -> None:
+    """Refuse types of columns by which the rows of a snapshot that was there before could not be read. Those of new
+    snapshots their manifests tell (`columns`).
     """
-    snapshot = before.current_snapshot()
-    if snapshot is None or made.current_snapshot_id != snapshot.snapshot_id:
+    snapshot, schema = made.current_snapshot(), made.schema()
+    if snapshot is None or snapshot.snapshot_id in added:
         return
-    written = before.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
-    columns = made.schema()._lazy_id_to_field
-    for number, was in (written or before.schema())._lazy_id_to_field.items():
-        if number in columns and not _is_readable(was.field_type, columns[number].field_type):
-            name = made.schema().find_column_name(number)
-            raise ValueError(f"column {name!r} has rows of type {was.field_type}, not {columns[number].field_type}")
-
-
-def _is_readable(written: IcebergType, wanted: IcebergType) -> bool:
-    """Whether values of one type can be read as those of another; what is inside of either is another column."""
-    if not (isinstance(written, PrimitiveType) and isinstance(wanted, PrimitiveType)):
-        return type(written) is type(wanted)
-    if isinstance(written, DecimalType) and isinstance(wanted, DecimalType) and written.scale != wanted.scale:
-        return False
-    try:
-        return written == wanted or promote(written, wanted) is not None
-    except ResolveError:
-        return False
+    if snapshot.snapshot_id == before.current_snapshot_id and made.current_schema_id == before.current_schema_id:
+        return
+    written = made.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
+    why = retyped(written or before.schema(), schema)
+    if why:
+        raise ValueError(why)
 
 
 def _defaults(metadata: Metadata) -> dict[int, str]:
