@@ -1,9 +1,10 @@
 """Files of an Iceberg table whose bytes are others by now: rows are read as ever, or an error of the lake says so."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -66,6 +67,41 @@ def test_a_file_that_was_cut_off_has_not_fewer_rows(lake: seiche.Lake, tmp_path:
         path.write_bytes(whole[:size])
         with pytest.raises(Corrupt):
             lake.table("shop.orders").to_arrow()
+
+
+@pytest.mark.parametrize("kind", ["snap-*.avro", "*-m0.avro"], ids=["the list of manifests", "a manifest"])
+def test_a_file_that_ends_behind_its_header_is_not_an_empty_one(lake: seiche.Lake, tmp_path: Path, kind: str) -> None:
+    """Rows were missing in silence, for good after an append, and a clean-up would have taken their files."""
+    (path,) = (tmp_path / "lake").rglob(kind)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.index(whole[-16:]) + 16])  # behind the mark that also ends each block
+    table: Any = lake.table("shop.orders")
+    asks: list[Callable[[], object]] = [
+        table.to_arrow,
+        lambda: table.to_iceberg().scan().to_arrow(),
+        lambda: table.delete("id = 1"),
+        lambda: lake.diff(1, 2),
+        lambda: lake.export("x", str(tmp_path / "copy")),
+    ]
+    for ask in asks:
+        with pytest.raises(Corrupt, match=r"it has (no manifest, of 1 data files|0 of 1 entries)"):
+            ask()
+    assert [path.name in one for one in lake.gc().closed.values()] == [True]
+    path.write_bytes(whole)
+    assert table.to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("left", [0, 100], ids=["nothing", "a part"])
+def test_an_append_to_a_damaged_list_of_manifests_is_told_as_what_it_is(
+    lake: seiche.Lake, tmp_path: Path, left: int
+) -> None:
+    """It was an error of Python, or the new list would have had only the new rows."""
+    (path,) = (tmp_path / "lake").rglob("snap-*.avro")
+    path.write_bytes(path.read_bytes()[:left])
+    table: Any = lake.table("shop.orders")
+    for append in (table.append, table.to_iceberg().append):
+        with pytest.raises(Corrupt, match=path.name):
+            append(ROWS)
 
 
 @pytest.mark.parametrize("kind", ["snap-*.avro", "*-m0.avro"], ids=["the list of manifests", "a manifest"])

@@ -140,7 +140,7 @@ class Reachable:
         reach = IcebergReach(self._states.store, self.needed)
         for location, where in work.snapshots:
             try:
-                reach.add_lists([where])
+                reach.add_lists({where: 0})
             except Corrupt as error:
                 self.closed[location] = f"the saved transaction {work.id} cannot be looked into: {error}"
 

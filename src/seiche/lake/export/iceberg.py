@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile, read_manifest_list
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile
 
 from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt
@@ -22,9 +22,10 @@ from seiche.lake.export.iceberg_deletes import rewritten as rewritten_deletes
 from seiche.lake.export.items import Item, copied
 from seiche.lake.export.tables import TableCopy
 from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.manifests import BROKEN, UNREADABLE, files_in, manifests_of
 from seiche.lake.iceberg.metadata import Metadata, is_packed, read
 from seiche.lake.iceberg.places import address, path_of, root_address
-from seiche.lake.iceberg.reach import BROKEN, UNREADABLE, named_beside
+from seiche.lake.iceberg.reach import named_beside
 from seiche.lake.objects.rows import TableRow
 from seiche.store.base import Store
 
@@ -57,10 +58,10 @@ class IcebergCopy(TableCopy):
     def settle(self, target: Store, home: str) -> list[Item]:
         home = home or root_address(target)
         manifests: dict[str, ManifestFile] = {}
-        lists: dict[str, None] = {}
+        lists: dict[str, int] = {}
         for path in self._metadata:
-            lists |= dict.fromkeys(self._lists(path))
-        for some in portions((where, 0) for where in lists):
+            lists |= self._lists(path)
+        for some in portions((item, 0) for item in lists.items()):
             for found in self.lake.in_parallel(self._read_list, some):
                 manifests |= {one.manifest_path: one for one in found}
         for part in portions((one, _IN_MEMORY * one.manifest_length) for one in manifests.values()):
@@ -95,8 +96,10 @@ class IcebergCopy(TableCopy):
         source = {**row.source, "lake": lake.native_uri(), "metadata": path}
         return replace(row, type="external", location=address(lake, path), iceberg=None, source=source)
 
-    def _lists(self, path: str) -> Iterator[str]:
-        """The snapshots of a metadata file; what it names beside them is taken if it is there."""
+    def _lists(self, path: str) -> Iterator[tuple[str, int]]:
+        """The snapshots of a metadata file, with the number of their files; what it names beside them is taken if it is
+        there.
+        """
         metadata: Metadata = read(self.lake, path)
         named = [path for path in (path_of(self.lake, where) for where in named_beside(metadata)) if path is not None]
         for inside, is_there in zip(named, self.lake.in_parallel(self.lake.exists, named), strict=True):
@@ -107,11 +110,12 @@ class IcebergCopy(TableCopy):
             else:
                 self._found.setdefault(inside, copied(self.lake, inside))
         for snapshot in metadata.snapshots:
-            yield snapshot.manifest_list
+            yield snapshot.manifest_list, files_in(snapshot)
 
-    def _read_list(self, where: str) -> list[ManifestFile]:
+    def _read_list(self, one: tuple[str, int]) -> list[ManifestFile]:
+        where, files = one
         try:
-            return list(read_manifest_list(self._io.new_input(where)))
+            return manifests_of(where, self._io, files)
         except UNREADABLE as error:
             raise _unreadable(where, error) from error
 
@@ -206,7 +210,7 @@ class IcebergCopy(TableCopy):
 
 def _unreadable(where: str, error: Exception) -> Corrupt:
     return Corrupt(
-        f"{where} cannot be read: {error}",
+        f"{where} cannot be read: {error.__cause__ if isinstance(error, Corrupt) else error}",
         remedy="Restore it from a copy of the lake, or leave the table out of the export.",
         path=where,
     )

@@ -15,14 +15,15 @@ from typing import Any, cast
 
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO, InputFile, OutputFile
-from pyiceberg.manifest import UNASSIGNED_SEQ, ManifestContent, ManifestFile, read_manifest_list, write_manifest_list
+from pyiceberg.manifest import UNASSIGNED_SEQ, ManifestContent, ManifestFile, write_manifest_list
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.snapshots import Operation, Summary, update_snapshot_summaries
 
 from seiche.core.runtime import Runtime
+from seiche.errors import Corrupt
 from seiche.lake.iceberg.file_io import LakeFileIO
-from seiche.lake.iceberg.reach import BROKEN
+from seiche.lake.iceberg.manifests import BROKEN, manifests_in
 from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.outside import ANYWHERE, Outside
@@ -98,10 +99,12 @@ class Appends:
         return brought
 
     def listed(self, snapshot: Any) -> list[ManifestFile]:
-        """The manifests of a snapshot."""
+        """The manifests of a snapshot; `Corrupt` if their list is damaged."""
         try:
-            return list(read_manifest_list(self._io().new_input(snapshot.manifest_list)))
-        except FileNotFoundError as error:
+            return manifests_in(snapshot, self._io())
+        except Corrupt as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
             raise CannotMove(f"the manifest list {snapshot.manifest_list} is missing") from error
 
     def columns(self, snapshot: Any, brought_by: Collection[int] | None) -> list[Schema]:

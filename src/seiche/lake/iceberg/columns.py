@@ -9,7 +9,7 @@ from pyiceberg.schema import Schema, promote
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.types import DecimalType, IcebergType, PrimitiveType
 
-from seiche.errors import InvalidInput
+from seiche.errors import Corrupt, InvalidInput
 from seiche.lake.iceberg.appends import Appends, CannotMove
 from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.work import Step
@@ -68,7 +68,7 @@ def check_columns(table: str, step: Step, before: Metadata | None, after: Metada
     Not by a conflict: engines answer that by sending the same files again, as if they were written by the new columns.
     """
     added = [one.snapshot.snapshot_id for one in step.updates if isinstance(one, AddSnapshotUpdate)]
-    with suppress(CannotMove):  # whose files cannot be read is refused for that
+    with suppress(CannotMove, Corrupt):  # whose files cannot be read is refused for that
         why = _missing(added, before, after, appends) or _mistyped(added, before, after, appends)
         if why:
             raise InvalidInput(

@@ -8,8 +8,8 @@ from pyiceberg.manifest import DataFileContent
 from seiche.lake.history.changes import ObjectChange
 from seiche.lake.history.table_diff import ColumnChange, TableDiff, TableOperation
 from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.manifests import all_entries, manifests_in
 from seiche.lake.iceberg.metadata import Metadata, load
-from seiche.lake.iceberg.reach import living_entries, manifests_of
 from seiche.lake.objects.rows import Row, TableRow
 from seiche.lake.state import State
 
@@ -81,11 +81,8 @@ def _files(state: State, metadata: Metadata | None) -> tuple[frozenset[str], int
         return frozenset(), 0
     io = LakeFileIO(state.store, outside=state.outside)
     start = f"{metadata.location.rstrip('/')}/"
-    found = [
-        entry.data_file
-        for manifest in manifests_of(snapshot.manifest_list, io)
-        for entry in living_entries(manifest, io)
-    ]
+    manifests = manifests_in(snapshot, io)
+    found = [entry.data_file for entries in all_entries(manifests, io, state.store) for entry in entries]
     rows = sum(one.record_count for one in found if one.content == DataFileContent.DATA)
     return frozenset(one.file_path.removeprefix(start) for one in found), rows
 

@@ -4,8 +4,8 @@ from pyiceberg.manifest import DataFileContent
 
 from seiche.lake.care.health import SMALL_BYTES, IcebergHealth
 from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.manifests import all_entries, manifests_in
 from seiche.lake.iceberg.metadata import load
-from seiche.lake.iceberg.reach import living_entries, manifests_of
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 
@@ -17,10 +17,10 @@ def figures(state: State, row: TableRow, name: str) -> IcebergHealth:
     metadata = load(state, row)
     size = 0 if row.iceberg is None else state.store.head(row.iceberg.location).size
     snapshot, io = metadata.current_snapshot(), LakeFileIO(state.store, outside=state.outside)
-    manifests = files = small = deletes = rows = 0
-    for manifest in () if snapshot is None else manifests_of(snapshot.manifest_list, io):
-        manifests += 1
-        for entry in living_entries(manifest, io):
+    manifests = [] if snapshot is None else manifests_in(snapshot, io)
+    files = small = deletes = rows = 0
+    for entries in all_entries(manifests, io, state.store):
+        for entry in entries:
             if entry.data_file.content != DataFileContent.DATA:
                 deletes += 1
                 continue
@@ -31,7 +31,7 @@ def figures(state: State, row: TableRow, name: str) -> IcebergHealth:
         table=name,
         version=row.table_version,
         snapshots=len(metadata.snapshots),
-        manifests=manifests,
+        manifests=len(manifests),
         files=files,
         small_files=small,
         delete_files=deletes,

@@ -10,6 +10,7 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStrea
 
 from seiche.errors import NotFound
 from seiche.lake.iceberg.avro_decoder import use_bounded_decoder
+from seiche.lake.iceberg.manifests import read_in_full
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.outside import ANYWHERE, Outside
 from seiche.store.base import Store
@@ -19,6 +20,7 @@ __all__ = ["LakeFileIO", "Note"]
 
 # Others write the metadata that is read here, and it can be damaged.
 use_bounded_decoder()
+read_in_full()
 
 # Told the path of each file that was written and is not flushed yet.
 Note = Callable[[str], None]

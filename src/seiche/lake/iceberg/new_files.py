@@ -13,11 +13,11 @@ from pyiceberg.manifest import (
 from pyiceberg.table.update import AddSnapshotUpdate, SetPartitionStatisticsUpdate, SetStatisticsUpdate
 
 from seiche.core.runtime import Runtime
-from seiche.errors import InvalidInput, NotFound
+from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.commit.written import written_since
 from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.manifests import BROKEN
 from seiche.lake.iceberg.places import path_of
-from seiche.lake.iceberg.reach import BROKEN
 from seiche.lake.state import State
 
 __all__ = ["age_of", "brought_by", "named_by"]
@@ -54,7 +54,7 @@ def brought_by(snapshot: Any, state: State, specs: Container[int]) -> list[str]:
         _check_deletions(snapshot, manifests, new, io)
     except FileNotFoundError as error:
         raise _unreadable(snapshot, error) from error
-    except BROKEN as error:
+    except (*BROKEN, Corrupt) as error:
         raise _unreadable(snapshot, f"{found[-1]} is something else") from error
     inside = (path_of(state.store, one) for one in found)
     return [path for path in inside if path is not None]

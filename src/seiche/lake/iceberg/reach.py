@@ -1,42 +1,17 @@
 """Which files of a lake an Iceberg table needs: all that its metadata leads to, through every snapshot in it."""
 
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Iterator, Mapping
 
-from pyiceberg.exceptions import ResolveError
-from pyiceberg.manifest import ManifestEntry, ManifestFile, read_manifest_list
+from pyiceberg.manifest import ManifestFile
 
-from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.care.path_set import PathSet
 from seiche.lake.iceberg.file_io import LakeFileIO
+from seiche.lake.iceberg.manifests import files_in, living_entries, manifests_of, side_by_side
 from seiche.lake.iceberg.metadata import Metadata, read
 from seiche.lake.iceberg.places import path_of
 from seiche.store.base import Store
 
-__all__ = ["BROKEN", "UNREADABLE", "IcebergReach", "living_entries", "manifests_of", "named_beside"]
-
-# What comes of reading files of metadata that are missing or damaged.
-BROKEN = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AssertionError,
-    EOFError,
-    OverflowError,
-    MemoryError,
-    SystemError,  # from PyIceberg's native decoder, if a length is negative
-    zlib.error,
-    ResolveError,  # if the file says that it has other fields
-)
-# The same with what the lake's own storage says of such files. That it gave no answer, or refused one, is not among it:
-# that says nothing about a file.
-UNREADABLE = (*BROKEN, Corrupt, InvalidInput, NotFound)
-
-_AT_ONCE: Final = 16
-T = TypeVar("T")
-Found = TypeVar("Found")
+__all__ = ["IcebergReach", "named_beside"]
 
 
 class IcebergReach:
@@ -57,43 +32,41 @@ class IcebergReach:
         for path in paths:
             self._needed.add(path)
         new = [path for path in paths if path not in self._looked]
-        lists: dict[str, None] = {}
-        for beside, snapshots in self._some_at_a_time(self._addresses, new):
+        lists: dict[str, int] = {}
+        for beside, snapshots in side_by_side(self._store, self._addresses, new):
             for where in beside:
                 self._need(where)
-            lists |= dict.fromkeys(snapshots)
+            lists |= snapshots
         self.add_lists(lists)
         for path in new:
             self._looked.add(path)
 
-    def _addresses(self, path: str) -> tuple[list[str], list[str]]:
-        """What metadata names beside its snapshots, and the lists of manifests of those."""
+    def _addresses(self, path: str) -> tuple[list[str], dict[str, int]]:
+        """What metadata names beside its snapshots, and the lists of manifests of those, as `add_lists` takes them."""
         metadata = read(self._store, path)
-        return list(named_beside(metadata)), [one.manifest_list for one in metadata.snapshots]
+        return list(named_beside(metadata)), {one.manifest_list: files_in(one) for one in metadata.snapshots}
 
-    def add_lists(self, lists: Iterable[str]) -> None:
-        """Count in snapshots, by the addresses of their lists of manifests; what is to be read is read side by side."""
-        new = [where for where in dict.fromkeys(lists) if where not in self._looked]
+    def add_lists(self, lists: Mapping[str, int]) -> None:
+        """Count in snapshots, by the addresses of their lists of manifests, with the number of their data files as far
+        as it is known; what is to be read is read side by side.
+        """
+        new = [where for where in lists if where not in self._looked]
         manifests: dict[str, ManifestFile] = {}
         for where in new:
             self._need(where)
-        for found in self._some_at_a_time(self._manifests, new):
+        for found in side_by_side(self._store, self._manifests, ((where, lists[where]) for where in new)):
             manifests |= {one.manifest_path: one for one in found if one.manifest_path not in self._looked}
         for where in manifests:
             self._need(where)
-        for files in self._some_at_a_time(self._files, manifests.values()):
+        for files in side_by_side(self._store, self._files, manifests.values()):
             for where in files:
                 self._need(where)
         for where in (*manifests, *new):
             self._looked.add(where)
 
-    def _some_at_a_time(self, look: Callable[[T], Found], items: Iterable[T]) -> Iterator[Found]:
-        wanted = list(items)
-        for first in range(0, len(wanted), _AT_ONCE):
-            yield from self._store.in_parallel(look, wanted[first : first + _AT_ONCE])
-
-    def _manifests(self, where: str) -> list[ManifestFile]:
-        return manifests_of(where, self._io)
+    def _manifests(self, one: tuple[str, int]) -> list[ManifestFile]:
+        where, files = one
+        return manifests_of(where, self._io, files)
 
     def _files(self, manifest: ManifestFile) -> list[str]:
         # Entries of deleted files are history; whoever needs the files has them among his living ones.
@@ -103,23 +76,6 @@ class IcebergReach:
         path = path_of(self._store, where)
         if path is not None:
             self._needed.add(path)
-
-
-def manifests_of(where: str, io: LakeFileIO) -> list[ManifestFile]:
-    """The manifests of a snapshot, by the address of their list; `Corrupt` if that is missing or damaged."""
-    try:
-        return list(read_manifest_list(io.new_input(where)))
-    except UNREADABLE as error:
-        raise Corrupt(f"the manifest list {where} cannot be read: {error}", path=where) from error
-
-
-def living_entries(manifest: ManifestFile, io: LakeFileIO) -> list[ManifestEntry]:
-    """What a manifest says of the files that its snapshot has; `Corrupt` if it is missing or damaged."""
-    where = manifest.manifest_path
-    try:
-        return manifest.fetch_manifest_entry(io, discard_deleted=True)
-    except UNREADABLE as error:
-        raise Corrupt(f"the manifest {where} cannot be read: {error}", path=where) from error
 
 
 def named_beside(metadata: Metadata) -> Iterator[str]:

@@ -13,8 +13,8 @@ from seiche.errors import SeicheError
 from seiche.lake.commit.made import Made
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.making import staged
+from seiche.lake.iceberg.manifests import BROKEN
 from seiche.lake.iceberg.metadata import Metadata, load
-from seiche.lake.iceberg.reach import BROKEN
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 from seiche.lake.tree.root import millis
