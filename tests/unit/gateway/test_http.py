@@ -477,6 +477,32 @@ def test_requests_do_not_pile_up_behind_one_that_is_worked_on(lake: Lake, monkey
         go.set()
 
 
+def test_a_client_that_leaves_with_several_requests_under_way_is_no_failure_of_the_server(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answer to the first was written to a connection that was gone, with a traceback in the log."""
+    begun, lost, run, leave = threading.Event(), threading.Event(), Application._run, Connection.connection_lost
+
+    def slow(self: Application, route: Route, call: Call) -> Answer:
+        begun.set()
+        assert lost.wait(60)
+        return run(self, route, call)
+
+    def left(self: Connection, exc: Exception | None) -> None:
+        leave(self, exc)
+        lost.set()
+
+    monkeypatch.setattr(Application, "_run", slow)
+    monkeypatch.setattr(Connection, "connection_lost", left)
+    with gateways(lake) as servers:
+        host, port = urlsplit(servers.iceberg).netloc.split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            client.sendall(b"GET /v1/lake/namespaces HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
+            assert begun.wait(60)
+    assert lost.is_set()
+    assert caplog.records == []
+
+
 def _hangs_up(client: socket.socket) -> bool:
     """Whether the server does so, though nothing that it says is heard."""
     waiting = select.poll()

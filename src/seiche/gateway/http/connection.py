@@ -30,6 +30,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self._taken = 0
         self._timer: TimerHandle | None = None
+        self._worked_on: Any = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -38,6 +39,10 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._rest()
         super().connection_lost(exc)
+        # uvicorn tells the newest request only: the answer to an older one would be written into nothing, and that be
+        # logged as a failure.
+        if self._worked_on is not None:
+            self._worked_on.disconnected = True
 
     def data_received(self, data: bytes) -> None:
         self._taken += len(data)
@@ -63,6 +68,10 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._worked_on = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
         self._in_head, self._taken = True, 0
