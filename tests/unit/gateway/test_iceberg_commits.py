@@ -232,6 +232,23 @@ def test_a_requirement_that_does_not_hold(
     assert servers.lake.version == before
 
 
+@pytest.mark.parametrize("route", [*ROUTES, "create"])
+def test_the_place_of_another_table_is_not_that_of_a_new_one(servers: Gateways, route: str) -> None:
+    """It was answered as if there were a table of that name, which clients try to load then, or as a conflict."""
+    place, version = servers.lake.table("db.t").metadata.location, servers.lake.version  # type: ignore[attr-defined]
+    if route == "create":
+        schema = {"type": "struct", "fields": []}
+        body = {"name": "new", "schema": schema, "location": place}
+        said = servers.ask("POST", "/v1/lake/namespaces/db/tables", body)
+    else:
+        made = creation("location")
+        made["updates"].append({"action": "set-location", "location": place})
+        said = post(servers, route, made)
+    assert said.error == (400, "ValidationException")
+    assert "Leave the location out" in said.json["error"]["message"]
+    assert servers.lake.version == version
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_the_same_key_for_another_request(servers: Gateways, route: str) -> None:
     headers = {"Idempotency-Key": "0199-1"}

@@ -159,6 +159,8 @@ class Commits:
         try:
             transaction.commit_iceberg(change.name, change.requirements, change.updates, exclusive=exact)
         except AlreadyExists as error:
+            if "location" in error.details:  # the name is free, and will be, however often a client tries again
+                raise
             raise RetryableConflict(
                 f"Requirement failed: {text(change.name)} exists already", table=text(change.name)
             ) from error

@@ -105,6 +105,8 @@ def _meaning(error: SeicheError, route: Route | None) -> tuple[int, str]:
         return (401, "UnauthorizedException") if is_unknown(error) else (403, "ForbiddenException")
     if isinstance(error, NotFound):
         return 404, _missing(error, route)
+    if isinstance(error, AlreadyExists) and "location" in error.details:
+        return 400, "ValidationException"  # clients take 409 for "there is a table of that name", and would load it
     commits = route is not None and route.commits
     _, status, plain, committing = next(one for one in _MEANINGS if isinstance(error, one[0]))
     return status, committing if commits else plain

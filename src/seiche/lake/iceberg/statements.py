@@ -224,6 +224,7 @@ def _begin(transaction: "Sight", name: Name, step: Step) -> str:
             f"there is a table at {running.location} already, or was one",
             remedy="Leave the location out: the lake chooses a new one.",
             name=text(name),
+            location=running.location,
         )
     edit = IcebergEdit(row=row, key=table_key(name), iceberg=IcebergWork(None, running, (step,)))
     check_columns(text(name), step, None, running, _appends_of(transaction, edit))
