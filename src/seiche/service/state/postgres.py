@@ -1,14 +1,13 @@
 """The service's memory in PostgreSQL: for replicas on many machines."""
 
-import re
 from collections.abc import Callable, Sequence
-from threading import Lock, local
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import Corrupt, InvalidInput, PermissionDenied, Unavailable
-from seiche.service.state.database import SCHEMA, Database, Session
+from seiche.service.state.connections import Connections
+from seiche.service.state.database import Database, Session
 
 if TYPE_CHECKING:
     import psycopg
@@ -17,14 +16,11 @@ __all__ = ["PostgresDatabase"]
 
 T = TypeVar("T")
 
-_PATIENCE: Final = Patience(attempts=20, timeout=30.0, first_delay=0.02, longest_delay=1.0)
-_CONNECT_SECONDS: Final = 10
+# Until another server has taken over from one that is gone. It is the time that ends it, not the number.
+_PATIENCE: Final = Patience(attempts=200, timeout=30.0, first_delay=0.02, longest_delay=1.0)
 # So long the database waits for the next statement of a server that was stopped or cut off in the middle of a SQL
 # transaction. Others wait for what it has locked; when it goes on it does it again.
 _IDLE_SECONDS: Final = 10.0
-# Whoever makes the tables; two that make the same one at the same time get in each other's way.
-_MAKING: Final = 0x5E1C4E
-_NAME: Final = re.compile(r"IF NOT EXISTS (\w+)")
 _DENIED: Final = ("28", "42501")
 
 
@@ -38,7 +34,7 @@ class _PostgresSession:
 
 
 class PostgresDatabase(Database):
-    """A connection for each thread. One that is lost is made again, and what was under way on it is done again."""
+    """What was under way when a connection was lost is done again, over another one."""
 
     def __init__(self, conninfo: str, *, runtime: Runtime = SYSTEM) -> None:
         """`conninfo` is a `postgresql://` address; the first call connects."""
@@ -55,11 +51,8 @@ class PostgresDatabase(Database):
             raise InvalidInput(
                 "the address of the database cannot be read", remedy="Write postgresql://USER@HOST:PORT/DATABASE."
             ) from None
-        self._conninfo = conninfo
+        self._connections = Connections(conninfo, self._parsed)
         self._runtime = runtime
-        self._threads = local()
-        self._lock = Lock()
-        self._all: list[psycopg.Connection[Any]] = []
 
     @property
     def uri(self) -> str:
@@ -74,9 +67,7 @@ class PostgresDatabase(Database):
         failure: psycopg.Error | None = None
         for _ in _PATIENCE.tries(self._runtime):
             try:
-                connection = self._connected()
-                with connection.transaction():
-                    return act(_PostgresSession(connection))
+                return self._within(act)
             except psycopg.Error as error:
                 failure = error
                 state = error.sqlstate or ""
@@ -85,58 +76,23 @@ class PostgresDatabase(Database):
                 if isinstance(error, psycopg.DataError):
                     # A text with a NUL, for one, which PostgreSQL has no room for.
                     raise InvalidInput(f"the database cannot hold this: {error}", reason="text.invalid") from error
+                if not state.startswith("40"):
+                    self._connections.renew()
                 if not _passing(error):
                     raise Corrupt(f"{self.uri}: {error}", remedy="Look at the tables named seiche_*.") from error
-                if not state.startswith("40"):
-                    self._forget()
         raise Unavailable(f"{self.uri}: {failure}", uri=self.uri) from failure
 
     def close(self) -> None:
-        with self._lock:
-            for connection in self._all:
-                connection.close()
-            self._all.clear()
-        self._threads = local()
+        self._connections.close()
 
-    def _connected(self) -> "psycopg.Connection[Any]":
-        import psycopg
-
-        held: psycopg.Connection[Any] | None = getattr(self._threads, "connection", None)
-        if held is not None and not held.closed:
-            return held
-        made = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=_CONNECT_SECONDS)
-        try:
-            made.execute(f"SET idle_in_transaction_session_timeout = {int(_IDLE_SECONDS * 1000)}")
-            _make_tables(made)
-        except psycopg.Error:
-            made.close()
-            raise
-        self._threads.connection = made
-        with self._lock:
-            self._all.append(made)
-        return made
-
-    def _forget(self) -> None:
-        held: psycopg.Connection[Any] | None = getattr(self._threads, "connection", None)
-        self._threads.connection = None
-        if held is not None:
-            held.close()
-            with self._lock:
-                self._all = [one for one in self._all if one is not held]
-
-
-def _make_tables(connection: "psycopg.Connection[Any]") -> None:
-    """Make tables and indices, unless all of them are there: whoever makes one again waits for everybody who writes,
-    and keeps out all others meanwhile.
-    """
-    names = [_NAME.findall(statement)[0] for statement in SCHEMA]
-    there = "SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest(%s::text[]) AS name"
-    if connection.execute(there, (names,)).fetchone() == (True,):
-        return
-    with connection.transaction():
-        connection.execute(f"SELECT pg_advisory_xact_lock({_MAKING})")
-        for statement in SCHEMA:
-            connection.execute(statement)
+    def _within(self, act: Callable[[Session], T]) -> T:
+        with self._connections.one() as connection:
+            # For this SQL transaction only: behind a pooler the next one has another backend, and this one others.
+            limit = f"SET LOCAL idle_in_transaction_session_timeout = {int(_IDLE_SECONDS * 1000)}"
+            connection.execute(f"BEGIN; {limit}", prepare=False)
+            done = act(_PostgresSession(connection))
+            connection.execute("COMMIT", prepare=False)
+            return done
 
 
 def _passing(error: "psycopg.Error") -> bool:
