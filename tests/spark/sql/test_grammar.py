@@ -294,3 +294,10 @@ def test_a_merge_in_parts() -> None:
         "coalesce(s.x, 1)",
     ]
     assert found.clauses[3].assignments is None
+
+
+def test_a_statement_that_the_parser_does_not_know_is_refused_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """The parser itself logs a warning, which the command would print besides."""
+    with pytest.raises(InvalidInput, match="is not understood"):
+        parse("WITH x AS (SELECT 1) GRANT a TO b")
+    assert not caplog.records

@@ -5,9 +5,11 @@ names of tables replaced in place. So a difference between the two parsers canno
 name is not replaced, and Spark does not know it.
 """
 
+import logging
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,7 +157,8 @@ def _start_of(word: Word) -> int:
 
 def _tree(text: str, start: int, source: str) -> Any:
     try:
-        trees = dialect().parse(source)
+        with _without_warnings():
+            trees = dialect().parse(source)
     except SqlglotError as error:
         details = (getattr(error, "errors", None) or [{}])[0]
         what = f"the query is not understood: {_said(error, details)}"
@@ -164,6 +167,21 @@ def _tree(text: str, start: int, source: str) -> Any:
     if len(found) != 1:
         raise refusal(text, start, "one query was expected")
     return found[0]
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """What the parser warns of, a statement that it does not know, is refused here, and said in one line."""
+    logger = logging.getLogger("sqlglot")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
 
 
 def _said(error: SqlglotError, details: Mapping[str, Any]) -> str:
