@@ -75,6 +75,8 @@ class Committer:
             # check what the others did takes longer than the commit, so it is done while one waits.
             with self.versions.turns.one(pending.catch_up):
                 newest, written = self._look(pending, base, written, fresh=fresh)
+                if newest == base.version and not self.versions.has(base):
+                    raise self._behind(transaction, newest, "the table was removed since, and made anew in its place")
                 if earlier := pending.check_against(newest):
                     return Commit(earlier.load(), earlier.transaction, attempt)
                 if unmoved and newest > transaction.read_version:

@@ -359,7 +359,12 @@ class Table(TableVerbs, CareVerbs):
         committer = self._committer
         if patience is not committer.patience:
             committer = replace(committer, patience=patience)
-        self._manifest = committer.commit(transaction, self._manifest, affected_rows=rows, fresh=fresh).manifest
+        try:
+            self._manifest = committer.commit(transaction, self._manifest, affected_rows=rows, fresh=fresh).manifest
+        except RetryableConflict:
+            if not self._versions.has(self._manifest):  # another table is there by now
+                self._manifest = self._versions.read(self._manifest.version).manifest
+            raise
 
     def _check_writable(self) -> None:
         if self._pinned:

@@ -1,5 +1,6 @@
 """The class a user holds: making, opening, looking at and committing to one table."""
 
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -462,3 +463,24 @@ def test_fragments_that_pylance_wrote_can_be_committed(real: Table) -> None:
     (written,) = lance.fragment.write_fragments(rows(7, 8), real.store.native_uri())
     real.commit(Append((fragment_from_lance(written),)))
     assert real.to_arrow()["id"].to_pylist() == [1, 2, 3, 4, 7, 8]
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["with", "without"])
+def test_a_handle_does_not_build_on_a_table_that_was_made_anew(tmp_path: Path, noted: bool) -> None:
+    """At the same version, with and without the files that name the transactions."""
+
+    def made(rows: list[int]) -> Table:
+        table = Table.create(str(tmp_path / "t"), pa.schema([("i", pa.int64())]))
+        table.append({"i": rows})
+        return table
+
+    old = made([1, 2])
+    shutil.rmtree(tmp_path / "t")
+    new = made([3, 4])
+    if not noted:
+        shutil.rmtree(tmp_path / "t" / "_transactions")
+    with pytest.raises(RetryableConflict, match="made anew"):
+        old.commit(Delete(deleted_fragment_ids=(0,)), read_version=2)
+    assert new.version == 2
+    old.append({"i": [5]})
+    assert new.to_arrow()["i"].to_pylist() == [3, 4, 5]

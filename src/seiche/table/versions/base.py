@@ -10,6 +10,7 @@ from seiche.store.kept_turns import KeptTurns
 from seiche.table.format import file, transactions
 from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.file import ManifestFile
+from seiche.table.format.manifest import Manifest
 from seiche.table.runs import Run, following
 from seiche.table.transaction import Transaction, plain_operation
 
@@ -48,6 +49,12 @@ class Versions(ABC):
         It is never one below which versions have been cleaned up, as far as that can be known without a claim.
         """
         return self.newest(known)
+
+    def has(self, manifest: Manifest) -> bool:
+        """Whether the version of that number still is this one, as far as that can be known without a request over a
+        network: a table may have been removed, and made anew in its place.
+        """
+        return True
 
     @abstractmethod
     def all(self) -> list[int]:

@@ -10,6 +10,7 @@ from seiche.errors import AlreadyExists, CommitUnknown, NotFound, SeicheError
 from seiche.store.base import Data, Store
 from seiche.store.files import joined
 from seiche.table.format.file import ManifestFile
+from seiche.table.format.manifest import Manifest
 from seiche.table.format.side_files import put_new
 from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.versions import hint
@@ -77,6 +78,16 @@ class StoredVersions(Versions):
         newest = self.all()[-1]
         self._fresh_until = now + FRESH_SECONDS
         return newest
+
+    def has(self, manifest: Manifest) -> bool:
+        if not self.store.lists_in_one_request:
+            return True
+        made_by = manifest.header.transaction_file
+        if made_by and self.store.exists(f"_transactions/{made_by}"):
+            return True
+        # Nobody flushes that file, and others need not write one.
+        there = self.read(manifest.version).manifest.header
+        return (there.transaction_file, there.timestamp) == (made_by, manifest.header.timestamp)
 
     def announce(self, version: int) -> None:
         self._made = version
