@@ -13,10 +13,11 @@ import pytest
 from lance.namespace import RestNamespace
 
 import seiche
-from seiche import Lake, Unavailable
+from seiche import InvalidInput, Lake, Unavailable
 from seiche.gateway.iceberg_rest import commits
 from seiche.gateway.iceberg_rest.commits import Commits
 from seiche.gateway.lance_namespace.namespace import DeskNamespace
+from seiche.lake.iceberg import new_files
 from seiche.store import open_store
 from seiche.table.format import file
 from seiche.table.format.flags import SEICHE_FENCE
@@ -164,6 +165,27 @@ def test_rows_that_only_it_would_know_as_deleted_are_not_deleted(servers: Gatewa
         sql.execute("DELETE FROM ice.s.t WHERE id = 5")
         assert [row[0] for row in rows(servers.lake, "s.t")] == [1, 2, 3, 4]
     assert sql.execute("SELECT count(*) FROM ice.s.t").fetchall() == [(5 if back else 4,)]
+
+
+def test_a_table_with_rows_that_only_it_knows_as_deleted_is_not_taken(
+    servers: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another catalog lets it make one: the rows were back once it was registered."""
+    sql, lake = iceberg(servers), servers.lake
+    sql.execute("CREATE TABLE ice.s.t (id INTEGER, v VARCHAR)")
+    sql.execute("INSERT INTO ice.s.t VALUES (1, 'a'), (2, 'a')")
+    sql.execute("ALTER TABLE ice.s.t SET PARTITIONED BY (v)")
+    sound = lake.table("s.t").metadata_location  # type: ignore[attr-defined]
+    with monkeypatch.context() as anywhere:
+        anywhere.setattr(new_files, "_misnoted", lambda *_: "")
+        sql.execute("INSERT INTO ice.s.t VALUES (3, 'b')")
+        sql.execute("DELETE FROM ice.s.t WHERE id = 1")
+    where = lake.table("s.t").metadata_location  # type: ignore[attr-defined]
+    lake.drop_table("s.t")
+    with pytest.raises(InvalidInput, match="most engines would not find the deletion"):
+        lake.run(lambda tx: tx.register_iceberg("s.u", where))
+    lake.run(lambda tx: tx.register_iceberg("s.u", sound))
+    assert rows(lake, "s.u") == [(1, "a"), (2, "a")]
 
 
 def test_tables_of_the_other_format_are_listed_and_refused(servers: Gateways) -> None:

@@ -1,8 +1,10 @@
 """The files that a new snapshot brings into a table."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
+from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     DataFileContent,
     ManifestContent,
@@ -16,11 +18,12 @@ from seiche.core.runtime import Runtime
 from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.commit.written import written_since
 from seiche.lake.iceberg.file_io import LakeFileIO
-from seiche.lake.iceberg.manifests import BROKEN
+from seiche.lake.iceberg.manifests import BROKEN, living_entries, manifests_in
+from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.state import State
 
-__all__ = ["age_of", "brought_by", "named_by"]
+__all__ = ["age_of", "brought_by", "misnoted", "named_by"]
 
 # The column of a file of deletions that names the file whose rows are deleted; DuckDB takes the number of another one.
 _PATHS: Final = (2147483546, 2147483646)
@@ -51,35 +54,56 @@ def brought_by(snapshot: Any, state: State, specs: Container[int]) -> list[str]:
                 added = [one.data_file for one in entries if one.status is ManifestEntryStatus.ADDED]
                 found += [one.file_path for one in added]
                 new += [(manifest.partition_spec_id, one) for one in added]
-        _check_deletions(snapshot, manifests, new, io)
+        why = _misnoted(manifests, new, io)
     except FileNotFoundError as error:
         raise _unreadable(snapshot, error) from error
     except (*BROKEN, Corrupt) as error:
         raise _unreadable(snapshot, f"{found[-1]} is something else") from error
+    if why:
+        raise InvalidInput(
+            f"snapshot {snapshot.snapshot_id} {why}",
+            remedy="Nothing was written. Change rows from before the table's partitions did by another engine.",
+            snapshot=snapshot.snapshot_id,
+        )
     inside = (path_of(state.store, one) for one in found)
     return [path for path in inside if path is not None]
 
 
-def _check_deletions(snapshot: Any, manifests: Sequence[ManifestFile], new: Any, io: LakeFileIO) -> None:
-    """Refuse to delete rows of a file by one that is noted under another partition spec, as DuckDB does it once the
-    partitions of a table have changed: it finds them by the name of the file, and others, who go by the specification,
-    do not find them.
+def misnoted(metadata: Metadata, io: FileIO) -> str:
+    """Which rows some engines know as deleted and others do not, in a snapshot that a branch or tag stands for; empty
+    if there are none, or if that cannot be read.
     """
-    deletions = {_deleted_from(one): (spec, len(one.partition)) for spec, one in new}
+    heads = {ref.snapshot_id for ref in metadata.refs.values()} if len(metadata.partition_specs) > 1 else set()
+    with suppress(Corrupt):
+        for snapshot in filter(None, map(metadata.snapshot_by_id, sorted(heads))):
+            manifests = manifests_in(snapshot, io)
+            deletes = [one for one in manifests if one.content is ManifestContent.DELETES]
+            noted = [(one.partition_spec_id, entry.data_file) for one in deletes for entry in living_entries(one, io)]
+            why = _misnoted(manifests, noted, io)
+            if why:
+                return f"snapshot {snapshot.snapshot_id} {why}"
+    return ""
+
+
+def _misnoted(manifests: Sequence[ManifestFile], noted: Iterable[tuple[int, Any]], io: FileIO) -> str:
+    """Says so if rows of a file are deleted by one that is noted under another partition spec, as DuckDB does it once
+    the partitions of a table have changed: it finds them by the name of the file, and others, who go by the
+    specification, do not find them.
+    """
+    deletions: dict[str | None, set[tuple[int, int]]] = {}
+    for spec, one in noted:
+        deletions.setdefault(_deleted_from(one), set()).add((spec, len(one.partition)))
     if {*deletions} <= {None} or len({one.partition_spec_id for one in manifests}) == 1:
-        return
+        return ""
     for manifest in manifests:
-        for entry in manifest.fetch_manifest_entry(io) if manifest.content is ManifestContent.DATA else ():
-            one = entry.data_file
-            noted = deletions.get(one.file_path, (manifest.partition_spec_id, len(one.partition)))
-            if noted != (manifest.partition_spec_id, len(one.partition)):
-                raise InvalidInput(
-                    f"snapshot {snapshot.snapshot_id} deletes rows of a file of partition spec "
-                    f"{manifest.partition_spec_id} by one that is noted under other partitions, of spec {noted[0]}: "
-                    "most engines would not find the deletion, and show the rows",
-                    remedy="Nothing was written. Change rows from before the table's partitions did by another engine.",
-                    snapshot=snapshot.snapshot_id,
+        for entry in living_entries(manifest, io) if manifest.content is ManifestContent.DATA else ():
+            own = (manifest.partition_spec_id, len(entry.data_file.partition))
+            for spec, _ in deletions.get(entry.data_file.file_path, set()) - {own}:
+                return (
+                    f"deletes rows of a file of partition spec {own[0]} by one that is noted under other partitions, of"
+                    f" spec {spec}: most engines would not find the deletion, and show the rows"
                 )
+    return ""
 
 
 def _deleted_from(one: Any) -> str | None:

@@ -10,6 +10,7 @@ from seiche.lake.care.problems import Findings
 from seiche.lake.iceberg.checking import IcebergCheck
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.metadata import Metadata, decode
+from seiche.lake.iceberg.new_files import misnoted
 from seiche.lake.iceberg.places import address, new_location, path_of, table_id_in
 from seiche.lake.iceberg.work import IcebergWork
 from seiche.lake.objects.names import Name
@@ -42,6 +43,7 @@ def registered(
     for snapshot in metadata.snapshots:
         if path_of(state.store, snapshot.manifest_list) is None:
             state.outside.check(snapshot.manifest_list)
+    _check_deletions(metadata, metadata_location, state)
     row = TableRow(
         id=str(runtime.uuid()),
         format="iceberg",
@@ -88,6 +90,16 @@ def read_at(metadata_location: str, state: State) -> Metadata:
             remedy=_FULL if path_of(state.store, metadata_location) is None else _OTHERS,
             location=metadata_location,
         ) from error
+
+
+def _check_deletions(metadata: Metadata, metadata_location: str, state: State) -> None:
+    why = misnoted(metadata, LakeFileIO(state.store, outside=state.outside))
+    if why:
+        raise InvalidInput(
+            f"the table at {metadata_location} cannot be taken: {why}",
+            remedy="Copy its rows into a new table with the engine that deleted them: CREATE TABLE ... AS SELECT ...",
+            location=metadata_location,
+        )
 
 
 def _is_metadata(data: bytes) -> bool:
