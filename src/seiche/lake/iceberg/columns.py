@@ -102,10 +102,11 @@ def _columns_of(snapshot: Any, metadata: Metadata, appends: Appends) -> Iterator
 
 def _mistyped(added: Collection[int], before: Metadata | None, after: Metadata, appends: Appends) -> str:
     """Which column current rows have in another type: new ones, and all of them if the step has changed a type."""
-    schema, current = after.schema(), after.current_snapshot_id
-    if current not in added or not any(retyped(one, schema) for one in after.schemas):
+    schema, snapshot = after.schema(), after.current_snapshot()
+    if snapshot is None or snapshot.snapshot_id not in added:
         return ""
-    snapshot = after.snapshot_by_id(current)
+    if not any(retyped(one, schema) for one in after.schemas):
+        return ""
     changed = "" if before is None else retyped(before.schema(), schema)
     if changed and any(one.added_snapshot_id in added and one.has_existing_files() for one in appends.listed(snapshot)):
         return changed  # older rows, in a manifest that was written anew: it does not say by which columns they were
