@@ -1,9 +1,11 @@
 """`seiche.connect`: the transactions of a lake, decided by a server."""
 
+import gc
 import multiprocessing
 import os
 import pickle
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -34,12 +36,13 @@ from seiche.service import transactions_pb2 as pb
 from seiche.service.auth import Authenticator, Principal, Tokens
 from seiche.service.client import RemoteLake, channel, connect, remote
 from seiche.service.client.channel import Address, Channel
+from seiche.service.client.direct import DirectCall
 from seiche.service.client.lines import Failed
 from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
 from seiche.service.states import State
-from tests.service_lake import SCHEMA, make_lake, numbers_in, shifted
+from tests.service_lake import SCHEMA, make_lake, numbers_in, payload, rows, shifted
 
 
 @pytest.fixture
@@ -521,6 +524,53 @@ def test_a_forked_process_does_not_wait_for_threads_that_it_has_not(tmp_path: Pa
         child.kill()
         child.join()
     assert child.exitcode == 0
+
+
+def test_a_handle_that_is_forgotten_leaves_nothing(server: Running) -> None:
+    """Its thread kept it, and both connections, for as long as the process lived."""
+    client = connect(server.address, durability="os")
+    assert isinstance(client, RemoteLake)
+    client.table("shop.orders").append(data(1))
+    line = client.channel._opened_line()
+    assert line is not None
+    watch, call = line._watch, line._call
+    assert watch is not None
+    assert isinstance(call, DirectCall)
+    del client, line
+    gc.collect()
+    watch.join(30)
+    assert not watch.is_alive()
+    assert call._over
+
+
+@pytest.mark.parametrize("stays_open", [True, False])
+def test_who_asks_while_another_thread_closes_the_connection_asks_over_a_new_one(
+    server: Running, lake: Lake, monkeypatch: pytest.MonkeyPatch, stays_open: bool
+) -> None:
+    """As one does that was not trusted. The other was told that the channel is closed, or had nobody who watches."""
+    asked = Channel(Address.parse(server.address))
+    name = "_opened_line" if stays_open else "_method"
+    found, closed = getattr(Channel, name), []
+
+    def close_then(*given: Any) -> Any:
+        way = found(*given)
+        if not closed:
+            closed.append(way)
+            asked.close()
+        return way
+
+    monkeypatch.setattr(Channel, name, close_then)
+    table = lake.table("shop.orders")
+    request = pb.ExecuteTransactionRequest(tx_id=str(uuid.uuid4()))
+    request.changes.add(payload=payload(lake, "shop.orders", rows(lake, "shop.orders", 1, [1]), table.version))
+    request.changes[0].table_id.id = table.row.id
+    if stays_open:
+        done = asked.execute(request)
+        assert closed[0]._call is None
+    else:
+        done = asked.call("ExecuteTransaction", request, pb.ExecuteTransactionResponse)
+    assert done.transaction.state == pb.TS_APPLIED
+    asked.close()
 
 
 def test_another_lake_is_refused(server: Running, tmp_path: Path) -> None:

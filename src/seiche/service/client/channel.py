@@ -8,6 +8,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakMethod
 
 import grpc
 from google.protobuf.message import Message
@@ -185,7 +186,14 @@ class Channel:
 
     def _once(self, method: str, request: Message, answer: type[Answer]) -> Answer:
         metadata = self._address.metadata
-        made: Answer = self._method(method, answer)(request, timeout=_CALL_SECONDS, metadata=metadata)
+        call = self._method(method, answer)
+        try:
+            made: Answer = call(request, timeout=_CALL_SECONDS, metadata=metadata)
+        except ValueError as error:
+            if self._calls.get(method) is call:
+                raise
+            # So gRPC says that somebody has closed it meanwhile.
+            raise Unreached(grpc.StatusCode.UNAVAILABLE, str(error), ()) from error
         return made
 
     def _insist(self, act: Callable[[], Answer], *, doubts: bool = False) -> Answer:
@@ -256,7 +264,9 @@ class Channel:
         with self._lock:
             self._opened()
             if self._line is None and self._direct:
-                self._line = Line(self._new_call, self._runtime.clock, _CALL_SECONDS)
+                # Its thread must not keep this: one that nobody has any more is let go of, with its connection.
+                this = WeakMethod(self._new_call)
+                self._line = Line(partial(_called, this), self._runtime.clock, _CALL_SECONDS, this)
             return self._line if self._direct else None
 
     def _new_call(self) -> Call:
@@ -275,6 +285,14 @@ class Channel:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["_address"], patience=state["_patience"])  # type: ignore[misc]
+
+
+def _called(make: "WeakMethod[Callable[[], Call]]") -> Call:
+    """A new call of a channel that is still there."""
+    found = make()
+    if found is None:
+        raise Ended
+    return found()
 
 
 def _no_proxy() -> bool:

@@ -7,9 +7,11 @@ from itertools import count
 from threading import Event, Lock, Thread
 from typing import Final
 
+import grpc
+
 from seiche.core.clock import Clock
 from seiche.service import transactions_pb2 as pb
-from seiche.service.client.calls import Call, Ended, Failed
+from seiche.service.client.calls import Call, Ended, Failed, Unreached
 from seiche.service.client.signs import Signs
 from seiche.service.wire.parts import part
 
@@ -67,8 +69,12 @@ class Line:
     thread looks now and then who waits too long, and whether the server is still there, and ends the call.
     """
 
-    def __init__(self, make: Callable[[], Call], clock: Clock, seconds: float) -> None:
+    def __init__(
+        self, make: Callable[[], Call], clock: Clock, seconds: float, wanted: Callable[[], object] = lambda: True
+    ) -> None:
+        """`wanted` gives nothing once nobody can ask any more: whoever has forgotten to close it leaves nothing."""
         self._make = make
+        self._wanted = wanted
         self._clock = clock
         self._seconds = seconds
         self._numbers = count(1)
@@ -127,6 +133,9 @@ class Line:
                     self._end(Ended())
 
     def _open(self) -> None:
+        if self._closed.is_set():
+            # Whoever came to ask when it was being closed. Nobody would watch over another call.
+            raise Unreached(grpc.StatusCode.UNAVAILABLE, "the connection was closed", ())
         if self._watch is None:
             self._watch = Thread(target=self._keep_watch, name=f"seiche-line-{os.getpid()}", daemon=True)
             self._watch.start()
@@ -243,6 +252,8 @@ class Line:
                     call.cancel()
             signs.look(call, now)
             self._glance()
+            if not self._wanted():
+                self.close()
 
     def _glance(self) -> None:
         """Heed what the server says if nobody looks. As long as the lock is held, nobody begins to."""
