@@ -27,7 +27,7 @@ from seiche.lake.care.leases import USUAL, leases
 from seiche.lake.care.listing import Listed
 from seiche.lake.care.live import live_roots
 from seiche.lake.care.notes import Note, leave_note, notes
-from seiche.lake.care.path_set import PathSet
+from seiche.lake.care.path_set import PathSet, spelling
 from seiche.lake.care.reachable import Reachable
 from seiche.lake.care.saved_work import SavedWork, saved_work
 from seiche.lake.care.trash import Trash, TrashedFile
@@ -113,6 +113,8 @@ class _Job:
         self._fenced = False
         self._waiting = ""
         self._files = self._bytes = 0
+        # Where tables are that are known, by their own name and by the spelling of that.
+        self._locations: dict[str, str] = {}
 
     def look(self) -> None:
         """Find the files that nothing needs."""
@@ -208,7 +210,8 @@ class _Job:
         self._mark(live_roots(self.states, self.newest, since))
 
     def _list(self) -> None:
-        locations = {*self.reachable.tables, *self.reachable.closed}
+        known = (*self.reachable.tables, *self.reachable.closed)
+        self._locations = {spelling(one): one for one in known} | {one: one for one in known}
         files = self._listing(self._lake.store, self.reachable.needed)
         self._files, self._bytes = files.left_out, files.bytes
         nested: set[str] = set()
@@ -218,13 +221,21 @@ class _Job:
             folder, _, name = info.path.rpartition("/")
             if folder and root_version(name) is not None:
                 nested.add(folder)
-            found = place(info.path, locations)
+            found = self._place(info.path)
             if found.foreign or self._is_foreign_manifest(found):
                 self._foreign.append(found)
             elif not self.reachable.needs(found):
-                self.found.append((found, Listed(info.path, info.size, info.modified)))
+                self.found.append((found, Listed(found.path, info.size, info.modified)))
         if nested:
             self._leave(tuple(f"{folder}/" for folder in nested))
+
+    def _place(self, path: str) -> Place:
+        """What a file is, in the table that it belongs to, under whatever spelling its folder is listed."""
+        found = place(path, self._locations)
+        if found.location in self.reachable.tables:
+            return found
+        known = self._locations.get(found.location) or self._locations.get(spelling(found.location))
+        return found if known is None else place(join(known, found.inside), [known])
 
     def _leave(self, folders: tuple[str, ...]) -> None:
         """Leave alone what lies in folders of other lakes: their files are called as this one's are."""
@@ -284,7 +295,7 @@ class _Job:
 
     def _is_needed(self, path: str) -> bool | None:
         """Of a file in the trash; `None` if it cannot be known."""
-        found = place(path, self.reachable.tables.keys())
+        found = self._place(path)
         if self.reachable.leads_to(found):
             # What was counted in may have expired while this ran, and then another clean-up took the file rightly.
             return True if self._afresh.leads_to(found) else None

@@ -1,10 +1,11 @@
 """A set of very many paths in little memory."""
 
 from hashlib import blake2b
+from unicodedata import normalize
 
 import numpy as np
 
-__all__ = ["PathSet"]
+__all__ = ["KeptPaths", "PathSet", "spelling"]
 
 _FRESH = 1 << 17
 
@@ -13,7 +14,7 @@ class PathSet:
     """Remembers paths by a hash of 64 bits: 8 bytes for each, whatever its length.
 
     It may take a path for a member that is none (for a million paths the chance is one in 10^13), and never the other
-    way round. It holds what must not be removed, so it errs on the safe side.
+    way round.
     """
 
     def __init__(self) -> None:
@@ -22,7 +23,7 @@ class PathSet:
 
     def add(self, path: str) -> None:
         """Make a path a member."""
-        self._fresh.add(_hash(path))
+        self._fresh.add(self._hash(path))
         if len(self._fresh) >= _FRESH:
             self._settle()
 
@@ -37,7 +38,7 @@ class PathSet:
     def __contains__(self, path: object) -> bool:
         if not isinstance(path, str):
             return False
-        number = _hash(path)
+        number = self._hash(path)
         if number in self._fresh:
             return True
         wanted = np.uint64(number)
@@ -53,6 +54,21 @@ class PathSet:
         self._settled = np.union1d(self._settled, fresh)
         self._fresh = set()
 
+    def _hash(self, path: str) -> int:
+        return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "little")
 
-def _hash(path: str) -> int:
-    return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "little")
+
+class KeptPaths(PathSet):
+    """Paths of files that must not be removed, however they are spelt.
+
+    Storage that does not tell capital letters from small ones, as that of Macs and of Windows, lists what lies in
+    `shop/` as `Shop/...` if somebody made a folder of that name before. Where it does tell them, a file more may stay.
+    """
+
+    def _hash(self, path: str) -> int:
+        return super()._hash(spelling(path))
+
+
+def spelling(path: str) -> str:
+    """The same text for all names that storage may take for one."""
+    return path.casefold() if path.isascii() else normalize("NFC", path).casefold()

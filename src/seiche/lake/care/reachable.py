@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from seiche.errors import Corrupt, InvalidInput, NotFound
 from seiche.lake.care.layout import Place, Sort
 from seiche.lake.care.live import rows_since
-from seiche.lake.care.path_set import PathSet
+from seiche.lake.care.path_set import KeptPaths
 from seiche.lake.care.portions import portions
 from seiche.lake.care.saved_work import SavedWork
 from seiche.lake.care.table_files import ANYWHERE, FORMATS, UNREADABLE, NeededNames, TableFiles
@@ -40,7 +40,7 @@ class Reachable:
     """
 
     def __init__(self, states: States) -> None:
-        self.needed = PathSet()
+        self.needed = KeptPaths()
         # By location: tables in kept versions, and why nothing of a table may be taken for garbage.
         self.tables: dict[str, TableFiles] = {}
         self.closed: dict[str, str] = {}

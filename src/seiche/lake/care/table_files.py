@@ -13,7 +13,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from seiche.errors import Corrupt, InvalidInput, NotFound
-from seiche.lake.care.path_set import PathSet
+from seiche.lake.care.path_set import KeptPaths, PathSet
 from seiche.lake.care.ranges import NONE, Ranges
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import LakeVersions, manifests
@@ -196,7 +196,7 @@ class IcebergFiles(TableFiles):
     def read(self, part: tuple[str, ...]) -> PathSet:
         from seiche.lake.iceberg.reach import IcebergReach
 
-        found = PathSet()
+        found = KeptPaths()
         IcebergReach(self.lake, found).add_metadata(*part)
         return found
 

@@ -186,11 +186,13 @@ class IcebergCheck:
     def _size(self, path: str) -> int | None:
         """How large a file of the lake is; `None` if it is not there."""
         location = place(path).location
-        if not location:
-            found = self.lake.find(path)
-            return None if found is None else found.size
-        self._list(location)
-        return self._listing.get(path)
+        if location:
+            self._list(location)
+        if path in self._listing:
+            return self._listing[path]
+        # Also if it is in a table: storage may list it under a folder that is spelt differently.
+        found = self.lake.find(path)
+        return None if found is None else found.size
 
     def _list(self, location: str) -> None:
         if location not in self._listed:
