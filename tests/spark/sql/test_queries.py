@@ -28,7 +28,12 @@ def rewritten(sql: str) -> str:
         ("SELECT shop.orders.* FROM shop.orders", "SELECT orders.* FROM <shop.orders> AS `orders`"),
         # A field of a struct is not a column of a table.
         ("SELECT shop.orders.id FROM a.b shop", "SELECT shop.orders.id FROM <a.b> shop"),
-        ("SELECT a.b.c.d.x FROM a.b.c.d", "SELECT a.b.c.d.x FROM <a.b.c.d> AS `d`"),
+        ("SELECT a.b.c.d.x FROM a.b.c.d x", "SELECT a.b.c.d.x FROM <a.b.c.d> x"),
+        # The parser takes only three words before a column for those of a table.
+        ("SELECT a.b.c.d.x FROM a.b.c.d", "SELECT d.x FROM <a.b.c.d> AS `d`"),
+        ("SELECT a.b.c.d.e.x.f[0].y FROM a.b.c.d.e", "SELECT e.x.f[0].y FROM <a.b.c.d.e> AS `e`"),
+        ("SELECT a.b.c.d.* FROM a.b.c.d", "SELECT d.* FROM <a.b.c.d> AS `d`"),
+        ("SELECT a.b.c.d.x FROM a.b.c", "SELECT c.d.x FROM <a.b.c> AS `c`"),
         ("SELECT * FROM `a b`.`c.d`", "SELECT * FROM <a b.c.d> AS `c.d`"),
         ("SELECT 1 FROM a.b VERSION AS OF 3 AS x", "SELECT 1 FROM <a.b>  AS x"),
         ("SELECT 1 FROM a.b FOR SYSTEM_VERSION AS OF 'n'", "SELECT 1 FROM <a.b> AS `b` "),
@@ -175,6 +180,11 @@ def test_columns_that_are_needed(sql: str, expected: list[str] | None) -> None:
     query = parsed(sql)
     table = next(one for one in query.tables if one.name == ("a", "b"))
     assert needed_columns(query, table, SCHEMA) == expected
+
+
+def test_the_star_of_a_table_that_lies_deep_is_one_of_all_its_columns() -> None:
+    query = parsed("SELECT r.* FROM a.b.c.d, LATERAL (SELECT a.b.c.d.*) r")
+    assert needed_columns(query, query.tables[0], SCHEMA) is None
 
 
 @pytest.mark.parametrize(

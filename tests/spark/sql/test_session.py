@@ -48,6 +48,20 @@ class TestStatements:
         with pytest.raises(InvalidInput, match=r"`shop`\.`new`\.`id`"):
             sql("MERGE INTO shop.orders USING shop.new AS s ON orders.id = shop.new.id WHEN MATCHED THEN DELETE")
 
+    def test_a_table_that_lies_deep_by_its_whole_name(self, shop: Lake, sql: Sql) -> None:
+        """What follows four words is a field of a struct to the parser."""
+        for depth in ("a", "a.b", "a.b.c"):
+            sql(f"CREATE NAMESPACE {depth}")
+        sql("CREATE TABLE a.b.c.d AS SELECT id, n, named_struct('x', n) AS s FROM shop.orders")
+        sql("UPDATE a.b.c.d SET n = a.b.c.d.s.x + 10 WHERE a.b.c.d.id = 1")
+        sql("DELETE FROM a.b.c.d WHERE a.b.c.d.id = 3")
+        sql(
+            "MERGE INTO a.b.c.d USING shop.orders ON a.b.c.d.id = shop.orders.id "
+            "WHEN MATCHED AND a.b.c.d.n = 2 THEN UPDATE SET id = shop.orders.id, n = a.b.c.d.n + 20 "
+            "WHEN NOT MATCHED THEN INSERT (id) VALUES (shop.orders.id)"
+        )
+        assert [row[:2] for row in rows(shop, "a.b.c.d")] == [(1, 11), (2, 22), (3, None)]
+
     def test_clauses_of_a_merge_are_worked_out_of_the_rows_that_they_are_for(self, shop: Lake, sql: Sql) -> None:
         sql(
             "MERGE INTO shop.orders t "

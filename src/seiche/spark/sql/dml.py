@@ -14,7 +14,7 @@ from seiche.spark.names import quoted
 from seiche.spark.scanning import GROUP
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.merging import MergeColumns
-from seiche.spark.sql.queries import Expression
+from seiche.spark.sql.queries import Expression, dotted
 from seiche.spark.sql.reading import Reader, as_frame
 from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.relations import qualified, table
@@ -127,7 +127,7 @@ def _plain(expression: Expression, name: Name, alias: str | None, schema: Any) -
     """An expression over the columns of one table, without the table's name before them."""
     edits = []
     for column in expression.tree.find_all(exp.Column):
-        parts = column.parts
+        parts = dotted(column)
         names = tuple(part.name for part in parts)
         if alias is None and len(names) > len(name) and names[: len(name)] == name:
             edits.append((parts[0].meta["start"], parts[len(name)].meta["start"]))

@@ -10,7 +10,7 @@ from seiche.errors import InvalidInput
 from seiche.lake.objects.names import Name, text
 from seiche.spark.dml.changing import empty
 from seiche.spark.names import quoted
-from seiche.spark.sql.queries import Expression, conjuncts
+from seiche.spark.sql.queries import Expression, conjuncts, dotted
 from seiche.spark.sql.statements import Merge, MergeClause
 from seiche.spark.sql.storing import check_storable, column_of
 from seiche.spark.types import spark_schema
@@ -68,7 +68,7 @@ class _Sides:
 
     def side(self, column: Any) -> tuple[str | None, int]:
         """`target` or `source`, by what stands before the column, and of how many words that is; else `None`."""
-        names = tuple(part.name for part in column.parts)
+        names = tuple(part.name for part in dotted(column))
         for size in range(len(names) - 1, 1, -1):
             if names[:size] in self._tables:
                 return self._tables[names[:size]], size
@@ -79,11 +79,12 @@ class _Sides:
         """An expression with `target.` and `source.` before the columns."""
         edits = []
         for column in expression.tree.find_all(exp.Column):
-            (side, size), first = self.side(column), column.parts[0]
+            (side, size), words = self.side(column), dotted(column)
+            first = words[0]
             if _is_parameter(column):
                 continue
             if side is not None:
-                edits.append((first.meta["start"], column.parts[size - 1].meta["end"] + 1, side))
+                edits.append((first.meta["start"], words[size - 1].meta["end"] + 1, side))
             elif self.owner(first.name) is not None:
                 edits.append((first.meta["start"], first.meta["start"], f"{self.owner(first.name)}."))
         pieces, at = [], expression.start
@@ -148,13 +149,14 @@ def _keys(statement: Merge, sides: _Sides) -> dict[str, str]:
 def _pair(equal: Any, sides: _Sides) -> tuple[str, str] | None:
     found: dict[str, str] = {}
     for column in (equal.this, equal.expression):
-        if not isinstance(column, exp.Column):
+        words = dotted(column)
+        if not words:
             return None
         side, size = sides.side(column)
-        side = side or sides.owner(column.name)
-        if side is None or len(column.parts) > size + 1:
+        side = side or sides.owner(words[-1].name)
+        if side is None or len(words) > size + 1:
             return None
-        found[side] = column.name
+        found[side] = words[-1].name
     if len(found) < 2 or found["source"].lower() not in sides.columns:
         return None
     target = column_of(sides.schema, found["target"], sides.table)
@@ -194,8 +196,8 @@ def _clause(clause: MergeClause, sides: _Sides, keys: Mapping[str, str]) -> Clau
 
 def _is_key(value: Expression, sides: _Sides, key: str) -> bool:
     column = value.tree.expressions[0]
-    plain = isinstance(column, exp.Column) and sides.side(column) == ("source", len(column.parts) - 1)
-    return plain and column.name.lower() == key.lower()
+    words = dotted(column)
+    return bool(words) and sides.side(column) == ("source", len(words) - 1) and words[-1].name.lower() == key.lower()
 
 
 def _check_types(clauses: list[Clause], schema: "pa.Schema", source: "DataFrame", on: str | None) -> None:

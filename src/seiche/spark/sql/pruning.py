@@ -52,12 +52,19 @@ def _sees_all(select: Any, table: TableReference) -> bool:
         return True
     called = {table.alias.lower(), *(node.alias.lower() for node in around)}
     for star in select.find_all(exp.Star):
-        of = star.parent.table if isinstance(star.parent, exp.Column) else ""
+        of = _starred(star.parent)
         # `LATERAL (SELECT o.*)` is about the table too, from inside; a star alone is about what its own SELECT reads.
         own = star.find_ancestor(exp.Select) is select and not isinstance(star.parent, exp.Count)
         if of.lower() in called if of else own:
             return True
     return False
+
+
+def _starred(node: Any) -> str:
+    """Whose star it is, if that is said: `o` of `o.*`, `d` of `a.b.c.d.*`."""
+    if isinstance(node, exp.Dot):
+        return str(node.this.name)
+    return str(node.table) if isinstance(node, exp.Column) else ""
 
 
 def _is_pattern(name: str) -> bool:

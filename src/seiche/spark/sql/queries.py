@@ -23,7 +23,7 @@ from seiche.spark.sql.refusals import refusal
 from seiche.spark.sql.travel import Travel, travels
 from seiche.spark.sql.words import Word, dialect, words
 
-__all__ = ["Expression", "Query", "TableReference", "conjuncts", "parse_expression", "parse_query"]
+__all__ = ["Expression", "Query", "TableReference", "conjuncts", "dotted", "parse_expression", "parse_query"]
 
 # How sqlglot shows a word in its errors.
 _TOKEN = re.compile(r"<Token token_type: [^,]+, text: (.*?), line: [^>]*>")
@@ -96,7 +96,7 @@ class Query:
         aliases += [table.alias.lower() for table in self.tables if table.alias_at is not None]
         taken = set(aliases)
         for column in self.tree.find_all(exp.Column):
-            parts = column.parts
+            parts = dotted(column)
             names = tuple(part.name for part in parts)
             for table in bare:
                 size = len(table)
@@ -261,6 +261,23 @@ def _is_common(node: Any, name: str) -> bool:
                 return True
         child, parent = parent, parent.parent
     return False
+
+
+def dotted(node: Any) -> list[Any]:
+    """The words of a column with dots between them, whichever of them it is that is given; none of anything else.
+
+    The parser takes three words before a column for those of a table; what follows the fourth, it takes for a field of
+    a struct. So the columns of a table that lies deep are fields to it.
+    """
+    while isinstance(node, exp.Dot):
+        node = node.this
+    if not isinstance(node, exp.Column):
+        return []
+    parts = list(node.parts)
+    while isinstance(node.parent, exp.Dot) and node.parent.this is node:
+        node = node.parent
+        parts.append(node.expression)
+    return parts
 
 
 def conjuncts(node: Any) -> Iterator[Any]:
