@@ -6,6 +6,7 @@ from typing import Any
 
 from seiche.core.durations import duration
 from seiche.errors import InvalidInput
+from seiche.spark.names import quoted
 from seiche.spark.pipeline.definition import Check, Doubles, Orphans, Place
 
 __all__ = ["check_from", "drift", "foreign_key", "fresh", "not_null", "row_count", "unique"]
@@ -13,23 +14,24 @@ __all__ = ["check_from", "drift", "foreign_key", "fresh", "not_null", "row_count
 
 def row_count(table: str, *, at_least: float | None = None, at_most: float | None = None) -> Check:
     """The table has so many rows."""
-    return Check(f"rows of {table}", f"SELECT count(*) FROM {table}", None, at_least=at_least, at_most=at_most)
+    count = f"SELECT count(*) FROM {_table(table)}"
+    return Check(f"rows of {table}", count, None, at_least=at_least, at_most=at_most)
 
 
 def not_null(table: str, columns: str | Sequence[str]) -> Check:
     """No row lacks a value in any of the columns."""
-    lacking = " OR ".join(f"{_name(column)} IS NULL" for column in _several(columns))
+    lacking = " OR ".join(f"{quoted(column)} IS NULL" for column in _several(columns))
     return Check(
         f"{table}: {_listed(columns)} not null",
-        f"SELECT count(*) FROM {table} WHERE {lacking}",
-        rows=f"SELECT * FROM {table} WHERE {lacking}",
+        f"SELECT count(*) FROM {_table(table)} WHERE {lacking}",
+        rows=f"SELECT * FROM {_table(table)} WHERE {lacking}",
     )
 
 
 def unique(table: str, columns: str | Sequence[str]) -> Check:
     """No two rows have the same values in the columns."""
-    key = ", ".join(map(_name, _several(columns)))
-    doubles = f"SELECT {key}, count(*) AS times FROM {table} GROUP BY {key} HAVING count(*) > 1"
+    key = ", ".join(map(quoted, _several(columns)))
+    doubles = f"SELECT {key}, count(*) AS times FROM {_table(table)} GROUP BY {key} HAVING count(*) > 1"
     return Check(
         f"{table}: {_listed(columns)} unique",
         f"SELECT count(*) FROM ({doubles})",
@@ -45,9 +47,9 @@ def foreign_key(
     here, there = _several(columns), _several(to if to is not None else columns)
     if len(here) != len(there):
         raise InvalidInput(f"foreign_key: {len(here)} columns of {table} cannot match {len(there)} of {references}")
-    pairs = " AND ".join(f"a.{_name(one)} = b.{_name(other)}" for one, other in zip(here, there, strict=True))
-    known = " AND ".join(f"a.{_name(one)} IS NOT NULL" for one in here)
-    orphans = f"FROM {table} AS a LEFT ANTI JOIN {references} AS b ON {pairs} WHERE {known}"
+    pairs = " AND ".join(f"a.{quoted(one)} = b.{quoted(other)}" for one, other in zip(here, there, strict=True))
+    known = " AND ".join(f"a.{quoted(one)} IS NOT NULL" for one in here)
+    orphans = f"FROM {_table(table)} AS a LEFT ANTI JOIN {_table(references)} AS b ON {pairs} WHERE {known}"
     return Check(
         f"{table}: {_listed(columns)} in {references}",
         f"SELECT count(*) {orphans}",
@@ -60,16 +62,15 @@ def fresh(table: str, column: str, within: str) -> Check:
     """The newest row is at most so old."""
     seconds = int(duration(within, "within").total_seconds())
     # Days, and times without a zone, are no numbers to Spark; they are those of the session.
-    newest = f"CAST(CAST(max({_name(column)}) AS TIMESTAMP) AS BIGINT)"
-    age = f"SELECT CAST(current_timestamp() AS BIGINT) - {newest} FROM {table}"
+    newest = f"CAST(CAST(max({quoted(column)}) AS TIMESTAMP) AS BIGINT)"
+    age = f"SELECT CAST(current_timestamp() AS BIGINT) - {newest} FROM {_table(table)}"
     return Check(f"{table}: {column} within {within}", age, None, at_most=seconds)
 
 
 def drift(table: str, at_most: float, measure: str = "count(*)") -> Check:
     """The measure differs from what it was before the run by at most this share."""
-    return Check(
-        f"{table}: {measure} drifts at most {at_most:g}", f"SELECT {measure} FROM {table}", None, drift=at_most
-    )
+    measured = f"SELECT {measure} FROM {_table(table)}"
+    return Check(f"{table}: {measure} drifts at most {at_most:g}", measured, None, drift=at_most)
 
 
 _SHORTHANDS: Mapping[str, Callable[..., Check]] = {
@@ -110,5 +111,6 @@ def _listed(columns: str | Sequence[str]) -> str:
     return ", ".join(_several(columns))
 
 
-def _name(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
+def _table(name: str) -> str:
+    """A source or a table as a query names it, where not every name can stand as it is."""
+    return name if "`" in name else ".".join(map(quoted, name.split(".")))
