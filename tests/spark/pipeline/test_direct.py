@@ -108,6 +108,9 @@ def test_more_that_is_left_to_spark(frames: Frames) -> None:
         assert frames.count(Check("counted", sql)) is None, sql
     assert frames.count(unique("shop.kept", "x")) is None
     assert frames.count(foreign_key("shop.kept", "id", "shop.other", "small")) is None
+    sources = Frames(frames._tx, {"raw": frames.frame("shop.kept")})
+    for check in (unique("raw", "id"), foreign_key("raw", "id", "shop.kept"), foreign_key("shop.kept", "id", "raw")):
+        assert sources.count(check) is None
 
 
 def test_shorthands_count_what_their_queries_count(frames: Frames) -> None:
