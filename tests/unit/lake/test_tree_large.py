@@ -1,6 +1,7 @@
-"""Twenty thousand tables in a tree of order 8: the shape that keeps commits small, and mutants that do not have it."""
+"""Thousands of tables in a tree of order 8: the shape that keeps commits small, and mutants that do not have it."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -11,7 +12,6 @@ from seiche.lake.tree.flush import Flush
 from seiche.lake.tree.node import Node
 from tests.unit.lake.trees import Grove, check_shape
 
-TABLES = 20_000
 # A row takes about 200 bytes: a node has room for some twenty messages besides its seven keys.
 SHAPE = Shape(order=8, node_bytes=6 << 10, root_buffer_bytes=6 << 10)
 
@@ -21,13 +21,14 @@ class Run:
     """What came out of creating all tables, one per commit, and dropping many of them again."""
 
     grove: Grove
+    tables: int = 0
     largest: int = 0
     below: int = 0
 
 
 def lake(tables: int) -> Run:
     """Create `tables` tables in 20 namespaces in random order; drop all but a twentieth; create some again."""
-    run = Run(Grove(SHAPE, seed=8, cache_bytes=16 << 20))
+    run = Run(Grove(SHAPE, seed=8, cache_bytes=16 << 20), tables)
     chance = random.Random(8)
     numbers = list(range(tables))
     chance.shuffle(numbers)
@@ -51,37 +52,42 @@ def commit(run: Run, number: int, *, dropped: bool) -> None:
 
 
 @pytest.fixture(scope="module")
-def run() -> Run:
-    return lake(TABLES)
+def run(effort: Callable[[int, int], int]) -> Run:
+    return lake(effort(5_000, 20_000))
 
 
+@pytest.mark.soak
 def test_every_table_is_found_by_name_and_listed_in_order(run: Run) -> None:
-    assert len(run.grove.model) == 2 * (TABLES // 20 + TABLES // 20)
+    assert len(run.grove.model) == 2 * (run.tables // 20 + run.tables // 20)
     assert list(run.grove.tree.scan()) == sorted(run.grove.model.items())
     wanted = keys.tables_of(("namespace7",))
     assert list(run.grove.tree.scan(*wanted)) == sorted(item for item in run.grove.model.items() if item[0] in wanted)
     check_shape(run.grove)
 
 
+@pytest.mark.soak
 def test_the_tree_has_depth_and_every_node_keeps_its_limit(run: Run) -> None:
     assert deepest(run) >= 4
     assert 0 < run.largest <= SHAPE.node_bytes
     assert run.grove.tree.root.buffer_size <= SHAPE.root_buffer_bytes
 
 
+@pytest.mark.soak
 def test_messages_reached_buffers_below_the_root(run: Run) -> None:
     assert run.below > 1_000
     assert run.grove.counts["inner_pushes"] > 1_000
 
 
+@pytest.mark.soak
 def test_merges_and_sticky_tombstones_were_reached(run: Run) -> None:
     assert run.grove.counts["merges"] > 100, run.grove.counts
     assert run.grove.counts["sticky"] > 100, run.grove.counts
     assert run.grove.counts["resolved"] > 100, run.grove.counts
 
 
+@pytest.mark.soak
 def test_a_commit_writes_at_most_two_files_on_average(run: Run) -> None:
-    assert run.grove.commits == 2 * TABLES
+    assert run.grove.commits == 2 * run.tables
     assert run.grove.files <= 2 * run.grove.commits, run.grove.files / run.grove.commits
 
 
