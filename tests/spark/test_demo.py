@@ -12,6 +12,7 @@ import pytest
 
 import seiche
 from seiche.cli import main
+from tests.spark.quick import QUICK_COMMAND
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +87,7 @@ def test_the_demo_says_what_happens(tmp_path: Path, spark: "SparkSession", capsy
     command = ["make", "-s", "demo", "READY=", f"VENV={BIN.parent}", f"ARGS=--keep {folder}"]
     home = tmp_path / "home"  # with nothing in it
     home.mkdir()
-    environment = os.environ | {"HOME": str(home)}
+    environment = os.environ | QUICK_COMMAND | {"HOME": str(home)}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     shown = done.stdout.replace(str(folder), "FOLDER").replace(str(BIN / "seiche"), "seiche")

@@ -1,6 +1,7 @@
 """`seiche run` and `seiche runs`, as one types them: what they print, for people and for programs, and exit codes."""
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import seiche
 from seiche.cli import main
+from tests.spark.quick import QUICK_COMMAND
 from tests.terminals import COMMAND
 
 if TYPE_CHECKING:
@@ -122,7 +124,8 @@ def test_a_spark_that_does_not_start(
     java: None, command: Command, words: tuple[str, ...], master: str, said: str
 ) -> None:
     seiche.create("lake")
-    ended = subprocess.run([COMMAND, *words, "--master", master], capture_output=True, text=True, check=False)
+    command_line, environment = [COMMAND, *words, "--master", master], os.environ | QUICK_COMMAND
+    ended = subprocess.run(command_line, capture_output=True, text=True, check=False, env=environment)
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1].startswith(f"seiche: invalid_input: {said}")
     assert "Traceback" not in ended.stderr
