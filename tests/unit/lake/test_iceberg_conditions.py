@@ -139,3 +139,16 @@ def test_rows_that_were_deleted_by_value_do_not_come_back_when_others_are_change
     assert lake.version == version
     table.overwrite(new)
     assert ids(lake) == [5], "what replaces all rows needs none of them"
+
+
+def test_a_count_that_has_rows_which_were_deleted_by_value_says_so(lake: Lake) -> None:
+    """Which of the rows of a file those are, PyIceberg cannot find out."""
+    lake.create_table("shop.i", COLUMNS, format="iceberg")
+    table = lake.table("shop.i")
+    table.append([{"id": number} for number in range(6)])
+    delete_by_equality(lake, "shop.i", 1)
+    done = table.delete("true")
+    assert (done.rows, done.notes["counted"]) == (6, "with rows that were deleted by value before")
+    assert ids(lake) == []
+    table.append([{"id": 7}])
+    assert "counted" not in table.delete("true").notes

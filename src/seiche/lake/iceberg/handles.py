@@ -220,8 +220,10 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         size = sum(int(one["added-files-size"] or 0) for one in counted)
         if rows is None:
             rows = sum(int(one["deleted-records"] or 0) - int(one["added-records"] or 0) for one in counted)
+            if partly is None:
+                notes["counted"] = "with rows that were deleted by value before"
             with suppress(SeicheError), reading(self.name):  # it is done, whether or not its rows can be counted
-                rows -= hidden_in(partly, before, table)
+                rows -= hidden_in(partly or (), before, table)
         return Result(verb, version + 1, rows=max(0, rows), files=files, bytes=size, notes=notes)
 
     def _name(self) -> Name:

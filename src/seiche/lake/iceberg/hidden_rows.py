@@ -36,16 +36,18 @@ def _of_data_only(build: Callable[..., Callable[[Any], bool]]) -> Callable[..., 
     return built
 
 
-def with_deletes(table: "EngineTable") -> list[Any]:
-    """The data files, as tasks of PyIceberg, some of whose rows are deleted by other files."""
+def with_deletes(table: "EngineTable") -> list[Any] | None:
+    """The data files, as tasks of PyIceberg, some of whose rows are deleted by other files; `None` if some are deleted
+    by value, whose rows PyIceberg cannot find.
+    """
     snapshot = table.current_snapshot()
     manifests = () if snapshot is None else snapshot.manifests(table.io)
     if all(one.content is ManifestContent.DATA for one in manifests):
         return []
     try:
         return [one for one in table.scan().plan_files() if one.delete_files]
-    except ValueError:  # equality deletes, whose rows PyIceberg cannot find; whole files it can still remove
-        return []
+    except ValueError:  # whole files it can still remove
+        return None
 
 
 def hidden_in(tasks: Sequence[Any], before: "Metadata", after: "EngineTable") -> int:
