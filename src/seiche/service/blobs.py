@@ -6,6 +6,7 @@ it, when it is old enough that no transaction can ask for it any more.
 
 import re
 from collections import OrderedDict
+from collections.abc import Iterable
 from threading import Lock
 from typing import Final
 from urllib.parse import quote
@@ -62,6 +63,16 @@ class Blobs:
         self._store.put(self._path(name), data)
         self._remember(name, data)
         return name
+
+    def put_all(self, given: Iterable[bytes]) -> dict[bytes, str]:
+        """As `put`, side by side: each waits for the disk or for a distant storage. The hashes, by what has them."""
+        each = list(dict.fromkeys(given))
+        return dict(zip(each, self._store.in_parallel(self.put, each), strict=True))
+
+    def get_all(self, names: Iterable[str]) -> dict[str, bytes]:
+        """As `get`, side by side; what they name."""
+        each = list(dict.fromkeys(names))
+        return dict(zip(each, self._store.in_parallel(self.get, each), strict=True))
 
     def get(self, name: str) -> bytes:
         """What has this hash; `Unavailable` if it is not there, or is not what it was."""

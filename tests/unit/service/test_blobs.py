@@ -1,6 +1,9 @@
 """Payloads: kept under their hash, before anything names them, and cleared away by the lake's clean-up alone."""
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +13,7 @@ from seiche.service.blobs import Blobs
 from seiche.service.changes import digest
 from seiche.service.core import Service
 from seiche.service.states import State
+from seiche.store import open_store
 from tests.service_lake import appending, defining, numbers_in
 
 
@@ -78,3 +82,22 @@ def test_a_payload_that_was_cleared_away_is_a_failure_that_may_pass(
     assert (done.state, done.error_code) == (State.APPLY_FAILED_RETRYABLE, "TABLE_BLOB_MISSING")
     service._blobs.put(change.payload)
     assert service.commit(tx).state is State.APPLIED
+
+
+def test_many_are_written_and_read_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, a transaction over a hundred tables waited a hundred times for the storage."""
+    store = open_store(str(tmp_path), durability="fsync")
+    meeting = threading.Barrier(2, timeout=30)
+
+    def met(act: Callable[..., Any]) -> Callable[..., Any]:
+        def both(*given: Any) -> Any:
+            meeting.wait()
+            return act(*given)
+
+        return both
+
+    monkeypatch.setattr(store, "put", met(store.put))
+    monkeypatch.setattr(store, "get", met(store.get))
+    names = Blobs(store).put_all([b"a", b"b", b"a"])
+    assert names == {one: digest(one) for one in (b"a", b"b")}
+    assert Blobs(store).get_all(names.values()) == {name: data for data, name in names.items()}

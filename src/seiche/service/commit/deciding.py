@@ -112,14 +112,14 @@ class Decider:
         if intents[0].kind == "work":
             work = self.blobs.get(intents[0].blob)
             return Plan(record.id, record.base_version, (), record.properties, work, flushed=True, kept=True)
-        wanted = [self._wanted(one) for one in intents]
+        held = self.blobs.get_all(one.blob for one in intents if one.kind != "delete")
+        wanted = [self._wanted(one, held.get(one.blob, b"")) for one in intents]
         return Plan(record.id, record.base_version, wanted, record.properties, kept=True)
 
-    def _wanted(self, intent: IntentRecord) -> Wanted:
+    def _wanted(self, intent: IntentRecord, data: bytes) -> Wanted:
         table = table_of(self.account, intent.target)
         if table is None:
             raise refused(f"{intent.target} is not the key of a table", "target.scope")
-        data = b"" if intent.kind == "delete" else self.blobs.get(intent.blob)
         operation = decode(data, table) if intent.kind == "operation" else None
         return Wanted(
             intent.target,

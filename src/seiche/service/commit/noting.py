@@ -133,13 +133,14 @@ def noted(account: str, tx: str, wanted: Sequence[Wanted], blobs: Blobs, now: in
 
     Blobs first: they do no harm if nothing comes of it, whereas an intent without its blob could not be applied.
     """
+    kept = blobs.put_all(one.data for one in wanted if one.kind != "delete")
     return [
         IntentRecord(
             account,
             tx,
             one.target,
             one.kind,
-            one.blob if one.kind == "delete" else blobs.put(one.data),
+            one.blob if one.kind == "delete" else kept[one.data],
             one.exclusive,
             one.expected_version,
             now,
