@@ -241,7 +241,9 @@ def test_a_table_that_was_dropped_meanwhile_is_a_conflict(client: RemoteLake, la
         lake.drop_table("shop.orders")
         with pytest.raises(RetryableConflict, match="it was dropped meanwhile") as caught:
             transaction.commit()
-        told.append(caught.value.message.split(" (")[0])
+        error = caught.value
+        assert (error.winner, error.winner_version) == (lake.log()[0].transactions[0].id, lake.version)
+        told.append(error.message.split(" (")[0])
         lake.create_table("shop.orders", SCHEMA)
     assert told[0] == told[1]
 

@@ -16,7 +16,7 @@ from seiche.lake.tree.root import millis
 from seiche.lake.tree.transactions import TransactionRecord
 from seiche.lake.tree.tree import Change
 
-__all__ = ["Answer", "Group", "aborted"]
+__all__ = ["Answer", "Group", "aborted", "name_winner"]
 
 # How many versions are looked through, at most, for the one that was in the way.
 _BLAMED = 100
@@ -62,7 +62,7 @@ class Group:
                 answer = self._join(intent, list(intent.plan(self.state, runtime)), runtime)
         except SeicheError as error:
             if isinstance(error, ConflictError):
-                _name_winner(error, intent, self.base)
+                name_winner(error, intent, self.base)
             answer = Answer(error=error)
         self.answers[intent.id] = answer
 
@@ -117,7 +117,7 @@ def aborted(transaction_id: str, version: int) -> Answer:
     )
 
 
-def _name_winner(error: ConflictError, intent: Intent, base: State) -> None:
+def name_winner(error: ConflictError, intent: Intent, base: State) -> None:
     """Say in the error which transaction was in the way: the latest one since that wrote what this one wants to."""
     keys = intent.keys
     for version in range(base.version, max(intent.base, base.version - _BLAMED), -1):

@@ -21,7 +21,7 @@ from seiche.errors import (
 from seiche.lake import saved
 from seiche.lake.commit.committer import Answer, Committer
 from seiche.lake.commit.edits import TableEdit
-from seiche.lake.commit.group import aborted
+from seiche.lake.commit.group import aborted, name_winner
 from seiche.lake.commit.intent import Intent
 from seiche.lake.lake import Lake, open_lake
 from seiche.lake.state import State
@@ -97,6 +97,7 @@ class RemoteCommitter(Committer):
                 if edit.found is not None:
                     edit.current(state, edit.found)
             except ConflictError as conflict:
+                name_winner(conflict, intent, state)
                 return conflict
         return RetryableConflict("a table was not there when the server looked for it", transaction_id=intent.id)
 
