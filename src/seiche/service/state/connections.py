@@ -21,7 +21,12 @@ _CONNECT_SECONDS: Final = 10
 # A statement that is run so often over one connection is prepared from then on.
 _OFTEN: Final = 5
 # A machine that is gone says nothing. The system would wait a quarter of an hour for it, or two hours.
-_SIGNS: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
+_SIGNS: Final[dict[str, Any]] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
 # Whoever makes the tables; two that make the same one at the same time get in each other's way.
 _MAKING: Final = 0x5E1C4E
 _NAME: Final = re.compile(r"IF NOT EXISTS (\w+)")
