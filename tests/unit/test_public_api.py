@@ -81,6 +81,17 @@ def test_the_command_can_be_interrupted_before_it_is_loaded() -> None:
     assert [name for name in HEAVY if name in loaded] == []
 
 
+def test_what_plans_for_spark_and_what_opens_an_iceberg_table_load_little() -> None:
+    """Spark plans in processes of its own, a new one again and again. What an Iceberg table needs of PyIceberg takes a
+    second; the clients of Lance namespaces, which it does not need, took two more.
+    """
+    show = "print(*sys.modules)"
+    code = f"import sys, seiche.spark.source; {show}; import seiche.lake.engines.pyiceberg_catalog; {show}"
+    planning, opening = (line.split() for line in run_fresh(code).splitlines())
+    assert [name for name in ("lance", "pandas", "pyiceberg") if name in planning] == []
+    assert "lance_namespace" not in opening
+
+
 def test_types_are_shipped() -> None:
     assert (Path(seiche.__file__).parent / "py.typed").exists()
 

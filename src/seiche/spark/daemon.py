@@ -16,7 +16,15 @@ from pyspark import daemon
 
 __all__ = ["hush", "serve"]
 
-_LOADED = ("pandas", "pyspark.worker", "seiche.spark.dml.applying", "seiche.spark.packing", "seiche.spark.source")
+_LOADED = (
+    "pandas",
+    "pyspark.worker",
+    "seiche.spark.dml.applying",
+    "seiche.spark.packing",
+    "seiche.spark.scanning",
+    "seiche.spark.source",
+    "seiche.spark.table_writer",
+)
 _serve = daemon.worker
 
 

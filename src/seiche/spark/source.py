@@ -14,8 +14,6 @@ from seiche.lake.lake import Lake
 from seiche.spark.daemon import hush
 from seiche.spark.jobs import Readable
 from seiche.spark.options import Options
-from seiche.spark.scanning import scans, spread
-from seiche.spark.table_writer import TableWriter
 from seiche.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -62,6 +60,8 @@ class SeicheSource(DataSource):
         return TableReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from seiche.spark.table_writer import TableWriter
+
         return TableWriter(Options.of(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 - as Spark calls it
@@ -111,6 +111,8 @@ class TableReader(DataSourceReader):
 
             handle = cast(IcebergTransactionTable, table)
             return iceberg_scans(handle, transaction, columns=self._columns, where=where, parts=count)[0]
+        from seiche.spark.scanning import scans, spread
+
         snapshot = table._snapshot()
         count = count or spread(snapshot.manifest.fragments.decoded(), os.cpu_count() or 1)
         return scans(snapshot, columns=self._columns, where=where, parts=count)[0]

@@ -11,6 +11,7 @@ from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.lake.creating import location
 from seiche.lake.engines.answers import answering, asked
 from seiche.lake.engines.declared import Declared
+from seiche.lake.engines.namespaces import properties_of
 from seiche.lake.engines.staged_table import StagedTable
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import TableRow
@@ -57,7 +58,7 @@ class CatalogNamespace(lance.LanceNamespace):
         outer = id_of(request)
         with answering("namespace"):
             transaction = self._reading()
-            _namespace(transaction, outer)
+            properties_of(transaction, outer)
             names = [name[-1] for name in transaction.namespaces(outer)]
         found, token = page(names, request)
         return lance.ListNamespacesResponse(namespaces=found, page_token=token)
@@ -65,12 +66,12 @@ class CatalogNamespace(lance.LanceNamespace):
     def describe_namespace(self, request: lance.DescribeNamespaceRequest) -> lance.DescribeNamespaceResponse:
         """The properties of a namespace."""
         with answering("namespace"):
-            return lance.DescribeNamespaceResponse(properties=_namespace(self._reading(), id_of(request)))
+            return lance.DescribeNamespaceResponse(properties=properties_of(self._reading(), id_of(request)))
 
     def namespace_exists(self, request: lance.NamespaceExistsRequest) -> lance.NamespaceExistsResponse:
         """Returns if there is such a namespace."""
         with answering("namespace"):
-            _namespace(self._reading(), id_of(request))
+            properties_of(self._reading(), id_of(request))
         return lance.NamespaceExistsResponse()
 
     def create_namespace(self, request: lance.CreateNamespaceRequest) -> lance.CreateNamespaceResponse:
@@ -84,7 +85,7 @@ class CatalogNamespace(lance.LanceNamespace):
             except AlreadyExists:
                 if mode != "existok":
                     raise
-            return _namespace(transaction, id_of(request))
+            return properties_of(transaction, id_of(request))
 
         with answering("namespace"):
             return lance.CreateNamespaceResponse(properties=self._writing(create))
@@ -97,7 +98,7 @@ class CatalogNamespace(lance.LanceNamespace):
 
         def drop(transaction: "Transaction") -> dict[str, str]:
             try:
-                properties = _namespace(transaction, name)
+                properties = properties_of(transaction, name)
             except NotFound:
                 if mode == "skip":
                     return {}
@@ -117,7 +118,7 @@ class CatalogNamespace(lance.LanceNamespace):
         outer = id_of(request)
         with answering("namespace"):
             transaction = self._reading()
-            _namespace(transaction, outer)
+            properties_of(transaction, outer)
             names = [name[-1] for name in transaction.tables(outer) if _is_lance(transaction, name)] if outer else []
         found, token = page(names, request)
         return lance.ListTablesResponse(tables=found, page_token=token)
@@ -226,13 +227,6 @@ class CatalogNamespace(lance.LanceNamespace):
     def deregister_table(self, request: lance.DeregisterTableRequest) -> lance.DeregisterTableResponse:
         """Refused: the files of a table that the lake no longer knows would be its garbage."""
         raise lance.UnsupportedOperationError("use `drop_table`, or export the table first to keep its files")
-
-
-def _namespace(transaction: "Transaction", name: Name) -> dict[str, str]:
-    """The properties of a namespace; `NotFound` if it does not exist. The root always does."""
-    if not name:
-        return {}
-    return dict(transaction.namespace_named(parts(name, what="namespace")).properties)
 
 
 def _is_lance(transaction: "Transaction", name: Name) -> bool:

@@ -14,10 +14,10 @@ from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from seiche.errors import InvalidInput, NotFound
 from seiche.lake.commit.reads import Aspect
-from seiche.lake.engines.catalog import _namespace
 from seiche.lake.engines.iceberg_answers import answering
 from seiche.lake.engines.iceberg_home import Home, LakeHome, TransactionHome, home_of
 from seiche.lake.engines.iceberg_table import EngineFileIO, EngineTable
+from seiche.lake.engines.namespaces import properties_of
 from seiche.lake.iceberg.creating import new_metadata
 from seiche.lake.iceberg.statements import look
 from seiche.lake.iceberg.table import IcebergTable
@@ -106,7 +106,7 @@ class SeicheCatalog(MetastoreCatalog):
         name = _name(identifier)
         with answering("table"):
             transaction = self._home.reading()
-            _namespace(transaction, name[:-1])
+            properties_of(transaction, name[:-1])
             metadata = new_metadata(
                 name,
                 schema,
@@ -207,7 +207,7 @@ class SeicheCatalog(MetastoreCatalog):
         name = _name(namespace)
 
         def drop(transaction: "Transaction") -> None:
-            _namespace(transaction, name)
+            properties_of(transaction, name)
             if transaction.namespaces(name) or transaction.tables(name):
                 raise NamespaceNotEmptyError(f"Namespace {text(name)} is not empty")
             transaction.drop_namespace(name)
@@ -220,7 +220,7 @@ class SeicheCatalog(MetastoreCatalog):
         outer = _name(namespace) if namespace else ()
 
         def names(transaction: "Transaction") -> list[Name]:
-            _namespace(transaction, outer)
+            properties_of(transaction, outer)
             return transaction.namespaces(outer)
 
         with answering("namespace"):
@@ -229,7 +229,7 @@ class SeicheCatalog(MetastoreCatalog):
     def load_namespace_properties(self, namespace: Identifier) -> Properties:
         """What is said about a namespace."""
         with answering("namespace"):
-            return self._home.looking(lambda tx: _namespace(tx, _name(namespace)))
+            return self._home.looking(lambda tx: properties_of(tx, _name(namespace)))
 
     def update_namespace_properties(
         self, namespace: Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
@@ -238,7 +238,7 @@ class SeicheCatalog(MetastoreCatalog):
         name = _name(namespace)
 
         def update(transaction: "Transaction") -> PropertiesUpdateSummary:
-            summary, _ = self._get_updated_props_and_update_summary(_namespace(transaction, name), removals, updates)
+            summary, _ = self._get_updated_props_and_update_summary(properties_of(transaction, name), removals, updates)
             changed: dict[str, str | None] = {**dict.fromkeys(removals or ()), **updates}
             transaction.alter_namespace(name, changed)
             return summary
@@ -277,7 +277,7 @@ class SeicheCatalog(MetastoreCatalog):
         outer = _name(namespace)
 
         def rows(transaction: "Transaction") -> list[tuple[Name, TableRow | ViewRow]]:
-            _namespace(transaction, outer)
+            properties_of(transaction, outer)
             found = ((name, _relation(transaction, name)) for name in transaction.tables(outer))
             return [(name, row) for name, row in found if isinstance(row, ViewRow) or row.format == "iceberg"]
 
