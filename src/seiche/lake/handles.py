@@ -138,6 +138,10 @@ class TransactionTable(TableVerbs):
             return self._statement(verb, prepare)
 
     def _statement(self, verb: str, prepare: Prepare) -> Result:
+        with self._transaction.answering(self.id):
+            return self._done(verb, prepare)
+
+    def _done(self, verb: str, prepare: Prepare) -> Result:
         done: Change | None = None
         following: Prepare | None = prepare
         while following is not None and (change := following(self._snapshot())) is not None:
@@ -145,6 +149,8 @@ class TransactionTable(TableVerbs):
             done, following = change, change.then
         version = self._work().base.version
         if done is None:
+            self._transaction.note_columns(self.id)
+            self._transaction.note_properties(self.id)
             return Result(verb, version, changed=False)
         return Result(verb, version + 1, rows=done.rows, files=done.files, bytes=done.bytes, notes=done.notes)
 

@@ -206,6 +206,20 @@ class Sight(ABC):
         elif found_key is not None:
             self.reads.key(self.state, found_key, aspect)
 
+    @contextmanager
+    def answering(self, table_id: str) -> Iterator[None]:
+        """A statement about a table. If it is refused, it has looked at all of it: whoever goes on after the error goes
+        by that.
+        """
+        try:
+            yield
+        except Exception:
+            found_key = self.edits[table_id].found_key
+            if found_key is not None:
+                for aspect in (Aspect.CONTENT, Aspect.COLUMNS, Aspect.PROPERTIES):
+                    self.reads.key(self.state, found_key, aspect)
+            raise
+
     def namespace_named(self, name: Name, aspect: Aspect = Aspect.WHOLE) -> NamespaceRow:
         """The namespace of this name, as the transaction sees it; `aspect` is what will be looked at of it."""
         value = self.row_behind(namespace_key(name), aspect)

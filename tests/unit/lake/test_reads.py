@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import Lake, RetryableConflict
+from seiche import InvalidInput, Lake, RetryableConflict
 from seiche.lake.transaction import Transaction
 from tests.unit.lake.conftest import SCHEMA, rows
 
@@ -45,6 +45,39 @@ def test_rows_that_others_add_do_not_fail_whoever_looked_at_the_columns_only(lak
     lake.table("shop.b").append(rows(2))
     tx.commit()
     assert sorted(lake.table("shop.seen").to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def drop_more(tx: Transaction) -> None:
+    tx.table("shop.seen").drop_columns(["more"])
+
+
+def append_more(tx: Transaction) -> None:
+    tx.append("shop.seen", pa.table({"id": [1], "n": [1], "more": [1]}))
+
+
+@pytest.mark.parametrize(
+    ("format", "statement"), [("lance", drop_more), ("lance", append_more), ("iceberg", append_more)]
+)
+def test_a_refusal_that_others_would_not_get_any_more_fails_whoever_went_on(
+    lake: Lake, format: str, statement: Callable[[Transaction], None]
+) -> None:
+    lake.create_table("shop.seen", SCHEMA, format=format)
+    tx = lake.transaction("serializable")
+    with pytest.raises(InvalidInput, match="more"):
+        statement(tx)
+    tx.append("shop.b", rows(1))
+    add_column(lake, "shop.seen")
+    with pytest.raises(RetryableConflict, match=r"shop\.seen was read by this transaction"):
+        tx.commit()
+
+
+def test_an_append_of_no_rows_was_checked_by_the_columns(lake: Lake) -> None:
+    tx = lake.transaction("serializable")
+    assert not tx.table("shop.a").append(rows()).changed
+    tx.append("shop.b", rows(1))
+    add_column(lake, "shop.a")
+    with pytest.raises(RetryableConflict, match=r"shop\.a was read by this transaction"):
+        tx.commit()
 
 
 def test_members_of_a_group_see_the_columns_that_earlier_ones_leave(lake: Lake) -> None:

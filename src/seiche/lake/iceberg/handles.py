@@ -193,7 +193,8 @@ class IcebergTransactionTable(_Shown, TransactionTable):
     def _changed(self, verb: str, rows: int | None, do: Callable[[Any], Any]) -> Result:
         self._transaction.check_running()
         self.check_writable()
-        with self._transaction.alone(self.id):  # the next thread builds on what this one leaves
+        # The next thread builds on what this one leaves.
+        with self._transaction.alone(self.id), self._transaction.answering(self.id):
             return self._statement_of(verb, rows, do)
 
     def _statement_of(self, verb: str, rows: int | None, do: Callable[[Any], Any]) -> Result:
