@@ -166,3 +166,21 @@ def test_the_metadata_of_an_iceberg_table_is_read_side_by_side(tmp_path: Path, l
         lake.table("shop.i0").append(rows(number))
     assert waves(lake, asked[look]) <= few + 3
     assert len(lake.table("shop.i0").to_iceberg().snapshots()) > 10
+
+
+def test_what_an_export_takes_of_an_iceberg_table_is_read_side_by_side_and_once(tmp_path: Path) -> None:
+    lake = far_lake(tmp_path / "lake", 0, 1)
+    store = lake.store
+    assert isinstance(store, CountingStore)
+    kept = [lake.table("shop.i0").row]
+    for number in range(8):
+        lake.table("shop.i0").append(rows(number))
+        kept.append(lake.table("shop.i0").row)
+    copy = IcebergCopy(store, kept[0].location, SYSTEM)
+    for row in (kept[0], kept[5], kept[-1]):
+        copy.add(row)
+    store.reset()
+    found = copy.settle(open_store(str(tmp_path / "copy")), "")
+    assert len([one for one in found if one.path.endswith(".avro")]) >= 18
+    # Metadata with what it names beside, three times; lists, manifests, and how long these become.
+    assert (store.waves <= 3 * 2 + 3, store.counts["get"] <= 3 + 3 * 11) == (True, True), store.counts
