@@ -75,7 +75,7 @@ def moved(copy: Path, original: Lake) -> Lake:
 
 
 def test_a_full_export_moved_elsewhere_is_a_whole_lake_without_the_original(full: Lake, tmp_path: Path) -> None:
-    version, expected = full.version, ids(full, "shop.a")
+    version, expected, tags = full.version, ids(full, "shop.a"), full.tags()
     made = full.export("nightly", str(tmp_path / "copy"))
     assert (made.name, made.version, made.mode, made.done) == ("nightly", version, "full", True)
     assert made.location == f"file://{tmp_path}/copy"
@@ -87,7 +87,8 @@ def test_a_full_export_moved_elsewhere_is_a_whole_lake_without_the_original(full
     assert copy.table("shop.a").to_arrow(filter="id = 42").num_rows == 1
     assert [one.name for one in copy.table("shop.a").to_lance().describe_indices()] == ["id_idx"]
     assert copy.tables("shop") == [("shop", "a"), ("shop", "b"), ("shop", "v")]
-    assert {name: one.version for name, one in copy.tags().items()} == {"early": EARLY}
+    assert copy.tags() == tags, "made when they were made, not when they were exported"
+    assert {name: one.version for name, one in tags.items()} == {"early": EARLY}
     early = seiche.open(copy.uri, version="early")
     assert (ids(early, "shop.gone"), ids(early, "shop.a")) == ([9], list(range(100)))
     assert copy.fsck(deep=True).problems == ()

@@ -179,7 +179,10 @@ class _Job:
         """
         found: Messages = {key: None for span in (EXPORTS, TAGS) for key, _ in state.scan(span)}
         for name, version in self._export.tags.items():
+            value = state.get(tag_key(name))
             tag = TagRow(version=version, created_at_millis=millis(self._export.created_at))
+            if value is not None and (known := rows.decode(value, TagRow)).version == version:
+                tag = known  # else it was made after the version that is exported, which does not know it
             found[tag_key(name)] = rows.encode(tag)
         copied_ids = {row.id for one in self._versions for _, row in _tables(one) if self._is_copied(row)}
         for trash, row in _dropped(state):
