@@ -552,7 +552,8 @@ def test_who_asks_while_another_thread_closes_the_connection_asks_over_a_new_one
     """As one does that was not trusted. The other was told that the channel is closed, or had nobody who watches."""
     asked = Channel(Address.parse(server.address))
     name = "_opened_line" if stays_open else "_method"
-    found, closed = getattr(Channel, name), []
+    found = getattr(Channel, name)
+    closed: list[Any] = []
 
     def close_then(*given: Any) -> Any:
         way = found(*given)

@@ -257,6 +257,27 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Line, list[Silent],
     given.close()
 
 
+def test_who_finds_that_another_thread_has_sent_everything_holds_up_nobody(
+    asked: tuple[Line, list[Silent], LateClock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was there when he looked, and gone when it was his turn. All waited then until their time was up."""
+    given, made, _ = asked
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+        until(lambda: bool(made) and bool(made[0].sent))
+        made[0].happened.put(None)
+        made[0].answer(1)
+        assert first.result(30).version == 1
+        with monkeypatch.context() as late:
+            late.setattr(Line, "_ready", True)
+            given._send()
+        assert not given._sending
+        again = threads.submit(given.ask, pb.ExecuteTransactionRequest())
+        until(lambda: len(made[0].sent) == 2)
+        made[0].answer(2)
+        assert again.result(30).version == 2
+
+
 def test_who_waits_too_long_is_let_go(asked: tuple[Line, list[Silent], LateClock]) -> None:
     """gRPC would let him wait for ever."""
     given, made, clock = asked

@@ -174,7 +174,9 @@ class Line:
 
     def _gathered(self) -> list[bytes]:
         """What is to be sent next, in one message."""
-        if self._sending or self._call is None:
+        if self._sending or self._call is None or not self._unsent:
+            # Whoever came here had seen something that another thread has sent since. That is sent, and nobody would
+            # hear so once more: all would wait until their time is up.
             return []
         count = size = 0
         for data in self._unsent:
