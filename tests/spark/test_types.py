@@ -10,7 +10,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql import types as t
 
 from seiche.errors import InvalidInput
-from seiche.spark.types import arrow_schema, as_shown, shown, spark_schema
+from seiche.spark.types import arrow_schema, as_shown, columns_for, shown, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -214,6 +214,22 @@ def test_values_that_do_not_fit_are_refused(
     with pytest.raises(InvalidInput), lake.transaction(spark=spark) as tx:
         tx.append("shop.t", frame)
     assert lake.table("shop.t").to_arrow().num_rows == 0
+
+
+def test_a_table_that_is_made_for_a_query_takes_nulls_everywhere() -> None:
+    """Lists that are collected, and structs of counts, have none at first: the next run of a pipeline was refused."""
+    struct = t.StructType([t.StructField("n", t.LongType(), nullable=False)])
+    lists = t.ArrayType(struct, containsNull=False)
+    maps = t.MapType(t.StringType(), lists, valueContainsNull=False)
+    made = columns_for(t.StructType([t.StructField("m", maps, nullable=False), t.StructField("v", t.VariantType())]))
+    inside = made.field("m").type.item_field
+    assert made.field("m").nullable
+    assert inside.nullable
+    assert inside.type.value_field.nullable
+    assert inside.type.value_type.field("n").nullable
+    assert not made.field("m").type.key_field.nullable
+    # Of a variant both parts are always there.
+    assert made.field("v").type == arrow_schema(t.StructType([t.StructField("v", t.VariantType())])).field("v").type
 
 
 def test_a_type_without_a_counterpart_is_named() -> None:

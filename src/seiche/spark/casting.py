@@ -11,6 +11,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql import types as spark
 
 from seiche.errors import InvalidInput
+from seiche.spark.types import nullable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -51,7 +52,7 @@ def stored_as(
     if not _in_place(given, wanted):
         # In a list of one, so that it is worked out once, however many fields are taken from it.
         value = fn.transform(fn.array(value), lambda one: _named(one, given, wanted, column))[0]
-    return value.cast(_nullable(wanted))
+    return value.cast(nullable(wanted))
 
 
 def is_strict(session: "SparkSession") -> bool:
@@ -175,14 +176,3 @@ def _by_name(given: spark.StructType, wanted: spark.StructType, where: str) -> d
             column=where,
         )
     return {field.name: field for field in given}
-
-
-def _nullable(kind: spark.DataType) -> spark.DataType:
-    """The type, where everything inside may be null."""
-    if isinstance(kind, spark.StructType):
-        return spark.StructType([spark.StructField(one.name, _nullable(one.dataType)) for one in kind])
-    if isinstance(kind, spark.ArrayType):
-        return spark.ArrayType(_nullable(kind.elementType))
-    if isinstance(kind, spark.MapType):
-        return spark.MapType(_nullable(kind.keyType), _nullable(kind.valueType))
-    return kind

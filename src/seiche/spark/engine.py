@@ -27,15 +27,15 @@ def columns(rows: Any) -> "pa.Schema":
     """The columns of a table for a data frame. Whether it has nulls today does not bind what comes later."""
     import pyarrow as pa
 
-    from seiche.spark.types import arrow_schema
+    from seiche.spark.types import columns_for
 
-    schema = arrow_schema(rows.schema)
+    schema = columns_for(rows.schema)
     for field in schema:
         if pa.types.is_null(field.type):
             raise InvalidInput(
                 f"column {field.name} has no type", remedy="Say which with CAST(NULL AS ...).", column=field.name
             )
-    return pa.schema([field.with_nullable(True) for field in schema])
+    return schema
 
 
 def appending(rows: Any, limits: Limits) -> Prepare:

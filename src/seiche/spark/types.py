@@ -24,7 +24,9 @@ __all__ = [
     "arrow_schema",
     "as_shown",
     "check_iceberg",
+    "columns_for",
     "conform_shown",
+    "nullable",
     "settled",
     "shown",
     "shown_schema",
@@ -73,6 +75,26 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
         for field in schema:
             _check_kept(field)
         raise
+
+
+def columns_for(rows: spark.StructType) -> pa.Schema:
+    """The columns that a table gets that is made for the rows of a query, and for those that follow.
+
+    That there are no nulls today, such as in a count or a list of what was collected, says nothing of later ones. So
+    there may be some everywhere.
+    """
+    return arrow_schema(spark.StructType([spark.StructField(one.name, nullable(one.dataType)) for one in rows]))
+
+
+def nullable(kind: spark.DataType) -> spark.DataType:
+    """The type, where everything inside may be null."""
+    if isinstance(kind, spark.StructType):
+        return spark.StructType([spark.StructField(one.name, nullable(one.dataType)) for one in kind])
+    if isinstance(kind, spark.ArrayType):
+        return spark.ArrayType(nullable(kind.elementType))
+    if isinstance(kind, spark.MapType):
+        return spark.MapType(nullable(kind.keyType), nullable(kind.valueType))
+    return kind
 
 
 def as_shown(batch: pa.RecordBatch, wanted: pa.Schema, *, exact: "Sequence[str]" = ()) -> pa.RecordBatch:

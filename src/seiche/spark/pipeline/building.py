@@ -17,8 +17,7 @@ from seiche.spark.pipeline.frames import Frames, short
 from seiche.spark.pipeline.plan import Plan
 from seiche.spark.pipeline.progress import Progress
 from seiche.spark.pipeline.records import StepRecord
-from seiche.spark.types import check_iceberg, conform_shown
-from seiche.spark.writing import frame_schema
+from seiche.spark.types import check_iceberg, columns_for, conform_shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -201,8 +200,7 @@ def _told(error: BaseException, step: Step) -> str:
 
 def columns_of(step: Step, frame: "DataFrame") -> pa.Schema:
     """The columns of a frame as they are stored. Spark has no type for vectors, so the step says which lists are."""
-    # That a query has no nulls today, such as a count, says nothing of those that the step will have later.
-    schema = pa.schema([field.with_nullable(True) for field in frame_schema(frame)])
+    schema = columns_for(frame.schema)
     if (twice := said_twice(schema.names)) is not None:
         raise InvalidInput(
             f"{step.place}: step {step.table}: two columns are called {twice!r}",
