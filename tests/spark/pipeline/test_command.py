@@ -124,8 +124,8 @@ def test_a_spark_that_does_not_start(
     java: None, command: Command, words: tuple[str, ...], master: str, said: str
 ) -> None:
     seiche.create("lake")
-    command_line, environment = [COMMAND, *words, "--master", master], os.environ | QUICK_COMMAND
-    ended = subprocess.run(command_line, capture_output=True, text=True, check=False, env=environment)
+    typed = [str(COMMAND), *words, "--master", master]
+    ended = subprocess.run(typed, capture_output=True, text=True, check=False, env=os.environ | QUICK_COMMAND)
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1].startswith(f"seiche: invalid_input: {said}")
     assert "Traceback" not in ended.stderr
