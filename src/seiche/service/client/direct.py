@@ -241,12 +241,13 @@ class DirectCall:
             return bool(self._unsent) and not self._send_more()
 
     def _set(self, found: dict[int, int]) -> bool:
-        self._tell(SettingsFrame(_CONNECTION, flags=["ACK"]))
         with self._writing:
             size = found.get(SettingsFrame.INITIAL_WINDOW_SIZE, self._initial_window)
             self._window[1] += size - self._initial_window
             self._initial_window = size
             self._frame_size = found.get(SettingsFrame.MAX_FRAME_SIZE, self._frame_size)
+            # Whoever is told that they are known relies on it from there on.
+            self._write(SettingsFrame(_CONNECTION, flags=["ACK"]).serialize())
             return bool(self._unsent) and not self._send_more()
 
     def _read_headers(self, frame: HeadersFrame | ContinuationFrame) -> None:
