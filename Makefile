@@ -18,7 +18,8 @@ WITH_SPARK = JAVA_HOME="$$($(PYTHON) -m tools.java_home)" PYSPARK_PYTHON="$(absp
 # compile every library anew, which is most of what it does.
 unexport PYTHONDONTWRITEBYTECODE
 
-PYTEST = $(PYTHON) -m pytest
+# The one test with Schemathesis calls it by name. As a plugin it is loaded by every process of every run: half a second.
+PYTEST = $(PYTHON) -m pytest -p no:schemathesis
 CHECKED = src tests tools bench examples
 
 .DEFAULT_GOAL := help
