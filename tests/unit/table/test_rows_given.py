@@ -253,7 +253,7 @@ def test_values_inside_of_columns_that_the_table_has_no_field_for_are_refused(tm
         (pa.timestamp("us"), pd.Timestamp(1000), pd.Timestamp(1001)),
         (pa.date32(), date(2026, 1, 1), 1.5),
         (pa.list_(pa.time64("us")), [time(5)], [time(5), Decimal("1.5")]),
-        (pa.list_(pa.duration("ms")), [pd.Timedelta("1ms")], [pd.Timedelta("1ns")]),
+        (pa.list_(pa.duration("ms")), [pd.Timedelta(1, "ms")], [pd.Timedelta(1, "ns")]),
     ],
     ids=str,
 )
