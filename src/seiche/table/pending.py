@@ -16,6 +16,7 @@ from seiche.table.format.manifest_pb2 import Field
 from seiche.table.held_manifests import HeldManifests
 from seiche.table.operations import Append
 from seiche.table.rebase import Committed, TransactionRebase
+from seiche.table.resubmission import check_same
 from seiche.table.runs import attested, following, without_run
 from seiche.table.transaction import Transaction, plain_operation
 from seiche.table.versions.base import Versions
@@ -89,7 +90,9 @@ class Pending:
             self._pass_run(newest, built_upon)
         for version, message in self._newer(newest, built_upon):
             if message.uuid == self.transaction.uuid:
-                return self._committed(version, message)
+                committed = self._committed(version, message)
+                check_same(self.transaction, committed.transaction, version)
+                return committed
             # In a crowd nearly all are: what they hold is then not looked at.
             theirs = plain_operation(message)
             if theirs is None or not always_compatible(ours, theirs):

@@ -383,6 +383,36 @@ def test_the_same_bytes_are_one_commit_however_often_they_come(table: Table) -> 
     assert paths(table) == ["a", "b"]
 
 
+@pytest.mark.parametrize("other", [append("b"), Delete((), (), "id = 1"), Restore(1)], ids=lambda one: one.name)
+def test_other_bytes_under_an_id_that_was_committed_are_refused_and_not_taken_for_that_commit(
+    table: Table, other: Any
+) -> None:
+    table.commit(Transaction(1, "the one", append("a")).encode())
+    with pytest.raises(InvalidInput, match="version 2 was made by another transaction with the id 'the one'"):
+        table.commit(Transaction(1, "the one", other).encode())
+    assert table.version == 2
+    assert paths(table) == ["a"]
+
+
+def test_a_rebased_commit_is_still_known_by_its_bytes(real: Table) -> None:
+    """Its deletion vector and read version are others by then, also where the merged one left no row."""
+    read, deletions = real.manifest, DeletionFiles(real.store)
+
+    def prepared(uuid: str, *offsets: int) -> bytes:
+        changed = DataFragment()
+        changed.CopyFrom(read.fragments[0])
+        changed.deletion_file.CopyFrom(deletions.write(changed.id, 3, BitMap(offsets)))
+        return Transaction(3, uuid, Delete((changed,), (), "true")).encode()
+
+    rows_there = read.fragments[0].physical_rows
+    real.commit(prepared("first", 0))
+    second = prepared("second", *range(1, rows_there))
+    made = real.commit(second).version
+    assert real.commit(second).version == made
+    with pytest.raises(InvalidInput, match="another transaction"):
+        real.commit(Transaction(3, "second", Delete((), (1,), "true")).encode())
+
+
 def test_bytes_may_lack_an_id_and_the_read_version_may_be_given(table: Table) -> None:
     data = Transaction(0, "", append("a")).encode()
     with pytest.raises(InvalidInput, match="0 is not a version number"):
