@@ -151,10 +151,11 @@ def _described(path: tuple[str, ...], field: Field | None) -> str:
 def nulls(meeting: Encounter) -> Dispute | None:
     """We made a column required after looking at its values, and they wrote others."""
     after = {one.id: one for one in footprint.schema(meeting.ours)}
-    tightened = footprint.required(_fields(meeting.read()), after)
-    written = (
-        tightened if footprint.new_fragments(meeting.theirs) else tightened & footprint.data_fields(meeting.theirs)
-    )
+    read = meeting.read()
+    tightened = footprint.required(_fields(read), after)
+    written = tightened
+    if tightened and not footprint.new_fragments(meeting.theirs):
+        written &= footprint.rewritten_fields(meeting.theirs, read)
     if not written:
         return None
     return Dispute(f"wrote values of {listed('field', sorted(written))}", keys=tuple(map(str, sorted(written))))

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from seiche.table.format.index_details import FRAGMENT_REUSE, SINGLETONS
+from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import BasePath, DataFragment, Field, IndexMetadata
 from seiche.table.operations import (
+    REWRITE_COLUMNS,
     Append,
     CreateIndex,
     DataReplacement,
@@ -20,6 +22,7 @@ from seiche.table.operations import (
     UpdateConfig,
     UpdateMap,
 )
+from seiche.table.operations.files import changed_fields
 
 __all__ = [
     "KeySet",
@@ -36,6 +39,7 @@ __all__ = [
     "path_of",
     "removed_fragments",
     "required",
+    "rewritten_fields",
     "schema",
     "updated_fragments",
 ]
@@ -83,13 +87,32 @@ def new_fragments(operation: Operation) -> tuple[DataFragment, ...]:
 
 
 def data_fields(operation: Operation) -> frozenset[int]:
-    """The fields that a DataReplacement, or an Update in columns mode, gives other values in fragments that stay."""
+    """The fields that a DataReplacement, or an Update in columns mode, says it gives other values in fragments that
+    stay.
+    """
     match operation:
         case DataReplacement():
             return frozenset(one for group in operation.replacements for one in group.new_file.fields if one >= 0)
         case Update():
             return frozenset(operation.fields_modified)
     return frozenset()
+
+
+def rewritten_fields(operation: Operation, before: Manifest) -> frozenset[int]:
+    """`data_fields`, and those that an Update does not name, though it has them read from other files than `before`.
+
+    Of a fragment that `before` does not have that cannot be seen; an Update in columns mode that names no field may
+    have written any.
+    """
+    said = data_fields(operation)
+    seen: set[int] = set()
+    for one in updated_fragments(operation).values():
+        read = before.fragments.get(one.id)
+        if read is not None:
+            seen |= changed_fields(read, one)
+        elif isinstance(operation, Update) and operation.update_mode == REWRITE_COLUMNS and not said:
+            seen |= {field.id for field in before.header.fields}
+    return said | seen
 
 
 def schema(operation: Operation) -> tuple[Field, ...]:

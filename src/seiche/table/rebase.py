@@ -141,8 +141,9 @@ class TransactionRebase:
             return self
         if isinstance(theirs, Merge):
             return self._with(index_rebase.trimmed_to(ours, meeting.read(), meeting.other, theirs.fragments))
-        changed, schema = footprint.data_fields(theirs), meeting.read().header.fields
-        return self._with(index_rebase.trimmed(ours, schema, changed, footprint.fragments(theirs), meeting.other))
+        read = meeting.read()
+        changed, touched = footprint.rewritten_fields(theirs, read), footprint.fragments(theirs)
+        return self._with(index_rebase.trimmed(ours, read.header.fields, changed, touched, meeting.other))
 
     def _moved(self, meeting: Encounter) -> "TransactionRebase":
         """Rows moved under our new index, and something leads to their new places."""

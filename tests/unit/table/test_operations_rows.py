@@ -539,6 +539,13 @@ class TestUpdateColumns:
     def test_coverage_is_trimmed_also_if_the_update_forgets_to_say(self) -> None:
         assert coverage(self.update(self.base())) == {"a": [0, 1], "b": [0], "both": [0]}
 
+    def test_coverage_is_trimmed_for_a_column_that_had_no_file_before(self) -> None:
+        indices = [index(1, "a", [0], [0, 1]), index(2, "b", [1], [0, 1])]
+        base = table(fragment(0), fragment(1, data_file("1.lance", [0])), indices=indices)
+        given = fragment(1, data_file("1.lance", [0]), data_file("new", [1]))
+        for operation in (Update(updated_fragments=(given,)), Merge((fragment(0), given), tuple(base.header.fields))):
+            assert coverage(commit(operation, base)) == {"a": [0, 1], "b": [0]}
+
     def test_what_the_update_says_counts_even_if_no_file_changed(self) -> None:
         operation = Update(updated_fragments=(fragment(1),), fields_modified=(0,))
         assert coverage(commit(operation, self.base())) == {"a": [0], "b": [0, 1], "both": [0]}

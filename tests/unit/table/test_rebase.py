@@ -23,6 +23,7 @@ from seiche.table.format.index_details import (
 from seiche.table.format.index_details_pb2 import FragmentReuseIndexDetails, MemWalIndexDetails
 from seiche.table.format.manifest import Manifest
 from seiche.table.operations import (
+    REWRITE_COLUMNS,
     Append,
     Clone,
     CreateIndex,
@@ -326,6 +327,36 @@ def test_coverage_is_trimmed_by_each_update_in_turn() -> None:
         rebase = rebase.against(committed(version, Update(updated_fragments=(fragment(number),), fields_modified=(1,))))
     assert isinstance(rebase.transaction.operation, CreateIndex)
     assert covered(rebase.transaction.operation.new_indices[0]) == BitMap([1])
+
+
+def anew(number: int) -> pb.DataFragment:
+    """The fragment with a file more, for the field 1."""
+    made = fragment(number)
+    made.files.append(fragment(number, fields=[1], path=f"{number}-anew.lance").files[0])
+    return made
+
+
+def test_coverage_is_trimmed_also_by_an_update_that_forgets_to_say_which_fields() -> None:
+    """A fragment that we did not read may have been written anew in any of them."""
+    theirs = Update(updated_fragments=(anew(0), anew(7)), update_mode=REWRITE_COLUMNS)
+    ours = CreateIndex((index("x", [1], [0, 1, 7]), index("id", [0], [0, 1, 7], number=2)))
+    for there, left in (([0, 1, 7], [[1], [0, 1, 7]]), ([0, 1], [[1], [1]])):
+        read = manifest(1, [fragment(one) for one in there])
+        made = begin(ours, read).against(committed(2, theirs, manifest(2))).transaction.operation
+        assert isinstance(made, CreateIndex)
+        assert [list(covered(one) or ()) for one in made.new_indices] == left
+
+
+def test_a_column_that_we_made_required_conflicts_with_an_update_that_forgets_to_say_that_it_wrote_it() -> None:
+    read = manifest(1, [fragment(0)])
+    for required, conflicts in ((1, True), (0, False)):
+        ours = Project(schema=tuple(field(one, name, nullable=one != required) for one, name in ((0, "id"), (1, "v"))))
+        theirs = committed(2, Update(updated_fragments=(anew(0),), update_mode=REWRITE_COLUMNS))
+        if conflicts:
+            with pytest.raises(RetryableConflict, match="wrote values of field 1"):
+                begin(ours, read).against(theirs)
+        else:
+            begin(ours, read).against(theirs)
 
 
 def test_an_index_on_a_struct_is_trimmed_when_a_field_in_it_changes() -> None:

@@ -263,6 +263,54 @@ def test_segments_of_a_column_that_became_another_are_to_be_built_again(tmp_path
     assert table.manifest.indices == ()
 
 
+def fill_first(table: Table, how: str) -> None:
+    """Give the first fragment values for `n`, of which no file has had any there."""
+    if how == "update":
+        table.update({"n": "id + 100"}, where="id < 10", mode="columns")
+    else:
+        table.replace_column("n", pa.array(range(100, 110), pa.int64()), [0])
+
+
+@pytest.mark.parametrize("how", ["update", "replace_column"])
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP"])
+def test_a_column_that_was_null_is_another_one_when_it_got_values(
+    tmp_path: Path, stable: bool, kind: str, how: str
+) -> None:
+    """What was built over the nulls, by tasks or in a first attempt, does not speak for the values."""
+    for at_once in (False, True):
+        table = Table.create(str(tmp_path / str(at_once)), pa.schema([("id", pa.int64())]), stable_row_ids=stable)
+        table.append([{"id": number} for number in range(10)])
+        table.add_columns(pa.field("n", pa.int64()))
+        table.append([{"id": number, "n": number} for number in range(10, 20)])
+        if at_once:
+            meddle_before_commit(table, lambda other: fill_first(other, how))
+            table.create_index("n", kind)
+        else:
+            build = table.index_build("n", kind)
+            made = [build.execute(task) for task in build.plan(1)]
+            fill_first(table, how)
+            build.commit(made)
+        assert native(table).to_table(filter="n = 103")["id"].to_pylist() == [3]
+        assert native(table).count_rows("n is null") == 0
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP"])
+def test_a_column_that_is_null_again_after_a_restore_is_another_one(tmp_path: Path, stable: bool, kind: str) -> None:
+    table = Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), stable_row_ids=stable)
+    table.append([{"id": number} for number in range(10)])
+    table.add_columns(pa.field("n", pa.int64()))
+    table.append([{"id": number, "n": number} for number in range(10, 20)])
+    without_values = table.version
+    fill_first(table, "update")
+    build = table.index_build("n", kind)
+    made = [build.execute(task) for task in build.plan(1)]
+    table.restore(without_values)
+    build.commit(made)
+    assert native(table).count_rows("n = 103") == 0
+    assert native(table).count_rows("n is null") == 10
+    assert native(table).to_table(filter="n = 13")["id"].to_pylist() == [13]
+
+
 @EACH_KIND
 def test_an_index_that_knows_all_rows_is_not_written_again(tmp_path: Path, stable: bool, kind: Kind) -> None:
     table = indexed_table(tmp_path / "t", stable_row_ids=stable)

@@ -172,9 +172,10 @@ def speaking(fragment: DataFragment) -> dict[int, tuple[str, int]]:
 
 
 def changed_fields(before: DataFragment, after: DataFragment) -> set[int]:
-    """Fields that had values before and are read from another file after."""
-    old, new = speaking(before), speaking(after)
-    return {one for one, place in new.items() if old.get(one, place) != place}
+    """Fields that are read from another file after than before; or from one at last, or from none any more, which
+    makes values of nulls and nulls of values.
+    """
+    return {one for one, _ in speaking(before).items() ^ speaking(after).items()}
 
 
 def settle(fragment: DataFragment, keep: Collection[int] | None = None) -> None:
