@@ -89,6 +89,7 @@ class History:
             self._versions.transaction(version),
             deletion_files(before, store, SYSTEM),
             deletion_files(after, store, SYSTEM),
+            lambda some: store.in_parallel(self._versions.transaction, some),
         )
 
     def appended(self, version: int, on_change: OnChange) -> VersionChanges | None:

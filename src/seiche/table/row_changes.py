@@ -1,23 +1,27 @@
 """Which rows one version has, or has not, that the version before it had not, or had; told without reading any row."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from pyroaring import BitMap
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, NotFound
 from seiche.table.format import roaring
 from seiche.table.format.deletions import DeletionFiles
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.row_ids import RowIds, RowVersions
 from seiche.table.format.segments import Numbers
-from seiche.table.operations import Opaque, Restore, Rewrite, Update
+from seiche.table.operations import Merge, Opaque, Overwrite, Project, Restore, Rewrite, Update
 from seiche.table.operations.files import speaking
 from seiche.table.transaction import Transaction
 
-__all__ = ["Rows", "VersionChanges", "changes_of"]
+__all__ = ["MadeBy", "Rows", "VersionChanges", "changes_of"]
+
+# The transactions that made some versions, in their order; `NotFound` if one is not kept.
+MadeBy: TypeAlias = Callable[[range], Iterable[Transaction]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,10 @@ def changes_of(
     transaction: Transaction,
     old_deletions: DeletionFiles,
     new_deletions: DeletionFiles,
+    made: MadeBy,
 ) -> VersionChanges:
-    """What `transaction` did to the rows of `before`, `after` being what it made.
+    """What `transaction` did to the rows of `before`, `after` being what it made; `made` gives the transactions that
+    made earlier versions.
 
     A Rewrite puts rows elsewhere and changes none. Without stable row ids, rows that an update wrote anew cannot be
     told from others that were deleted and inserted, and are shown as that. When a Restore brings a column back, all
@@ -72,7 +78,28 @@ def changes_of(
     difference = _Difference(before, after, update, old_deletions, new_deletions, wider=wider)
     for was, now in _all(before, after) if wider else before.fragments.differing(after.fragments):
         difference.compare(was, now)
-    return difference.by_identity() if after.has_stable_row_ids else difference.changes()
+    if not after.has_stable_row_ids:
+        return difference.changes()
+    return difference.by_identity(lambda: isinstance(operation, Restore) and _reborn(operation.version, after, made))
+
+
+def _reborn(source: int, after: Manifest, made: MadeBy) -> bool:
+    """Whether a column that came back with version `source` was gone in between, though `before` has its id: another
+    column may have got that, once no file had the first one any more.
+    """
+    needed = _field_ids(after)
+    try:
+        for transaction in made(range(source + 1, after.version)):
+            match transaction.operation:
+                case Overwrite():
+                    return True
+                case Merge() | Project() as operation if not needed <= {one.id for one in operation.schema}:
+                    return True
+                case Restore() as operation if operation.version < source:  # which columns that had is not known here
+                    return True
+    except NotFound:  # cleaned up, so nobody can say
+        return True
+    return False
 
 
 def _all(before: Manifest, after: Manifest) -> Iterator[tuple[DataFragment | None, DataFragment | None]]:
@@ -130,11 +157,11 @@ class _Difference:
     def changes(self) -> VersionChanges:
         return VersionChanges(self._version, Rows(self._deleted), Rows(self._updated), Rows(self._inserted))
 
-    def by_identity(self) -> VersionChanges:
+    def by_identity(self, reborn: Callable[[], bool]) -> VersionChanges:
         """Changes told by row ids: a row that went from one place to another was not deleted and inserted, but updated.
 
         Unless it was last updated in the same version as before, and has no column that came back: then it only moved,
-        as a Restore moves rows back that were compacted meanwhile.
+        as a Restore moves rows back that were compacted meanwhile. Whether one was `reborn` is asked only then.
         """
         gone = _Identified.of(self._deleted, self._before, self._previous)
         came = _Identified.of(self._inserted, self._after, self._version)
@@ -143,6 +170,8 @@ class _Difference:
         moved_to = np.isin(came.ids, gone.ids)
         left, arrived = gone.where(moved_from).in_order(), came.where(moved_to).in_order()
         other = (left.updated != arrived.updated) | (arrived.updated == _UNKNOWN) | self._wider
+        if not other.all() and reborn():
+            other[:] = True
         return VersionChanges(
             self._version,
             gone.where(~moved_from).rows(),

@@ -47,6 +47,10 @@ def found(table: Table, since: int, until: int | None = None) -> list[tuple[str,
     return sorted(listed, key=lambda row: (row[3], order[row[0]], row[1]))
 
 
+def no_others(versions: range) -> list[Transaction]:
+    raise AssertionError(f"what made {versions} was asked for")
+
+
 class TestRows:
     def test_inserted(self, table: Table) -> None:
         table.append([{"id": 20, "name": "x"}, {"id": 21, "name": "y"}])
@@ -210,6 +214,19 @@ class TestRows:
         table.drop_columns(["name"])
         table.add_columns({"name": "'other'"})
         assert ("insert", 0, None, 1) in found(table, 0)
+
+    @pytest.mark.parametrize("again", ["name", "title"])
+    @pytest.mark.parametrize("since", [0, -1], ids=["all versions", "only the last"])
+    def test_a_column_comes_back_whose_id_another_one_has_got(self, table: Table, again: str, since: int) -> None:
+        """No file had it any more, so the next column got its id."""
+        table.drop_columns("name")
+        table.compact()
+        table.add_columns(pa.field(again, pa.string()))
+        assert [one.id for one in table.manifest.header.fields] == [0, 1]
+        before = table.version
+        table.restore(1)
+        told = [row for row in found(table, before if since else 0) if row[3] == table.version and row[0] != "delete"]
+        assert [row[1:3] for row in told] == list(enumerate("abcdefghij"))
 
     def test_restored_over_a_compaction(self, table: Table, stable: bool) -> None:
         """With row ids it is known that the rows only moved back."""
@@ -413,14 +430,16 @@ class TestRefused:
         before = tables.manifest(1, [old])
         after = tables.manifest(2, [new], fields=[tables.field(0, "id")])
         files = DeletionFiles(DictStore())
-        found = changes_of(before, after, Transaction(1, "t", Project(tuple(after.header.fields))), files, files)
+        found = changes_of(
+            before, after, Transaction(1, "t", Project(tuple(after.header.fields))), files, files, no_others
+        )
         assert (len(found.updated), len(found.deleted), len(found.inserted)) == (0, 0, 0)
         other = tables.manifest(2, [new])
-        assert len(changes_of(before, other, Transaction(1, "t", Project()), files, files).updated) == 10
+        assert len(changes_of(before, other, Transaction(1, "t", Project()), files, files, no_others).updated) == 10
 
     def test_an_operation_of_a_newer_writer(self, table: Table) -> None:
         table.append([{"id": 20, "name": "x"}])
         before, after = (table.checkout(version).manifest for version in (1, 2))
         unknown = Transaction(1, "u", Opaque(199, b""))
         with pytest.raises(InvalidInput, match="version 2 was made by an operation that is not understood"):
-            changes_of(before, after, unknown, None, None)  # type: ignore[arg-type]
+            changes_of(before, after, unknown, None, None, no_others)  # type: ignore[arg-type]

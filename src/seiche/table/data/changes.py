@@ -213,6 +213,7 @@ class _History:
             transaction,
             deletion_files(before, store, self._runtime),
             deletion_files(after, store, self._runtime),
+            lambda some: store.in_parallel(self._versions.transaction, some),
         )
 
     def _note(self, version: int, transaction: Transaction) -> None:
