@@ -412,6 +412,51 @@ class TestMerge:
             commit(Merge((fragment(0, data_file("x", [0])),), became), holey)
 
 
+class TestColumnsThatNobodyCouldRead:
+    """With most of these no reader opens the table any more, or its process dies."""
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            (field(2, "c", "int65"),),
+            (field(2, "c", ""),),
+            (field(2, "c", "list"),),
+            (field(2, "c", "list"), field(3, "item", parent=2), field(4, "other", parent=2)),
+            (field(2, "c", "map"), field(3, "entries", "struct", parent=2), field(4, "key", parent=3)),
+            (field(2, "c", "dict:struct:int32:false"),),
+            (field(2, "c", "decimal:128:99:2"),),
+            (field(2, "c", "fixed_size_list:float:0"),),
+            (field(2, "c", "struct"), field(3, "x", "fixed_size_list:float:99999999999", parent=2)),
+            (field(2, "c\0d"),),
+            (field(2, "c", "struct"), field(3, "x\0y", parent=2)),
+            (field(2, "c.d"),),
+            (field(2, "c`d"),),
+            (field(2, "_rowid"),),
+        ],
+        ids=lambda column: "-".join(f"{one.name} {one.logical_type}" for one in column),
+    )
+    def test_they_are_refused_by_whatever_brings_them(self, column: tuple[Field, ...]) -> None:
+        schema = (*SCHEMA, *column)
+        for operation in (Overwrite(schema=schema), Project(schema), Merge((fragment(0),), schema)):
+            with pytest.raises(InvalidInput, match=r"which is not one of Lance's|expected|nobody could read"):
+                commit(operation, table(fragment(0)))
+
+    def test_a_list_without_its_items_is_one_of_them(self) -> None:
+        lists = (*SCHEMA, field(2, "c", "list"), field(3, "item", parent=2))
+        base = commit(Project(lists), table(fragment(0)))
+        with pytest.raises(InvalidInput, match="'c' has 0 fields inside it"):
+            commit(Project(lists[:-1]), base)
+
+    def test_one_that_was_there_is_none_of_our_business(self) -> None:
+        """A newer writer may have made it, for readers that know it."""
+        newer = field(2, "c", "of the future")
+        base = table(fragment(0))
+        header = base.copy_header()
+        header.fields.append(newer)
+        made = commit(Project((field(0, "renamed"), *SCHEMA[1:], newer)), Manifest(header, base.fragments))
+        assert [one.name for one in made.header.fields] == ["renamed", "b", "c"]
+
+
 class TestProject:
     def test_the_schema_is_replaced_and_files_stay(self) -> None:
         base = table(fragment(0), indices=[index(1, "a", [0], [0]), index(2, "b", [1], [0]), index(3, MEM_WAL, [], [])])

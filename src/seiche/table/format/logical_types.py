@@ -51,7 +51,7 @@ _TIMESTAMP = re.compile(r"timestamp:(s|ms|us|ns):(.+)")
 _DECIMAL = re.compile(r"decimal:(128|256):(\d{1,2}):(-?\d{1,3})")
 _FIXED_BINARY = re.compile(r"fixed_size_binary:(\d{1,9})")
 _DICTIONARY = re.compile(r"dict:([a-z_0-9]+):([a-z0-9]+):(?:true|false)")
-_FIXED_LIST = re.compile(r"fixed_size_list:(.+):(\d{1,9})")
+_FIXED_LIST = re.compile(r"fixed_size_list:(.+):([1-9]\d{0,8})")
 # Lists inside lists make names long; longer than this is a name made to exhaust the stack.
 _LONGEST = 1000
 _SUPPORTED = (

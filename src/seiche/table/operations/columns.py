@@ -15,7 +15,7 @@ __all__ = ["check_merged_schema", "check_new_schema", "without_dead_files"]
 
 def check_new_schema(schema: Schema, manifest: Manifest) -> None:
     """Refuse a schema that cannot be laid over the files as they are: `InvalidInput`."""
-    check_schema(schema)
+    check_schema(schema, manifest.header.fields)
     before = {field.id: field for field in manifest.header.fields}
     new = [field for field in schema if field.id not in before]
     for field in schema:

@@ -7,12 +7,13 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.operations.context import Build, Schema
 from seiche.table.operations.files import check_files
+from seiche.table.operations.readable import check_readable
 
 __all__ = ["check_fit", "check_same_meaning", "check_schema", "missing_fields", "related"]
 
 
-def check_schema(schema: Schema) -> None:
-    """Refuse a schema that no reader could make sense of: `InvalidInput`."""
+def check_schema(schema: Schema, before: Schema) -> None:
+    """Refuse a schema that no reader could make sense of: `InvalidInput`. `before` is what the table has."""
     seen: set[int] = set()
     names: set[tuple[int, str]] = set()
     for field in schema:
@@ -40,6 +41,7 @@ def check_schema(schema: Schema) -> None:
             )
         seen.add(field.id)
         names.add((field.parent_id, field.name))
+    check_readable(schema, before)
 
 
 def related(schema: Schema, ids: Iterable[int]) -> set[int]:

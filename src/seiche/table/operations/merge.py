@@ -38,7 +38,7 @@ class Merge(Values):
     added: int | None = None
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
-        check_schema(self.schema)
+        check_schema(self.schema, manifest.header.fields)
         header = manifest.copy_header()
         del header.fields[:]
         header.fields.extend(self.schema)

@@ -35,7 +35,7 @@ class Overwrite(Values):
     initial_bases: tuple[BasePath, ...] = ()
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
-        check_schema(self.schema)
+        check_schema(self.schema, manifest.header.fields)
         header = manifest.copy_header()
         del header.fields[:]
         header.fields.extend(self.schema)
