@@ -519,6 +519,24 @@ class TestUpdateRows:
         assert coverage(commit(Update(new_fragments=(fragment(),)), base)) == {"a": [0, 2]}
 
 
+class TestNewFragments:
+    @pytest.mark.parametrize(
+        "files",
+        [[("a", [0, 1]), ("b", [1])], [("a", [0, 1, 0])], [("a", [0, 1]), ("a", [0, 1])]],
+        ids=["in two files", "in one file", "the same file"],
+    )
+    def test_a_field_in_two_places_is_refused(self, files: list[tuple[str, list[int]]]) -> None:
+        new = fragment(0, *(data_file(path, fields) for path, fields in files))
+        merge = Merge((fragment(0), fragment(1), new), SCHEMA, added=1)
+        for operation in (Append((new,)), Overwrite((new,), SCHEMA), Update(new_fragments=(new,)), merge):
+            with pytest.raises(InvalidInput, match="in two places"):
+                commit(operation, table(fragment(0), fragment(1)))
+
+    def test_a_field_that_another_file_took_over_is_in_one_place(self) -> None:
+        new = fragment(0, data_file("a", [0, -2, -2]), data_file("b", [1]))
+        assert len(commit(Append((new,)), table(fragment(0))).fragments) == 2
+
+
 class TestUpdateColumns:
     def update(self, base: Manifest, *, path: str = "new", **members: object) -> Manifest:
         given = fragment(1, data_file("1.lance", [0, 1]), data_file(path, [1]))
@@ -545,6 +563,15 @@ class TestUpdateColumns:
         given = fragment(1, data_file("1.lance", [0]), data_file("new", [1]))
         for operation in (Update(updated_fragments=(given,)), Merge((fragment(0), given), tuple(base.header.fields))):
             assert coverage(commit(operation, base)) == {"a": [0, 1], "b": [0]}
+
+    def test_a_fragment_without_its_old_files_is_refused_and_not_read_as_nulls(self) -> None:
+        base = table(fragment(1, data_file("a", [0]), data_file("b", [1])))
+        given = fragment(1, data_file("new", [1]))
+        for operation in (Update(updated_fragments=(given,)), Merge((given,), tuple(base.header.fields))):
+            with pytest.raises(InvalidInput, match="fragment 1 would lose the values of 'a'"):
+                commit(operation, base)
+        # A column that nobody has any more is no loss.
+        assert commit(Merge((given,), tuple(base.header.fields)[1:]), base).fragments[0].files[0].path == "new"
 
     def test_what_the_update_says_counts_even_if_no_file_changed(self) -> None:
         operation = Update(updated_fragments=(fragment(1),), fields_modified=(0,))

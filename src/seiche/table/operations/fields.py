@@ -6,7 +6,7 @@ from seiche.errors import InvalidInput, RetryableConflict
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.operations.context import Build, Schema
-from seiche.table.operations.files import check_files
+from seiche.table.operations.files import check_apart, check_files
 from seiche.table.operations.readable import check_readable
 
 __all__ = ["check_fit", "check_same_meaning", "check_schema", "missing_fields", "related"]
@@ -66,6 +66,7 @@ def check_fit(fragments: Iterable[DataFragment], manifest: Manifest, build: Buil
         known = frozenset(field.id for field in then)
     for fragment in fragments:
         present = check_files(fragment, header)
+        check_apart(fragment, present)
         if not present <= known:
             raise InvalidInput(
                 f"new data has the fields {sorted(present - known)}, which the schema it was written for does not have",

@@ -5,14 +5,16 @@ from functools import lru_cache
 
 from seiche.errors import InvalidInput
 from seiche.table.format.flags import MIXED_DATA_VERSIONS
-from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFile, Manifest
+from seiche.table.format.manifest_pb2 import DataFile, DataFragment, DeletionFile, Field, Manifest
 
 __all__ = [
     "TOMBSTONE",
     "changed_fields",
+    "check_apart",
     "check_counted",
     "check_deletions",
     "check_files",
+    "check_nothing_lost",
     "data_version",
     "live_fields",
     "settle",
@@ -88,6 +90,35 @@ def check_files(fragment: DataFragment, header: Manifest) -> set[int]:
             )
     present.discard(TOMBSTONE)
     return present
+
+
+def check_apart(fragment: DataFragment, present: Collection[int]) -> None:
+    """Refuse a new fragment with two columns for one field: which of them counts, readers do not agree on.
+
+    `present` are the fields that it has values for.
+    """
+    if sum(len(file.fields) for file in fragment.files) == len(present):
+        return
+    listed = [one for file in fragment.files for one in file.fields if one != TOMBSTONE]
+    if twice := sorted({one for one in listed if listed.count(one) > 1}):
+        raise InvalidInput(
+            f"a new fragment has the fields {twice} in two places, {[file.path for file in fragment.files]}",
+            remedy=f"Name each field once; {TOMBSTONE} stands for a column that another file has taken over.",
+            fields=twice,
+        )
+
+
+def check_nothing_lost(before: DataFragment, after: DataFragment, schema: Iterable[Field]) -> None:
+    """Refuse a fragment that has columns written anew, and has no values any more for others of the schema."""
+    had, has = live_fields(before), live_fields(after)
+    if lost := [one for one in schema if one.id in had and one.id not in has]:
+        names = ", ".join(repr(one.name) for one in lost)
+        raise InvalidInput(
+            f"fragment {before.id} would lose the values of {names}: no file that is left has them",
+            remedy="A fragment is given with all its files, the old ones too; only columns leave by the schema.",
+            fragments=[before.id],
+            fields=[one.id for one in lost],
+        )
 
 
 def check_counted(fragment: DataFragment) -> None:

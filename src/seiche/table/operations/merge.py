@@ -15,7 +15,7 @@ from seiche.table.operations.columns import check_merged_schema
 from seiche.table.operations.context import Build
 from seiche.table.operations.coverage import Indices, on_fields_of, trimmed_where_rewritten
 from seiche.table.operations.fields import check_schema
-from seiche.table.operations.files import check_files, settle, speaking
+from seiche.table.operations.files import check_apart, check_files, check_nothing_lost, settle, speaking
 from seiche.table.operations.numbering import add_new, clear_rows
 
 __all__ = ["Merge"]
@@ -49,7 +49,7 @@ class Merge(Values):
         merged, new = self._sorted_out(manifest)
         kept = [self._merged(fragment, manifest, header, build) for fragment in merged]
         for fragment in new:
-            check_files(fragment, header)
+            check_apart(fragment, check_files(fragment, header))
         added = add_new(new, header, manifest, build.version)
         check_merged_schema(self.schema, [*kept, *added], manifest)
         return Manifest(header, Fragments([*kept, *added]), self._indices(kept, manifest))
@@ -79,6 +79,7 @@ class Merge(Values):
         made.CopyFrom(fragment)
         made.physical_rows = now.physical_rows or fragment.physical_rows
         settle(made, {field.id for field in self.schema})
+        check_nothing_lost(now, made, self.schema)
         if manifest.has_stable_row_ids:
             from seiche.table.operations.rows import keep_rows, mark_updated
 

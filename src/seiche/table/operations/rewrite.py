@@ -16,7 +16,7 @@ from seiche.table.operations.base import Values, unknown_fields, with_unknown
 from seiche.table.operations.changes import check_unchanged, existing, only_once
 from seiche.table.operations.context import Build
 from seiche.table.operations.coverage import Indices, follow, is_system, knows_row_ids, moves_by_id, replaced
-from seiche.table.operations.files import check_counted, check_files
+from seiche.table.operations.files import check_apart, check_counted, check_files
 from seiche.table.operations.numbering import clear_rows, raise_max_fragment_id
 
 __all__ = ["Rewrite", "RewriteGroup", "RewrittenIndex"]
@@ -128,7 +128,7 @@ def _in_place_of(old: Sequence[DataFragment], new: Sequence[DataFragment], manif
     """Copies of the new fragments, checked to hold the rows that are left of the old ones."""
     made = []
     for fragment in new:
-        check_files(fragment, manifest.header)
+        check_apart(fragment, check_files(fragment, manifest.header))
         check_counted(fragment)
         copy = DataFragment()
         copy.CopyFrom(fragment)

@@ -14,7 +14,7 @@ from seiche.table.operations.changes import existing, masked, only_once
 from seiche.table.operations.context import Build
 from seiche.table.operations.coverage import Indices, extended, trimmed, trimmed_where_rewritten
 from seiche.table.operations.fields import check_fit, check_same_meaning
-from seiche.table.operations.files import check_files, settle
+from seiche.table.operations.files import check_files, check_nothing_lost, settle
 from seiche.table.operations.mem_wal import check_newer, mark_generations
 from seiche.table.operations.numbering import add_new, renumbered
 
@@ -94,6 +94,7 @@ class Update(Values):
             del made.files[:]
             made.files.extend(fragment.files)
             settle(made, {field.id for field in manifest.header.fields})
+            check_nothing_lost(now, made, manifest.header.fields)
         offsets = self.updated_offsets.get(now.id)
         if manifest.has_stable_row_ids and (written or offsets is not None):
             from seiche.table.operations.rows import mark_updated
