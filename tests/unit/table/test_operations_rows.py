@@ -519,6 +519,22 @@ class TestUpdateRows:
         assert coverage(commit(Update(new_fragments=(fragment(),)), base)) == {"a": [0, 2]}
 
 
+class TestRowsThatMakeNoSense:
+    """What the operation brings is not damage to the table, and says so."""
+
+    def test_row_ids_of_moved_rows(self) -> None:
+        base = commit(Append((fragment(),)), table(stable=True))
+        new = moved([1])
+        new.inline_row_ids = b"\xff"
+        with pytest.raises(InvalidInput, match="row id"):
+            commit(Update(new_fragments=(new,)), base)
+
+    def test_offsets_of_updated_rows(self) -> None:
+        base = commit(Append((fragment(),)), table(stable=True))
+        with pytest.raises(InvalidInput, match="the updated rows of fragment 0"):
+            commit(Update(updated_fragments=(base.fragments[0],), updated_offsets={0: b"\xff"}), base)
+
+
 class TestNewFragments:
     @pytest.mark.parametrize(
         "files",

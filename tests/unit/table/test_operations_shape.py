@@ -104,11 +104,23 @@ class TestCreateIndex:
             (index(1, "", [0], [0]), "no name"),
             (IndexMetadata(name="x", fields=[0]), "16 bytes"),
             (index(1, "x", [0], [0, 1]), "fragment 1"),
+            (IndexMetadata(name="x", fields=[0], uuid=UUID(uuid=b"x" * 16), fragment_bitmap=b"x"), "coverage"),
         ],
     )
     def test_what_cannot_be_an_index_is_refused(self, wrong: IndexMetadata, why: str) -> None:
         with pytest.raises(InvalidInput, match=why):
             commit(CreateIndex((wrong,)), table(fragment(0)))
+
+    def test_what_is_removed_is_told_by_its_id(self) -> None:
+        """By its name alone it would stay, and pylance could not read the transaction."""
+        there = index(1, "x", [0], [0])
+        with pytest.raises(InvalidInput, match="'x' has an id that is not 16 bytes"):
+            commit(CreateIndex((), (IndexMetadata(name="x"),)), table(fragment(0), indices=[there]))
+
+    def test_one_that_is_given_twice_is_refused(self) -> None:
+        for twice in ([index(1, "x", [0], [0]), index(1, "y", [0], [0])], [index(n, MEM_WAL, [], []) for n in (1, 2)]):
+            with pytest.raises(InvalidInput, match="is given twice"):
+                commit(CreateIndex(tuple(twice)), table(fragment(0)))
 
     def test_coverage_of_fragments_that_are_gone_is_kept(self) -> None:
         """A fragment-reuse index may say where their rows went."""
@@ -263,6 +275,13 @@ class TestRewrite:
         assert commit(Rewrite((self.group(1, 2, new=4),), (swap,)), self.base()).indices == ()
         with pytest.raises(InvalidInput, match="twice"):
             commit(Rewrite((self.group(1, 2, new=4),), (swap, swap)), self.base())
+
+    def test_a_rewritten_index_has_an_id_of_its_own(self) -> None:
+        old, other = index(1, "a", [0], [0, 1]), index(2, "b", [0], [0, 1])
+        for old_id, new_id in ((old.uuid, UUID()), (UUID(), UUID(uuid=b"n" * 16)), (old.uuid, other.uuid)):
+            rewrite = Rewrite((self.group(0, 1, new=4),), (RewrittenIndex(old_id=old_id, new_id=new_id),))
+            with pytest.raises(InvalidInput, match="not 16 bytes or is taken"):
+                commit(rewrite, self.base(old, other))
 
     def test_with_stable_row_ids_indices_by_row_id_follow_and_others_lose_the_rows(self) -> None:
         by_id = [index(1, "whole", [0], [1, 2]), index(2, "part", [0], [0, 1]), index(3, "none", [0], [0, 3])]

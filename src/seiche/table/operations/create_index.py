@@ -1,9 +1,10 @@
 """CreateIndex: index segments come, and others go."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from seiche.errors import InvalidInput, RetryableConflict
+from seiche.errors import Corrupt, InvalidInput, RetryableConflict
 from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import IndexMetadata
@@ -26,6 +27,9 @@ class CreateIndex(Values):
     removed_indices: tuple[IndexMetadata, ...] = ()
 
     def apply(self, manifest: Manifest, build: Build) -> Manifest:
+        for index in (*self.new_indices, *self.removed_indices):
+            _check_id(index)
+        _check_different(self.new_indices)
         for index in self.new_indices:
             _check_new(index, manifest, build)
         gone = {index.uuid.uuid for index in (*self.removed_indices, *self.new_indices)}
@@ -53,13 +57,32 @@ class CreateIndex(Values):
         return cls(tuple(message.new_indices), tuple(message.removed_indices), unknown=unknown_fields(message))
 
 
-def _check_new(index: IndexMetadata, manifest: Manifest, build: Build) -> None:
-    if len(index.uuid.uuid) != 16 or not index.name:
+def _check_id(index: IndexMetadata) -> None:
+    """Without an id nothing would be removed, and other writers could not read the transaction."""
+    if len(index.uuid.uuid) != 16:
         raise InvalidInput(
-            f"the index {index.name!r} has no name, or an id that is not 16 bytes but {len(index.uuid.uuid)}",
-            remedy="Give it a name, and the bytes of the UUID after which its directory is named.",
+            f"the index {index.name!r} has an id that is not 16 bytes but {len(index.uuid.uuid)}",
+            remedy="Give the bytes of the UUID after which its directory is named; one to be removed is told by it.",
             index=index.name,
         )
+
+
+def _check_different(indices: Sequence[IndexMetadata]) -> None:
+    seen: set[bytes | str] = set()
+    for index in indices:
+        key = index.name if is_system(index) else index.uuid.uuid
+        if key in seen:
+            raise InvalidInput(
+                f"the index {index.name!r} is given twice",
+                remedy="Segments of one index have ids of their own; of an index of the format there is only one.",
+                index=index.name,
+            )
+        seen.add(key)
+
+
+def _check_new(index: IndexMetadata, manifest: Manifest, build: Build) -> None:
+    if not index.name:
+        raise InvalidInput(f"the index {index.uuid.uuid.hex()} has no name", remedy="Give it one.")
     if not index.fields and not is_system(index):
         raise InvalidInput(
             f"the index {index.name!r} is on no field",
@@ -78,7 +101,11 @@ def _check_new(index: IndexMetadata, manifest: Manifest, build: Build) -> None:
     if not used.issubset({field.id for field in now}):
         raise RetryableConflict(f"a column of the index {index.name!r} does not exist any more", index=index.name)
     check_same_meaning(used, then, now, values=False)
-    coverage = covered(index)
+    try:
+        coverage = covered(index)
+    except Corrupt as error:
+        remedy = "Give the ids of the fragments in `fragment_bitmap`, as a portable Roaring bitmap of 32 bits."
+        raise InvalidInput(error.message, remedy=remedy, index=index.name) from error
     if coverage and coverage.max() > manifest.max_fragment_id:
         # A fragment that gets this id later would be taken for indexed.
         raise InvalidInput(

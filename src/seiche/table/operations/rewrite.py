@@ -89,6 +89,7 @@ class Rewrite(Values):
                 f"a Rewrite replaces one index twice: {', '.join(twice)}",
                 remedy="Name each `old_id` once in `rewritten_indices`.",
             )
+        _check_renewed(self.rewritten_indices, manifest)
         moves = [(_ids(group.old_fragments), _ids(group.new_fragments)) for group in self.groups]
         stable = manifest.has_stable_row_ids
         made: list[IndexMetadata] = []
@@ -159,6 +160,19 @@ def _check_reserved(made: Sequence[DataFragment], manifest: Manifest) -> None:
                 remedy="Commit a ReserveFragments first, and use the ids that it passes over.",
                 fragments=[fragment.id],
             )
+
+
+def _check_renewed(renewed: Sequence[RewrittenIndex], manifest: Manifest) -> None:
+    """Refuse ids that no index can have, or that another has: nobody could open the table with such indices."""
+    taken = {index.uuid.uuid for index in manifest.indices} - {one.old_id.uuid for one in renewed}
+    for one in renewed:
+        if len(one.old_id.uuid) != 16 or len(one.new_id.uuid) != 16 or one.new_id.uuid in taken:
+            raise InvalidInput(
+                f"a Rewrite gives the index {one.old_id.uuid.hex()!r} the id {one.new_id.uuid.hex()!r}, which is not 16"
+                " bytes or is taken",
+                remedy="Give the bytes of the UUIDs after which the directories of its old and new files are named.",
+            )
+        taken.add(one.new_id.uuid)
 
 
 def _swapped(index: IndexMetadata, new: RewrittenIndex) -> IndexMetadata:

@@ -3,7 +3,8 @@
 Only tables that have stable row ids keep any of this, and then every fragment has all of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -68,7 +69,8 @@ def mark_updated(fragment: DataFragment, version: int, offsets: bytes | None = N
     if offsets is None:
         fragment.inline_last_updated = encode_run(version, rows)
         return
-    touched = roaring.decode(offsets, what=f"the updated rows of fragment {fragment.id}")
+    with _as_given():
+        touched = roaring.decode(offsets, what=f"the updated rows of fragment {fragment.id}")
     if touched and touched.max() >= rows:
         raise InvalidInput(
             f"row {touched.max()} of fragment {fragment.id} was updated, but it has {rows} rows",
@@ -95,7 +97,8 @@ def concat_rows(new: Sequence[DataFragment], old: Sequence[DataFragment]) -> Non
     be made up only if no row of the old ones is deleted.
     """
     if all(fragment.WhichOneof("row_ids") for fragment in new):
-        given = [RowIds.decode(one.inline_row_ids, rows=_known_rows(one)) for one in new if _is_inline(one)]
+        with _as_given():
+            given = [RowIds.decode(one.inline_row_ids, rows=_known_rows(one)) for one in new if _is_inline(one)]
         if len(given) == len(new) and all(map(_is_inline, old)):
             _check_same_rows(RowIds().concat(*given), old)
         return
@@ -189,13 +192,23 @@ def _given_ids(fragment: DataFragment) -> Numbers:
         return np.empty(0, dtype=np.uint64)
     if stored != "inline_row_ids":
         raise _not_inline(fragment, stored)
-    given = RowIds.decode(fragment.inline_row_ids)
-    if given.length > _known_rows(fragment):
-        raise InvalidInput(
-            f"a new fragment has {given.length} row ids for {fragment.physical_rows} rows",
-            remedy="Give one for each row that moved here, and none for new rows, which come behind them.",
-        )
-    return given.to_array()
+    with _as_given():
+        given = RowIds.decode(fragment.inline_row_ids)
+        if given.length > _known_rows(fragment):
+            raise InvalidInput(
+                f"a new fragment has {given.length} row ids for {fragment.physical_rows} rows",
+                remedy="Give one for each row that moved here, and none for new rows, which come behind them.",
+            )
+        return given.to_array()
+
+
+@contextmanager
+def _as_given() -> Iterator[None]:
+    """For what the operation brings: that it makes no sense is `InvalidInput`, and no damage to the table."""
+    try:
+        yield
+    except Corrupt as error:
+        raise InvalidInput(error.message, remedy="The operation brings it: encode it as the format says.") from error
 
 
 def _stored_ids(fragment: DataFragment, rows: int) -> RowIds:
