@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from operator import index
 
 from pyroaring import BitMap
 
@@ -46,10 +47,7 @@ def decoded(data: bytes) -> Transaction:
 def rows(given: Mapping[int, Iterable[int]]) -> Mapping[int, BitMap]:
     """Affected rows in whatever collections they came."""
     try:
-        found = affected.as_rows(given)
-        for fragment_id in found:
-            number(fragment_id, "the id of a fragment", "Give whole numbers.")
-        return found
+        return {index(fragment): offsets for fragment, offsets in affected.as_rows(given).items()}
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InvalidInput(
             f"the affected rows are not what they must be: {error}",

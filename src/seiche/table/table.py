@@ -269,7 +269,9 @@ class Table(TableVerbs, CareVerbs):
 
         Many rows go into a file beside the table; the bytes then name it.
         """
-        known = self._manifest.version if read_version is None else read_version
+        if not isinstance(operation, Operation):
+            raise given.not_an_operation(operation)
+        known = self._manifest.version if read_version is None else check_version(read_version)
         transaction = Transaction(known, self._runtime.uuid_text(), operation)
         if affected_rows is not None:
             packed = affected.pack(given.rows(affected_rows), uuid=transaction.uuid)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
@@ -356,6 +357,18 @@ def test_two_deletes_in_one_fragment_by_the_rows_they_touch(real: Table) -> None
     dataset.validate()
 
 
+def test_affected_rows_may_be_numbers_of_numpy(real: Table) -> None:
+    """As addresses of rows are taken apart."""
+    addresses = np.array([1], dtype=np.uint64)
+    changed = DataFragment()
+    changed.CopyFrom(real.manifest.fragments[0])
+    changed.deletion_file.CopyFrom(DeletionFiles(real.store).write(changed.id, 3, BitMap([1])))
+    rows = {(addresses >> 32)[0]: addresses & 0xFFFFFFFF}
+    Table.open(real.store).delete("id = 1")
+    real.commit(Delete((changed,), (), "true"), read_version=3, affected_rows=rows)
+    assert real.to_arrow()["id"].to_pylist() == [3, 4]
+
+
 @pytest.mark.parametrize("wrong", [{0: [-1]}, {0: [1 << 32]}, {0: ["x"]}, {0: 7}, [0, 1], {5: [0]}], ids=str)
 def test_affected_rows_that_cannot_be_right(table: Table, wrong: Any) -> None:
     table.commit(append("a"))
@@ -432,8 +445,9 @@ def test_bytes_that_are_no_transaction(table: Table, wrong: bytes) -> None:
 
 @pytest.mark.parametrize("wrong", [None, "append", bytearray(b"x"), {"append": []}])
 def test_what_is_no_operation(table: Table, wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match="cannot be committed"):
-        table.commit(wrong)
+    for give in (table.commit, table.pack):
+        with pytest.raises(InvalidInput, match="cannot be committed"):
+            give(wrong)
     assert table.version == 1
 
 
@@ -442,6 +456,8 @@ def test_a_read_version_that_cannot_be_right(table: Table) -> None:
         table.commit(append("a"), read_version=9)
     with pytest.raises(InvalidInput, match="not a version number"):
         table.commit(append("a"), read_version=0)
+    with pytest.raises(InvalidInput, match="not a version number"):
+        table.pack(append("a"), read_version=0)
     with pytest.raises(InvalidInput, match="at least 1"):
         table.commit(append("a"), attempts=0)
     assert table.version == 1
