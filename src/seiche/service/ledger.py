@@ -61,8 +61,13 @@ class Ledger:
         return from_tree(self.new(tx, None, {}, ""), status)
 
     def healed(self, record: Record) -> Record:
-        """The record, after the tree was asked if a commit was begun and nobody noted how it ended."""
-        if record.final or not record.attempts:
+        """The record, after the tree was asked if a commit was begun and nobody noted how it ended.
+
+        It is asked also if the database alone has decided against it: that may have forgotten that a commit was begun,
+        in a power failure or because it is a backup of an earlier day.
+        """
+        aborted_here = record.state is State.ABORTED and not record.lake_version
+        if not aborted_here and (record.final or not record.attempts):
             return record
         status = self._lake.status(record.id)
         if status.outcome == "undecided":
@@ -71,10 +76,7 @@ class Ledger:
 
     def end(self, record: Record, reason: str) -> Record:
         """Decide against a transaction. If a commit of it may have begun, only a root can."""
-        ended = self._store.abandon(self._account, record.id, self.now(), reason) or record
-        if ended.final:
-            return ended
-        return self._note(ended, self._lake.settle(record.id))
+        return self.healed(self._ended(record, reason))
 
     def action(self, record: Record, call: Call) -> Action:
         """What the table says; a transaction whose time is up is ended first, and the call refused."""
@@ -92,11 +94,18 @@ class Ledger:
         One that cannot be decided now is in nobody's way.
         """
         overdue = self._store.overdue(self._account, self.now(), limit)
-        ended = sum(self._swept(record, lambda one: self.end(one, "expired")) for record in overdue)
+        ended = sum(self._swept(record, lambda one: self._ended(one, "expired")) for record in overdue)
         # Those that may still be committed stay in doubt. The others have their turn too, or would keep their locks.
         doubtful = self._store.doubtful(self._account, limit, self._looked_at)
         self._looked_at = doubtful[-1] if len(doubtful) == limit else None
         return ended + sum(self._swept(record, self.healed) for record in doubtful)
+
+    def _ended(self, record: Record, reason: str) -> Record:
+        """The same, for those who tell nobody: that the database alone decided against it may turn out not to be so."""
+        ended = self._store.abandon(self._account, record.id, self.now(), reason) or record
+        if ended.final:
+            return ended
+        return self._note(ended, self._lake.settle(record.id))
 
     def _swept(self, record: Record, act: Callable[[Record], Record]) -> bool:
         try:

@@ -1,6 +1,8 @@
 """Servers that die, are paused, or lose their memory: the tree tells all of them the same."""
 
+import sqlite3
 import threading
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -128,6 +130,43 @@ def test_a_server_that_dies_between_the_root_and_its_note(
     assert (found.state, found.lake_version) == (State.APPLIED, before)
     assert second.intents(tx) == []
     assert lake.version == before
+    assert numbers_in(lake) == [1]
+    second.close()
+
+
+@pytest.mark.parametrize("then", ["abort", "late", "sweep", "begin", "prepare by others"])
+def test_a_database_that_has_forgotten_the_last_of_it_says_nothing_that_is_not_so(
+    lake: Lake, tmp_path: Path, then: str
+) -> None:
+    """As after a power failure, which takes what SQLite has not flushed, or with a backup: prepared, and no more."""
+    first = make_service(lake, tmp_path)
+    tx = first.begin(key="k").id
+    first.prepare(tx, [appending(lake, "shop.orders", numbers=[1]), defining(lake, "shop.stock", "renamed")])
+    with closing(sqlite3.connect(tmp_path / "state.db")) as now, closing(sqlite3.connect(tmp_path / "old.db")) as old:
+        now.backup(old)
+    assert first.commit(tx).state is State.APPLIED
+    first.close()
+    runtime, clock = shifted()
+    database = open_database(f"sqlite://{tmp_path}/old.db")
+    second = make_service(reopened(lake), tmp_path, database=database, runtime=runtime)
+    if then == "abort":
+        with pytest.raises(InvalidInput) as caught:
+            second.abort(tx)
+        assert caught.value.reason == "transaction.already-committed"
+    else:
+        clock.later = timedelta(hours=1)
+    if then == "late":
+        assert second.commit(tx).state is State.APPLIED
+    elif then == "sweep":
+        assert second.sweep() == 1
+    elif then == "begin":
+        second.sweep()
+        assert second.begin(key="k").state is State.APPLIED
+    elif then == "prepare by others":
+        second.prepare(second.begin().id, [defining(lake, "shop.renamed", "again")])
+    found = second.get(tx)
+    assert (found.state, found.lake_version) == (State.APPLIED, lake.version)
+    assert second.commit(tx).state is State.APPLIED
     assert numbers_in(lake) == [1]
     second.close()
 
