@@ -15,15 +15,15 @@ from seiche.service.targets import Found, Resolver
 __all__ = ["Targets"]
 
 
-def _may_be_old(wanted: Wanted, change: Change, *, look: bool) -> bool:
+def _may_be_old(wanted: Wanted, change: Change) -> bool:
     """Whether something was found that others may have changed since, before this was asked for.
 
     A version that was captured before they did would be a conflict with nobody, and a name that was another table's
-    would lead to that one. An append in one call is not worth a look: it names files in the directory of its table.
+    would lead to that one: an append would be refused for good, as its files are not there, or make that table one that
+    nobody can read, if its client is believed about them. Who names tables by their ids is spared the look.
     """
     captured = wanted.exclusive and change.expected_version is None
-    appends = wanted.operation is not None and wanted.operation.appends
-    return captured or (bool(change.table_name) and (look or not appends))
+    return captured or bool(change.table_name)
 
 
 class Targets:
@@ -53,7 +53,7 @@ class Targets:
         except SeicheError as error:
             refusal = error
         else:
-            if not any(_may_be_old(*pair, look=look) for pair in zip(wanted, changes, strict=True)):
+            if not any(map(_may_be_old, wanted, changes)):
                 return wanted
             if not look:
                 raise Unavailable("what is wanted is to be found in the latest version", reason="look")

@@ -14,6 +14,7 @@ from seiche.lake.commit.committer import Committer
 from seiche.lake.transacting import Status
 from seiche.service.commit.noting import Notes
 from seiche.service.core import Service
+from seiche.service.properties import FLUSHED
 from seiche.service.state.opening import open_database
 from seiche.service.state.transactions import TransactionStore
 from seiche.service.states import State
@@ -309,6 +310,23 @@ def test_a_server_that_has_not_looked_for_a_while_changes_the_table_that_has_the
             service.submit([emptied], lambda _: None, look=False)
         assert service.execute([emptied]).record.state is State.APPLIED
     assert (numbers_in(other), numbers_in(other, "shop.stock")) == ([], [0])
+    service.close()
+
+
+@pytest.mark.parametrize("properties", [{}, {FLUSHED: "true"}])
+def test_a_server_that_has_not_looked_for_a_while_appends_to_the_table_that_has_the_name_now(
+    lake: Lake, tmp_path: Path, properties: dict[str, str]
+) -> None:
+    """It was refused for good, or made the table that had the name before one that nobody can read."""
+    service, other = make_service(lake, tmp_path), reopened(lake)
+    base = lake.version
+    with other.transaction() as tx:
+        tx.rename_tables([("shop.orders", "shop.stock"), ("shop.stock", "shop.orders")])
+    change = appending(other, "shop.orders", numbers=[1])
+    with pytest.raises(Unavailable):
+        service.submit([change], lambda _: None, base_version=base, properties=properties, look=False)
+    assert service.execute([change], base_version=base, properties=properties).record.state is State.APPLIED
+    assert (numbers_in(other), numbers_in(other, "shop.stock")) == ([1], [])
     service.close()
 
 
