@@ -611,6 +611,20 @@ def blobs(dataset: lance.LanceDataset) -> list[bytes | None]:
     return [None if one is None else one.readall() for one in found]
 
 
+def test_metadata_of_schemas_comes_with_the_rows(servers: Gateways) -> None:
+    """pylance leaves it out of its transactions. Tables that come from pandas have some: none of them could be made."""
+    table = ["shop", "frames"]
+    for transaction, note in (("", "made"), ("", "again"), ("N1", "inside")):
+        given = rows(1, 2).replace_schema_metadata({"pandas": note})
+        mode = "create" if note == "made" else "overwrite"
+        lance.write_dataset(given, namespace_client=client(servers.lance, transaction), table_id=table, mode=mode)
+        assert opened(servers.lance, transaction, table=table).schema.metadata == {b"pandas": note.encode()}
+    assert commit(servers, "N1").status == 200
+    opened(servers.lance, table=table).add_columns(pa.schema([("z", pa.int64())], metadata={"more": "m"}))
+    assert servers.lake.table("shop.frames").schema.metadata == {b"pandas": b"inside", b"more": b"m"}
+    assert servers.lake.fsck().problems == ()
+
+
 def test_large_values_of_blob_columns_come_into_the_table(servers: Gateways) -> None:
     """pylance writes them into files of their own, beside those that the manifest names."""
     lake, namespace, table = servers.lake, client(servers.lance), ["shop", "scans"]

@@ -95,6 +95,11 @@ def merged(dataset: Any) -> object:
     return builder.execute(rows(7, 8, 2000, n=70))
 
 
+def noted(columns: dict[str, Any], note: str) -> pa.Table:
+    """A table with metadata of its schema, as all have that come from pandas."""
+    return pa.table(columns).replace_schema_metadata({note: "ä"})
+
+
 STEPS = [
     Step("insert", lambda ds: ds.insert(rows(1000, 1001))),
     Step("delete", lambda ds: ds.delete("id in (3, 15, 1001)")),
@@ -112,6 +117,8 @@ STEPS = [
     Step("cast column", lambda ds: ds.alter_columns({"path": "twice", "data_type": pa.int32()})),
     Step("drop column", lambda ds: ds.drop_columns(["empty"])),
     Step("join columns", lambda ds: ds.merge(pa.table({"id": [1, 2], "z": [10, 20]}), "id")),
+    Step("join with metadata", lambda ds: ds.merge(noted({"id": [1, 2], "y": [1, 2]}, "join"), "id")),
+    Step("insert with metadata", lambda ds: ds.insert(noted({"id": [4000]}, "insert"))),
     Step(
         "partial merge", lambda ds: ds.merge_insert("id").when_matched_update_all().execute(rows(1, 2, n=9).drop("s"))
     ),
@@ -121,6 +128,7 @@ STEPS = [
     ),
     Step("full text", lambda ds: ds.create_scalar_index("s", "INVERTED")),
     Step("truncate", lambda ds: ds.truncate_table()),
+    Step("overwrite with metadata", lambda ds: ds.insert(noted({"q": [1]}, "overwrite"), mode="overwrite")),
     Step("overwrite", lambda ds: ds.insert(pa.table({"q": [1, 2]}), mode="overwrite")),
     Step("config", lambda ds: ds.update_config({"a": "b", "c": "d"})),
     Step("delete config", lambda ds: ds.delete_config_keys(["a"])),

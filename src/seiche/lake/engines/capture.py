@@ -12,6 +12,7 @@ from seiche.lake.engines.native_manifest import (
     check_bases,
     check_no_cleanup,
     check_same,
+    completed,
     first_that_holds,
     new_files,
     readings,
@@ -39,7 +40,7 @@ def capture(table: StagedTable, native: NativeManifest) -> None:
     """
     work, before = table.work, table.edit
     numbers = _Numbers(work)
-    operation = numbers.settled(native.message)
+    operation = completed(numbers.settled(native.message), native.manifest)
     _check_possible(operation, table.name)
     check_no_cleanup(work.running, native.manifest)
     check_bases(work.running, native.manifest, table.transaction.state)

@@ -19,7 +19,7 @@ from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, Reus
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
-from seiche.table.operations import Operation, Rewrite, Update
+from seiche.table.operations import Merge, Operation, Overwrite, Rewrite, Update
 from seiche.table.operations.coverage import covered, followed, with_coverage
 from seiche.table.operations.fields import related
 from seiche.table.transaction import Transaction
@@ -29,6 +29,7 @@ __all__ = [
     "check_bases",
     "check_no_cleanup",
     "check_same",
+    "completed",
     "first_that_holds",
     "new_files",
     "read_native",
@@ -67,7 +68,7 @@ class NativeManifest:
         schema = None if load is None else lambda: load(transaction.read_version).header.fields
 
         def check(operation: Operation) -> None:
-            meant = replace(transaction, operation=with_reuse_index(operation, self.manifest))
+            meant = replace(transaction, operation=completed(operation, self.manifest))
             made = build(previous, meant, runtime=runtime, load=load, read_schema=schema, managed=True)
             check_same(made, self.manifest, store, runtime)
 
@@ -130,11 +131,18 @@ def first_that_holds(meant: Sequence[Operation], check: Callable[[Operation], No
         raise refused
 
 
-def with_reuse_index(operation: Operation, made: Manifest) -> Operation:
-    """A Rewrite with the fragment-reuse index that it brings, which only the version that it makes tells of."""
-    if not isinstance(operation, Rewrite):
-        return operation
-    return replace(operation, frag_reuse_index=find(made.indices, FRAGMENT_REUSE))
+def completed(operation: Operation, made: Manifest) -> Operation:
+    """The operation with what only the version that it makes tells of: the fragment-reuse index that a Rewrite brings,
+    and the metadata of the schema that an Overwrite or a Merge does.
+
+    pylance leaves that metadata out of the transaction, and tables that come from pandas or Parquet files mostly have
+    some.
+    """
+    if isinstance(operation, Rewrite):
+        return replace(operation, frag_reuse_index=find(made.indices, FRAGMENT_REUSE))
+    if isinstance(operation, Overwrite | Merge) and not operation.schema_metadata:
+        return replace(operation, schema_metadata=dict(made.header.schema_metadata))
+    return operation
 
 
 def check_same(made: Manifest, native: Manifest, store: Store, runtime: Runtime) -> None:
