@@ -108,6 +108,19 @@ def test_tables_of_version_three(servers: Gateways) -> None:
     assert (metadata["format-version"], metadata["next-row-id"]) == (3, 3)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_that_a_rollback_took_back_are_gone_for_it_too(servers: Gateways, version: int) -> None:
+    """It shows the newest snapshot of a table that has no current one."""
+    sql = iceberg(servers)
+    sql.execute(f"CREATE TABLE ice.s.t (id INTEGER) WITH ('format-version' = '{version}')")
+    empty = servers.lake.version
+    sql.execute("INSERT INTO ice.s.t VALUES (1), (2)")
+    servers.lake.rollback(to=empty)
+    assert sql.execute("SELECT * FROM ice.s.t").fetchall() == rows(servers.lake, "s.t") == []
+    sql.execute("INSERT INTO ice.s.t VALUES (3)")
+    assert sql.execute("SELECT * FROM ice.s.t").fetchall() == rows(servers.lake, "s.t") == [(3,)]
+
+
 def test_a_transaction_over_two_tables_fails_as_a_whole(servers: Gateways) -> None:
     sql, lake = iceberg(servers), servers.lake
     for table in ("t", "u"):

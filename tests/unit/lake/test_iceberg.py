@@ -660,6 +660,24 @@ def test_rolling_back_keeps_sequence_numbers_and_history(ice: Lake) -> None:
     assert ice.fsck().ok
 
 
+def test_rolling_back_to_before_the_first_rows_leaves_no_snapshot_to_be_shown(ice: Lake) -> None:
+    """DuckDB shows the newest snapshot of a table whose main branch has none: the rows that were taken back."""
+    version = ice.version
+    ice.table("shop.i").append(rows(1))
+    last: Any = ice.table("shop.i").metadata  # type: ignore[attr-defined]
+    blind = ice.transaction()
+    blind.append("shop.i", rows(2))
+    ice.rollback(to=version)
+    metadata: Any = ice.table("shop.i").metadata  # type: ignore[attr-defined]
+    assert (metadata.snapshots, metadata.snapshot_log, metadata.refs) == ([], [], {})
+    assert metadata.last_sequence_number == last.last_sequence_number
+    blind.commit()
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [2]
+    ice.rollback(to=version + 1)
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1]
+    assert ice.fsck().ok
+
+
 def test_a_writer_that_began_before_a_rollback_meets_it(ice: Lake) -> None:
     ice.table("shop.i").append(rows(1))
     version = ice.version

@@ -27,10 +27,14 @@ def restored(then: TableRow, last: TableRow, row: TableRow, state: State, *, run
 
     No counter goes back: sequence numbers, ids of columns and of partition fields are those given out last, so nothing
     that is written from now on can be taken for something older. Snapshots that came since stay in the history, but for
-    those that nobody could read by what their ids stood for then.
+    those that nobody could read by what their ids stood for then; and none does if the table had no rows yet: of a
+    table whose main branch has no snapshot DuckDB shows the newest that there is, and time travel the last that was.
     """
     old, current = load(state, then), load(state, last)
-    current = _without(_misread(old, current, LakeFileIO(state.store)), current)
+    if MAIN_BRANCH in old.refs:
+        current = _without(_misread(old, current, LakeFileIO(state.store)), current)
+    else:
+        current = _without(_since(old, current), current)
     made = _content_of(old, current, millis(runtime.clock.now()))
     return staged(current, made, replace(row, iceberg=last.iceberg), state, runtime=runtime)
 
@@ -69,9 +73,13 @@ def _misread(old: Metadata, current: Metadata, io: LakeFileIO) -> set[int]:
     """
     specs = _differing(old.partition_specs, current.partition_specs, lambda one: one.spec_id)
     schemas = _differing(old.schemas, current.schemas, lambda one: one.schema_id)
-    known = {one.snapshot_id for one in old.snapshots}
-    later = [one for one in current.snapshots if one.snapshot_id not in known] if specs or schemas else []
+    since = _since(old, current) if specs or schemas else set()
+    later = [one for one in current.snapshots if one.snapshot_id in since]
     return {one.snapshot_id for one in later if one.schema_id in schemas or (specs and _has_files(one, specs, io))}
+
+
+def _since(old: Metadata, current: Metadata) -> set[int]:
+    return {one.snapshot_id for one in current.snapshots} - {one.snapshot_id for one in old.snapshots}
 
 
 def _has_files(snapshot: Any, specs: set[int], io: LakeFileIO) -> bool:
