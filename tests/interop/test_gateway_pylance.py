@@ -537,6 +537,40 @@ def test_a_branch_that_is_made_again_has_nothing_of_the_first(servers: Gateways)
     assert found.to_table().sort_by("id").equals(servers.lake.table(("shop", "t@dev")).to_arrow().sort_by("id"))
 
 
+def check_first(branch: lance.LanceDataset, lake: Lake) -> None:
+    assert sorted(branch.to_table()["id"].to_pylist()) == [*range(10), 100]
+    branch.insert(rows(101))
+    assert sorted(branch.to_table()["id"].to_pylist()) == ids(lake, ("shop", "t@dev")) == [*range(10), 100, 101]
+    assert lake.fsck().problems == ()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("last", ["append", "overwrite"])
+def test_a_branch_that_comes_back_by_a_rollback_has_nothing_of_one_that_had_its_name(
+    lake: Lake, restarted: bool, last: str
+) -> None:
+    """Their versions have the same numbers, and lie in the same place for pylance."""
+
+    def branch(url: str) -> lance.LanceDataset:
+        return opened(url).checkout_version(("dev", None))
+
+    with gateways(lake) as servers:
+        opened(servers.lance).create_branch("dev")
+        branch(servers.lance).insert(rows(100))
+        first = lake.version
+        opened(servers.lance).branches.delete("dev")
+        opened(servers.lance).create_branch("dev")
+        branch(servers.lance).insert(rows(200))
+        branch(servers.lance).insert(rows(201), mode=last)
+        if not restarted:
+            lake.rollback(to=first)
+            check_first(branch(servers.lance), lake)
+    if restarted:
+        lake.rollback(to=first)
+        with gateways(lake) as servers:
+            check_first(branch(servers.lance), lake)
+
+
 def test_tags_keep_what_they_stand_for(servers: Gateways) -> None:
     lake = servers.lake
     opened(servers.lance).tags.create("start", 2)

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Final
 
 from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, InvalidInput, NotFound, Unavailable
-from seiche.gateway.lance_namespace.branches import branch_of, family
+from seiche.gateway.lance_namespace.branches import branch_of, family, table_of
 from seiche.gateway.lance_namespace.tidying import tidied
 from seiche.gateway.lance_namespace.translation import from_desk, to_desk
 from seiche.lake.care.layout import DESKS
@@ -31,14 +31,16 @@ from seiche.table.format import file
 from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import BasePath
-from seiche.table.format.refs import branch_root
+from seiche.table.format.refs import branch_path, branch_root
 from seiche.table.operations import Delete, Update
 from seiche.table.versions.naming import Naming, parse
 
-__all__ = ["Desk", "Desks", "clear_line", "main_desk"]
+__all__ = ["Desk", "Desks", "main_desk"]
 
 log = logging.getLogger("seiche.gateway")
 
+# Whose versions lie on the desk of a branch: a file of the same name as that of the branch.
+_LINES: Final = "_lines"
 # No commit takes longer: what has been on a desk for so long is no longer needed there.
 _LONGEST_COMMIT: Final = timedelta(days=7)
 # A server lives for long, and tables are made and dropped: of those there is no end.
@@ -73,12 +75,38 @@ class Desk:
         path = Naming.V2.path(number)
         for _ in range(2):
             with self._lock:
+                self._make_own(row)
                 self._fill(LakeVersions(state.store, row, state.manifests), number)
             try:
                 return path, self.store.head(path).size
             except NotFound:  # somebody has cleared the desk
                 self._first = self._last = 0
         raise NotFound(f"{self.store.uri} does not keep version {number}", version=number)
+
+    def put_past(self, row: TableRow) -> str | None:
+        """Where the version is that comes next, if somebody has put one there past the server."""
+        path = Naming.V2.path(row.table_version + 1)
+        with self._lock:
+            self._make_own(row)
+        return path if self.store.exists(path) else None
+
+    def _make_own(self, row: TableRow) -> None:
+        """Clear the desk of a branch of what another branch has left that had its name, under the same numbers.
+
+        One that is gone can come back by a rollback, and nobody else says so.
+        """
+        if self._branch is None:
+            return
+        named = branch_path(self._branch)
+        mark = f"{_LINES}/{named}"
+        with suppress(NotFound):
+            if self.main.get(mark) == row.id.encode():
+                return
+        _clear_line(self.store)
+        self._first = self._last = 0
+        if self.main.exists(named):  # that of a new branch is still to come, and pylance's to write
+            self.main.put(named, table_of(row).encode(), durable=False)
+        self.main.put(mark, row.id.encode(), durable=False)
 
     def _fill(self, versions: LakeVersions, number: int) -> None:
         newest = versions.row.table_version
@@ -246,7 +274,7 @@ class Desks:
             return 0
 
 
-def clear_line(desk: Store) -> None:
+def _clear_line(desk: Store) -> None:
     """Remove what a branch of the same name has left: its versions are others, under the same numbers."""
     for info in list(desk.list("_versions")):
         if parse(info.path.rpartition("/")[2]) is not None:

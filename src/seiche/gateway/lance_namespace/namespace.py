@@ -20,7 +20,7 @@ from seiche.gateway.lance_namespace.branches import (
     first_version,
     wanted_branch,
 )
-from seiche.gateway.lance_namespace.desk import Desk, Desks, clear_line, main_desk
+from seiche.gateway.lance_namespace.desk import Desk, Desks, main_desk
 from seiche.gateway.lance_namespace.elsewhere_verbs import ElsewhereVerbs
 from seiche.gateway.lance_namespace.reference_verbs import ReferenceVerbs
 from seiche.lake.engines.answers import answering, asked
@@ -150,8 +150,6 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
             if parent is None:
                 raise InvalidInput(f"{clone.ref_path} is no line of {text(name)}", remedy="Open the table again.")
             row = Start(name, root, parent, branch, native.version, native.message.uuid).commit(self._lake)
-            if found_there is None:
-                clear_line(there)
             shown = self._shown(self._row_of((row.id,)), native.version)
             with suppress(SeicheError):  # the branch is made; what is left there is overwritten, or cleared by age
                 there.delete(path)
@@ -175,8 +173,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         try:
             row = self._awaited(name) or self.check_lance(name)
             desk, number = self._desks.of(row), row.table_version + 1
-            path = Naming.V2.path(number)
-            if desk.store.exists(path):
+            path = desk.put_past(row)
+            if path is not None:
                 self._make([{"id": name, "version": number, "manifest_path": object_path(desk.store, path)}])
         except (SeicheError, lance.LanceNamespaceError) as error:
             log.debug("%s: nothing was adopted: %s", text(name), error)

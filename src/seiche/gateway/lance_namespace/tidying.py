@@ -11,8 +11,9 @@ from seiche.table.versions.naming import parse
 
 __all__ = ["tidied"]
 
-# Branches and tags, what was shown of them, and what was set aside: none of it can be made again.
-_KEPT: Final = ("_refs/", "_shown/", "_foreign/")
+# Branches and tags, what was shown of them, whose versions are there, and what was set aside: none of it can be made
+# again.
+_KEPT: Final = ("_refs/", "_shown/", "_lines/", "_foreign/")
 
 
 def tidied(desk: Store, files: list[ObjectInfo], before: datetime) -> int:
