@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from seiche.errors import InvalidInput
+from seiche.lake.iceberg.condition_text import condition
 from seiche.lake.iceberg.file_io import LakeFileIO
-from seiche.lake.iceberg.handles import IcebergTransactionTable, condition
+from seiche.lake.iceberg.handles import IcebergTransactionTable
 from seiche.lake.iceberg.metadata import json_of
 from seiche.lake.iceberg.reading import changing, reading
 from seiche.lake.iceberg.sources import cast, must_have_some, nothing

@@ -1,6 +1,7 @@
 """Conditions on Iceberg tables that PyIceberg understands and cannot put to Arrow by itself."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -255,3 +256,32 @@ def test_like_finds_texts_that_begin_so(lake: Lake) -> None:
         "v = 'a_b'": [1],
     }.items():
         same_rows(lake, condition, wanted)
+
+
+def test_names_days_and_times_are_written_as_on_lance_tables(lake: Lake) -> None:
+    columns: list[tuple[str, pa.DataType]] = [("id", pa.int64()), ("a b", pa.string()), ("x.y", pa.int64())]
+    columns += [("d", pa.date32()), ("t", pa.timestamp("us")), ("z", pa.timestamp("us", "UTC"))]
+    table = lake.create_table("shop.i", pa.schema(columns), format="iceberg")
+    late = datetime(2030, 12, 31, 23, 59, 59, tzinfo=UTC)
+    table.append([{"id": 1, "a b": "`d`", "x.y": 1, "d": late.date(), "t": late.replace(tzinfo=None), "z": late}])
+    table.append([{"id": number, "a b": "date '1'"} for number in (2, 3, 4)])
+    for condition, wanted in {
+        "`a b` = '`d`'": [1],
+        "`a b` = 'date ''1'''": [2, 3, 4],
+        '`x.y` = 1 AND "a b" IS NOT NULL': [1],
+        "d = date '2030-12-31'": [1],
+        "`d` < DATE '2030-12-31' OR `id` = 4": [4],
+        "t >= timestamp '2030-12-31 23:59:59'": [1],
+        "z = TIMESTAMP'2031-01-01 01:59:59+02:00'": [1],
+    }.items():
+        same_rows(lake, condition, wanted)
+
+
+@pytest.mark.parametrize("condition", ["id + 1 > 2", "upper(v) = 'A'", "id = 1 AND", "id = 1; id", "id = `v", "v = 'a"])
+def test_what_is_not_understood_is_refused_in_a_line(lake: Lake, condition: str) -> None:
+    """PyIceberg's own words are its whole grammar, two thousand characters of it."""
+    table = lake.create_table("shop.i", pa.schema([("id", pa.int64()), ("v", pa.string())]), format="iceberg")
+    with pytest.raises(InvalidInput, match="is not a condition that PyIceberg understands") as refused:
+        table.to_arrow(filter=condition)
+    assert len(str(refused.value)) < 300
+    assert condition in str(refused.value).replace("\\'", "'")

@@ -10,6 +10,7 @@ from seiche.core.given import names, wrong
 from seiche.errors import InvalidInput, SeicheError
 from seiche.lake.engines.iceberg_answers import unwrapped
 from seiche.lake.handles import LakeTable, TransactionTable
+from seiche.lake.iceberg.condition_text import EVERYTHING, condition
 from seiche.lake.iceberg.merging import IcebergMerge
 from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.reading import changing, files_of, reading
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
 
     from seiche.lake.engines.iceberg_table import EngineTable
 
-__all__ = ["IcebergLakeTable", "IcebergTransactionTable", "condition"]
+__all__ = ["IcebergLakeTable", "IcebergTransactionTable"]
 
-_EVERYTHING = "true"
 _COLUMNS = 'Give columns: on="id", or on=["day", "id"].'
 # How often and how long a verb is tried: taken by every table, whatever its format.
 _BOUNDS = ("attempts", "timeout")
@@ -92,7 +92,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
 
     def to_arrow(self, *, columns: Sequence[str] | None = None, filter: str | None = None) -> "pa.Table":
         """Rows as the transaction sees them; `filter` is a condition as PyIceberg understands it."""
-        where = self._condition(_EVERYTHING if filter is None else filter)
+        where = self._condition(EVERYTHING if filter is None else filter)
         if isinstance(columns, str):  # each of its letters could be a column
             raise InvalidInput(f"columns cannot be the text {columns!r}", remedy=f"Give a list: columns=[{columns!r}].")
         # Gone through once: what comes from a generator is not there a second time.
@@ -103,7 +103,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
 
     def count_rows(self, filter: str | None = None) -> int:
         """How many rows the transaction sees, or such as match `filter`, a condition as PyIceberg understands it."""
-        where = self._condition(_EVERYTHING if filter is None else filter)
+        where = self._condition(EVERYTHING if filter is None else filter)
         with reading(self.name):
             return _count(self.to_iceberg(), where)
 
@@ -118,7 +118,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         schema: "pa.Schema | None" = None,
         config: Mapping[str, str] | None = None,
         *,
-        where: str = _EVERYTHING,
+        where: str = EVERYTHING,
         **options: Any,
     ) -> Result:
         """Replace the rows that match `where`, or all. The schema stays: `to_iceberg().update_schema()` changes it."""
@@ -141,7 +141,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         given: object = set
         if not isinstance(given, Mapping):
             raise wrong("what is set", given, 'Give SQL by column: {"left": "left - 1"}.')
-        chosen = self._condition(_EVERYTHING if where is None else where)
+        chosen = self._condition(EVERYTHING if where is None else where)
         rows = self._matching(chosen)
         changed = with_assigned(rows, set)
         if not rows.num_rows:
@@ -368,27 +368,6 @@ def _check_keys(table: str, keys: Sequence[str], rows: "pa.Table", known: Sequen
                 remedy="Append such rows, or leave them out.",
                 table=table,
             )
-
-
-def condition(given: str) -> Any:
-    """A condition as PyIceberg has it; `InvalidInput` if it cannot be read."""
-    from pyiceberg.expressions import AlwaysTrue, parser
-    from pyparsing import ParseBaseException
-
-    from seiche.lake.iceberg.asking import ask_what_is_meant
-
-    ask_what_is_meant()
-    if not isinstance(given, str):
-        raise InvalidInput(f"a condition is text, not {given!r}", remedy='Write one, such as "id = 3".')
-    if given.strip().lower() == _EVERYTHING:
-        return AlwaysTrue()
-    try:
-        return parser.parse(given)
-    except (ParseBaseException, ValueError) as error:
-        raise InvalidInput(
-            f"{given!r} is not a condition that PyIceberg understands: {error}",
-            remedy="Compare columns with values, such as `id = 3 AND name IS NOT NULL`.",
-        ) from error
 
 
 def _check_options(table: str, verb: str, options: Mapping[str, Any]) -> None:

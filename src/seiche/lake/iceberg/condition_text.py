@@ -1,0 +1,62 @@
+"""Conditions on Iceberg tables as users write them, which is as on Lance tables.
+
+PyIceberg reads a small part of SQL in a spelling of its own: names in double quotes, and days and times as texts. The
+spelling that all other tables have, names in backticks and `date '2030-12-31'`, becomes that before it is read.
+"""
+
+import re
+from typing import Any, Final
+
+from seiche.errors import InvalidInput
+
+__all__ = ["EVERYTHING", "condition"]
+
+EVERYTHING: Final = "true"
+# A text, a name in double quotes, a name in backticks, or what says that a text is a day or a time. The first two are
+# found as PyIceberg finds them, and stay: what is inside of them is nobody's spelling.
+_PIECE: Final = re.compile(
+    r"""(?P<stays>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|\\.)*")"""
+    r"""|`(?P<name>[^`]+)`"""
+    r"""|\b(?P<kind>date|timestamp)\s*'(?P<time>[^'\\]*)'""",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def condition(given: str) -> Any:
+    """A condition as PyIceberg has it; `InvalidInput` if it cannot be read."""
+    from pyiceberg.expressions import AlwaysTrue, parser
+    from pyparsing import ParseBaseException
+
+    from seiche.lake.iceberg.asking import ask_what_is_meant
+
+    ask_what_is_meant()
+    if not isinstance(given, str):
+        raise InvalidInput(f"a condition is text, not {given!r}", remedy='Write one, such as "id = 3".')
+    if given.strip().lower() == EVERYTHING:
+        return AlwaysTrue()
+    read = _PIECE.sub(_spelled, given)
+    try:
+        return parser.parse(read)
+    except ParseBaseException as error:
+        # Its own message is the whole grammar; where it stopped is told only if that is not the beginning.
+        where = f", from {read[error.loc :]!r} on" if error.loc else ""
+        raise _refused(given, where) from error
+    except ValueError as error:
+        raise _refused(given, f": {error}") from error
+
+
+def _spelled(piece: re.Match[str]) -> str:
+    if name := piece["name"]:
+        # A dot is no part of a name in quotes there; the parts on both its sides are joined again when it is looked up.
+        return ".".join('"' + part.replace('"', "\\") + '"' for part in name.split("."))
+    if piece["kind"]:
+        return "'" + piece["time"].strip().replace(" ", "T", 1) + "'"
+    return piece["stays"]
+
+
+def _refused(given: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{given!r} is not a condition that PyIceberg understands{why}",
+        remedy="Compare columns with values, such as `id = 3 AND name IS NOT NULL`, without functions and arithmetic. "
+        "SQL and Spark take any condition.",
+    )
