@@ -79,9 +79,11 @@ class History:
     def newest(self) -> int:
         return self._versions.newest()
 
-    def changes(self, version: int) -> VersionChanges:
-        """What a version did to the rows of the one before. Compaction and indices did nothing to any."""
-        before, after = self._manifest(version - 1), self._manifest(version)
+    def changes(self, version: int, since: int | None = None) -> VersionChanges:
+        """What a version did to the rows of the one before, or a Restore to those of the version `since`. Compaction
+        and indices did nothing to any.
+        """
+        before, after = self._manifest(version - 1 if since is None else since), self._manifest(version)
         store = self._versions.store
         return changes_of(
             before,

@@ -477,6 +477,44 @@ steps: [{table: shop.copies, mode: append, sql: SELECT * FROM added}]
     assert [row["id"] for row in shop.rows("shop.copies")] == [1, 1, 2, 3, 9, 10, 20]
 
 
+@pytest.mark.parametrize("stable", [False, True])
+def test_rows_that_a_rollback_brings_back_are_not_new_to_a_run_that_had_seen_them(shop: Shop, stable: bool) -> None:
+    """What was read of a source goes back with the lake: rows that were deleted, updated or moved after that version
+    are in the table as they were read, and were appended once more.
+    """
+    text = """\
+lake: lake
+sources: {added: {table: shop.raw, new: true}}
+steps: [{table: shop.copies, mode: append, sql: SELECT * FROM added}]
+"""
+    lake = seiche.create(str(shop.folder / "lake"))
+    lake.create_namespace("shop")
+    raw = lake.create_table("shop.raw", pa.schema([("id", pa.int64()), ("n", pa.int64())]), stable_row_ids=stable)
+    for number in range(4):
+        raw.append([{"id": number, "n": 0}])
+    shop.run(text)
+    seen = shop.lake.version
+    raw.append([{"id": 4, "n": 0}])
+    between = lake.version
+    raw.delete("id = 0")
+    raw.update({"n": "n + 1"}, where="id = 1")
+    raw.compact()
+    raw.append([{"id": 5, "n": 0}])
+    lake.rollback(between)
+    raw.append([{"id": 6, "n": 0}])
+    shop.run(text)
+    assert [row["id"] for row in shop.rows("shop.copies")] == [0, 1, 2, 3, 4, 6]
+    shop.lake.rollback(seen)
+    raw.append([{"id": 7, "n": 0}])
+    shop.run(text)
+    assert [row["id"] for row in shop.rows("shop.copies")] == [0, 1, 2, 3, 7]
+    raw.delete("id = 2")
+    shop.run(text)
+    shop.lake.rollback(between, tables=["shop.raw"])  # not what was read of it: 2 comes back to it, and 4
+    shop.run(text)
+    assert [row["id"] for row in shop.rows("shop.copies")] == [0, 1, 2, 2, 3, 4, 7]
+
+
 def test_steps_and_sources_in_python(shop: Shop) -> None:
     from seiche.spark.pipeline import Pipeline
 

@@ -12,7 +12,7 @@ from seiche.lake.versions import LakeVersions
 from seiche.spark.changes import ChangeScan, History, read_changes
 from seiche.spark.jobs import frame_of
 from seiche.spark.types import shown_schema, spark_schema
-from seiche.table.operations import Overwrite, Rewrite
+from seiche.table.operations import Operation, Overwrite, Restore, Rewrite
 from seiche.table.row_changes import Rows
 
 if TYPE_CHECKING:
@@ -71,16 +71,13 @@ def _scans(
     # Where rows are that came, by fragment; what a compaction moved, with the version that still has it there.
     came: dict[int, BitMap] = {}
     moved: list[tuple[int, Rows]] = []
-    for version in range(seen + 1, newest + 1):
-        operation = versions.transaction(version).operation
+    for version, operation in _way(versions, seen, newest):
         if isinstance(operation, Rewrite):
             rewritten = [old.id for group in operation.groups for old in group.old_fragments]
             gone = {one: came.pop(one) for one in rewritten if one in came}
             moved += [(version - 1, Rows(gone))] if gone else []
             continue
-        if isinstance(operation, Overwrite):
-            came, moved = {}, []
-        changes = history.changes(version)
+        changes = history.changes(version, since=seen if isinstance(operation, Restore) else None)
         for rows in (changes.inserted, changes.updated):
             for fragment, offsets in rows.offsets.items():
                 came[fragment] = came[fragment] | offsets if fragment in came else offsets
@@ -89,3 +86,24 @@ def _scans(
     live = history.live(newest)
     still = {fragment: offsets & live[fragment] for fragment, offsets in came.items() if fragment in live}
     yield from history.scans(newest, "insert", Rows({one: rows for one, rows in still.items() if rows}), columns)
+
+
+def _way(versions: LakeVersions, seen: int, newest: int) -> list[tuple[int, Operation]]:
+    """The versions that lead from the one that was seen to the newest, oldest first, and what each did.
+
+    A Restore leads on from the version that it went back to, and what it undid is not on the way: taken as a change, it
+    would bring back rows that were read before they were deleted, updated or moved. One that went back behind what was
+    seen is the first on the way, and so is an Overwrite.
+    """
+    found: list[tuple[int, Operation]] = []
+    version = newest
+    while version > seen:
+        operation = versions.transaction(version).operation
+        if isinstance(operation, Restore) and operation.version >= seen:
+            version = operation.version
+            continue
+        found.append((version, operation))
+        if isinstance(operation, Restore | Overwrite):
+            break
+        version -= 1
+    return found[::-1]
