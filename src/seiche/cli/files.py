@@ -97,8 +97,10 @@ def _meant(read: pa.Schema, into: pa.Schema | None) -> pa.Schema:
     if into is None:
         return read
 
+    known = set(into.names)
+
     def field(one: pa.Field) -> pa.Field:
-        return one.with_type(_meant_type(one.type, into.field(one.name).type)) if one.name in into.names else one
+        return one.with_type(_meant_type(one.type, into.field(one.name).type)) if one.name in known else one
 
     return pa.schema([field(one) for one in read])
 

@@ -29,8 +29,9 @@ def json_columns(path: Path, files: Sequence[str], into: pa.Schema | None) -> pa
     if into is None:
         _require_told(path, columns)
     else:
+        known = set(into.names)
         for index, field in enumerate(columns):
-            if field.name in into.names:
+            if field.name in known:
                 columns = columns.set(index, field.with_type(_read_as(field.type, into.field(field.name).type)))
     return columns
 

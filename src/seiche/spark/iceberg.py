@@ -245,7 +245,8 @@ def _pieces(schema: pa.Schema, batches: Batches) -> Iterator[pa.Table]:
             continue
         filled = _filled(settled(batch), schema)
         made = conform_shown(filled.schema, schema).batch(filled)
-        missing = [field for field in schema if field.name not in made.schema.names]
+        there = set(made.schema.names)
+        missing = [field for field in schema if field.name not in there]
         for field in missing:
             made = made.append_column(field, nothing(made.num_rows, field.type))
         waiting.append(made.select(schema.names))
@@ -259,8 +260,9 @@ def _pieces(schema: pa.Schema, batches: Batches) -> Iterator[pa.Table]:
 
 def _filled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The rows with some value inside of nulls, where the table's fields cannot be null. What does not fit stays."""
+    known = set(schema.names)
     for index, name in enumerate(batch.schema.names):
-        kind = schema.field(name).type if name in schema.names else pa.null()
+        kind = schema.field(name).type if name in known else pa.null()
         if must_have_some(kind) and batch.column(index).null_count:
             with suppress(pa.ArrowException):
                 column = cast(pa.chunked_array([batch.column(index)]), kind)

@@ -112,9 +112,9 @@ def conform_shown(given: pa.Schema, table: pa.Schema, *, whole_rows: bool = True
     A value that fits the shown type but not the column, such as a negative one for an unsigned column, is
     `InvalidInput` when it comes.
     """
-    columns = []
+    columns, known = [], set(table.names)
     for field in given:
-        wanted = table.field(field.name).type if field.name in table.names else field.type
+        wanted = table.field(field.name).type if field.name in known else field.type
         if not fits(field.type, wanted) and fits(field.type, _shown_type(wanted, field.name)):
             field = field.with_type(wanted)  # noqa: PLW2901 - what it is shown as comes back as what it is
         columns.append(field)

@@ -11,6 +11,7 @@ import pytest
 
 import seiche
 from seiche.errors import AlreadyExists, InvalidInput, RetryableConflict
+from seiche.lake.iceberg import sources
 
 ROWS = [{"id": 1, "sku": "a"}, {"id": 2, "sku": None}]
 
@@ -119,3 +120,26 @@ def test_a_stream_that_has_been_read_makes_no_empty_table(lake: seiche.Lake, mon
     with pytest.raises(RetryableConflict, match="a stream that has been read"):
         lake.create_table("shop.orders", (row for row in ROWS))
     assert lake.tables() == []
+
+
+def test_rows_are_asked_for_the_names_of_their_columns_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each column: Arrow makes the whole list each time, and 4,000 columns took half a minute to append."""
+    asked: list[str] = []
+
+    class Counted:
+        def __init__(self, rows: pa.Table) -> None:
+            self.rows = rows
+            self.num_rows = rows.num_rows
+
+        def __getitem__(self, name: str) -> pa.ChunkedArray:
+            return self.rows[name]
+
+        @property
+        def column_names(self) -> list[str]:
+            asked.append("names")
+            return self.rows.column_names
+
+    wide = pa.table({f"c{number}": [number] for number in range(100)})
+    monkeypatch.setattr(sources, "_table", lambda data, schema: Counted(data))
+    assert sources.as_arrow(wide, wide.schema) == wide
+    assert 0 < len(asked) < 5

@@ -22,9 +22,11 @@ def as_arrow(data: Any, schema: "pa.Schema", *, whole: bool = True) -> "pa.Table
 
     found = _table(data, schema)
     _check_names(found.column_names, schema)
+    # Arrow makes the list of names anew each time that it is asked for one.
+    names = set(found.column_names)
     columns, fields = [], []
     for field in schema:
-        given = found[field.name] if field.name in found.column_names else None
+        given = found[field.name] if field.name in names else None
         if given is None and not field.nullable:
             raise InvalidInput(f"column {field.name!r} is missing, and cannot be null", remedy="Give it values.")
         if given is None and found.num_rows and not whole:
@@ -91,11 +93,13 @@ def must_have_some(kind: "pa.DataType") -> bool:
 
 
 def _check_names(names: Iterable[str], schema: "pa.Schema") -> None:
+    there = schema.names
+    known = set(there)
     for name in names:
-        if name not in schema.names:
+        if name not in known:
             raise InvalidInput(
                 f"the table has no column {name!r}",
-                remedy=f"It has {', '.join(schema.names)}; `to_iceberg().update_schema()` adds one.",
+                remedy=f"It has {', '.join(there)}; `to_iceberg().update_schema()` adds one.",
             )
 
 

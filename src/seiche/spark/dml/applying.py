@@ -149,9 +149,9 @@ class _Part(Part):
             )
 
     def _put_together(self, schema: pa.Schema, old: pa.RecordBatch | None, new: pa.RecordBatch) -> pa.RecordBatch:
-        values = []
+        values, there = [], set(new.schema.names)
         for one in schema:
-            if one.name in new.schema.names:
+            if one.name in there:
                 values.append(new.column(one.name))
             elif old is not None:
                 values.append(stored_form(old.column(one.name), one))
