@@ -564,6 +564,20 @@ def test_drift_is_measured_against_the_version_before(shop: Shop) -> None:
     assert shop.run(text).published
 
 
+@pytest.mark.parametrize("kind", ["lance", "iceberg"])
+def test_a_column_that_was_not_there_has_not_drifted(shop: Shop, kind: str) -> None:
+    """Nothing could ever be published with it: the version before the run would have lacked the column for good."""
+    text = """\
+lake: lake
+steps: [{table: shop.orders, format: %s, sql: "SELECT 1 AS id, %d AS Amount"}]
+checks: [{drift: {table: shop.orders, measure: sum(amount), at_most: 0.5}}]
+"""
+    assert shop.run(text.replace("%d AS Amount", "2 AS n").replace("sum(amount)", "sum(n)") % kind).published
+    assert shop.run(text % (kind, 10)).published
+    assert not shop.run(text % (kind, 20)).published
+    assert shop.run(text % (kind, 15)).published
+
+
 def test_runs_do_not_fail_each_other_by_their_records(shop: Shop) -> None:
     """Each run adds a row to one table; pipelines are serializable, and that must not make them repeat their work."""
     shop.run()

@@ -9,7 +9,7 @@ import seiche
 from seiche.core.runtime import Runtime
 from seiche.errors import NotFound
 from seiche.spark.pipeline.building import Builder
-from seiche.spark.pipeline.checking import Checker
+from seiche.spark.pipeline.checking import Checker, columns_named
 from seiche.spark.pipeline.definition import Check
 from seiche.spark.pipeline.frames import Frames
 from seiche.spark.pipeline.plan import Plan
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from seiche import Lake
+    from seiche.lake.handles import LakeTable, TransactionTable
     from seiche.spark.transaction import SparkTransaction
 
 __all__ = ["Attempt"]
@@ -100,12 +101,15 @@ class Attempt:
         return found
 
     def _before(self, frames: Frames, check: Check) -> Frames | None:
-        """How to ask what the lake said before this run; `None` if one of the tables was not there."""
+        """How to ask what the lake said before this run; `None` if one of the tables was not there, or had a column not
+        yet that the check names.
+        """
         base = seiche.open(self.lake.store, version=self.tx.base)
         tables = [name for name in self.plan.reads[f"check {check.name}"] if "." in name]
+        named = columns_named(check.sql)
         try:
-            for name in tables:
-                base.table(name)
+            if any(named & (_columns(self.tx.table(name)) - _columns(base.table(name))) for name in tables):
+                return None
         except NotFound:
             return None
         old = cast("SparkTransaction", base.transaction(spark=self.tx.session))
@@ -117,3 +121,8 @@ class Attempt:
         names = {name for key in self._wanted() for name in self.plan.reads[key] if "." in name} - made
         names |= {source.table for source in self.plan.definition.sources if source.table}
         return {name: self.tx.edit(self.tx.table(name).id).row.table_version for name in sorted(names)}
+
+
+def _columns(table: "LakeTable | TransactionTable") -> set[str]:
+    """The names of its columns as queries know them, which do not tell capital letters from small ones."""
+    return {name.lower() for name in table.schema.names}

@@ -17,7 +17,7 @@ from seiche.spark.zones import collected
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Checker"]
+__all__ = ["Checker", "columns_named"]
 
 # How many of the rows that are to blame are shown.
 _SHOWN: Final = 5
@@ -86,6 +86,12 @@ class Checker:
             now, then, share = (_like(Decimal(0), one) for one in (found, was, share))
             return f"within {share:g} of {was}", abs(now - then) <= share * abs(then)
         return f"within {share:g} of {was}", abs(found - was) <= share * abs(was)
+
+
+def columns_named(sql: str) -> set[str]:
+    """The columns that a query speaks of, in lower case, and whatever stands before a dot in front of one."""
+    tree = parse_one(sql, read="spark")
+    return {part.name.lower() for column in tree.find_all(exp.Column) for part in column.parts}
 
 
 def _counted(sql: str) -> str:
