@@ -285,3 +285,11 @@ def test_what_is_not_understood_is_refused_in_a_line(lake: Lake, condition: str)
         table.to_arrow(filter=condition)
     assert len(str(refused.value)) < 300
     assert condition in str(refused.value).replace("\\'", "'")
+
+
+def test_a_name_with_a_backslash_is_not_taken_for_one_with_a_quote(lake: Lake) -> None:
+    table = lake.create_table("shop.named", [{'a"b': 1, "a\\b": 2}], format="iceberg")
+    assert table.count_rows('`a"b` = 1') == 1
+    with pytest.raises(InvalidInput, match="no way to name the column"):
+        table.delete("`a\\b` = 1")
+    assert table.count_rows() == 1

@@ -47,6 +47,8 @@ def condition(given: str) -> Any:
 
 def _spelled(piece: re.Match[str]) -> str:
     if name := piece["name"]:
+        if "\\" in name:  # which stands for a quote there: another column would be asked for
+            raise _refused(piece.string, f": it has no way to name the column {name!r}")
         # A dot is no part of a name in quotes there; the parts on both its sides are joined again when it is looked up.
         return ".".join('"' + part.replace('"', "\\") + '"' for part in name.split("."))
     if piece["kind"]:
