@@ -137,7 +137,8 @@ def test_rows_are_asked_for_the_names_of_their_columns_a_few_times_only(monkeypa
         @property
         def column_names(self) -> list[str]:
             asked.append("names")
-            return self.rows.column_names
+            names: list[str] = self.rows.column_names
+            return names
 
     wide = pa.table({f"c{number}": [number] for number in range(100)})
     monkeypatch.setattr(sources, "_table", lambda data, schema: Counted(data))
