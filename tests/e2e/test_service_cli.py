@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 import seiche
 from seiche.cli import main, serve
 from seiche.service.host import Host
+from seiche.service.running import running
 from seiche.service.state import postgres
 from seiche.store.local import Durability, LocalStore
 from tests.gateway_server import ask
@@ -85,6 +87,25 @@ def test_where_there_is_no_home_the_place_of_the_state_must_be_said(
     monkeypatch.setattr(Path, "home", nowhere)
     assert main(["serve", lake.uri, "--no-auth", "--port", "0"]) == 2
     assert "--state sqlite://" in capsys.readouterr().err
+
+
+def test_servers_of_a_lake_and_of_its_copy_do_not_take_each_others_transactions_for_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second was told that its transaction is committed, since the other lake has one of that key."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    lake = make_lake(tmp_path)
+    shutil.copytree(tmp_path / "lake", tmp_path / "copy")
+    copy = seiche.open(str(tmp_path / "copy"))
+    assert serve._default_state(lake.uri) == serve._default_state(str(tmp_path / "lake"))
+    for one in (lake, copy):
+        with (
+            running(Host({"default": one.uri}, serve._default_state(one.uri))) as server,
+            seiche.connect(server.address) as client,
+            client.transaction(key="nightly") as tx,
+        ):
+            tx.append("shop.orders", [{"writer": 1, "number": 1}])
+        assert numbers_in(one) == [1]
 
 
 def nowhere() -> Path:

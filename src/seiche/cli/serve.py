@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -229,8 +230,13 @@ async def _until_stopped(server: "Server", catalogs: Mapping[str, str]) -> None:
 
 
 def _default_state(uri: str) -> str:
-    """A file of this user's, named after the lake: it lasts, and a second server on this machine shares it."""
-    lake = seiche.open(uri).state().definition.id
+    """A file of this user's, named after the lake: it lasts, and a second server on this machine shares it.
+
+    A copy of the lake has another one, although its id is the same. With one for both, what was committed to the one
+    would be told as committed by the server of the other, where it is not.
+    """
+    lake = seiche.open(uri)
+    name = f"{lake.state().definition.id}-{sha256(lake.uri.encode()).hexdigest()[:16]}"
     try:
         base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "seiche"
         base.mkdir(parents=True, exist_ok=True)
@@ -239,4 +245,4 @@ def _default_state(uri: str) -> str:
             f"there is no place for undecided transactions: {error}",
             remedy="Say where to keep them, as in --state sqlite:///var/lib/seiche/lake.db.",
         ) from error
-    return f"sqlite://{base / lake}.db"
+    return f"sqlite://{base / name}.db"
