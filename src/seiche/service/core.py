@@ -218,8 +218,8 @@ class Service:
         """As `execute`, for those who do not want to wait: `done` is called with the answer, from another thread.
 
         Without `look` storage is not asked what is new before anything is refused. Who is not `proven` to write into
-        this lake, and not into a copy of it, is believed about files once one of each table was seen; returns whether
-        it is proven now.
+        this lake, and not into a copy of it, is believed about files once one of each table was seen, and so is who
+        gives the name of a table and not its id; returns whether it is proven now.
         """
         given = dict(properties or {})
         if given:
@@ -240,8 +240,10 @@ class Service:
         else:
             wanted = self._targets.wanted(tx, changes, {}, look=look)
             plan = Plan(tx, base, wanted, given, flushed=flushed)
-        if not proven and plan.flushed:
-            proven = check_written_here(self.lake, base, plan.wanted, work)
+        # When files were written a name may have led to another table than now, in whose place they are.
+        named = any(change.table_name for change in changes)
+        if plan.flushed and (named or not proven):
+            proven = check_written_here(self.lake, base, plan.wanted, work) or proven
         self.group.submit(Ticket(tx, done, record, plan, key="" if chosen else key.strip()))
         return proven
 

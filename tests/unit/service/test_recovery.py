@@ -330,6 +330,19 @@ def test_a_server_that_has_not_looked_for_a_while_appends_to_the_table_that_has_
     service.close()
 
 
+def test_files_that_were_written_when_another_table_had_the_name_are_not_believed_in(
+    service: Service, lake: Lake
+) -> None:
+    """The table that has it now would name files that are in the place of the other, and could not be read any more."""
+    change, base = appending(lake, "shop.orders", numbers=[1]), lake.version
+    with lake.transaction() as tx:
+        tx.rename_tables([("shop.orders", "shop.stock"), ("shop.stock", "shop.orders")])
+    with pytest.raises(InvalidInput) as caught:
+        service.execute([change], base_version=base, properties={FLUSHED: "true"})
+    assert caught.value.reason == "files.elsewhere"
+    assert (numbers_in(lake), numbers_in(lake, "shop.stock")) == ([], [])
+
+
 def test_a_conflict_is_not_answered_while_another_server_may_apply_it(lake: Lake, tmp_path: Path) -> None:
     """Two commits were begun: whoever finds a conflict makes it true by a root before saying so."""
     service = make_service(lake, tmp_path)
