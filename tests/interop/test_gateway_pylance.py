@@ -165,6 +165,37 @@ def test_an_old_handle_finds_every_version_since(servers: Gateways) -> None:
     assert servers.lake.table("shop.t").to_arrow(filter="id = 9")["n"].to_pylist() == [5]
 
 
+def ids_at(servers: Gateways, version: int) -> list[int]:
+    return sorted(opened(servers.lance).checkout_version(version).to_table()["id"].to_pylist())
+
+
+def test_versions_that_others_made_are_restored(servers: Gateways) -> None:
+    """Their files were never on the desk: pylance was told of a missing file, and its user that nothing is known."""
+    table = servers.lake.table("shop.t")
+    table.append(rows(50))
+    table.compact()
+    table.create_index("id", "BTREE")
+    table.delete("id < 5")
+    wanted = {version: ids_at(servers, version) for version in range(1, table.version + 1)}
+    table.overwrite(rows(99))
+    for version, found in wanted.items():
+        opened(servers.lance).checkout_version(version).restore()  # type: ignore[no-untyped-call]
+        assert ids(servers.lake) == found
+    assert servers.lake.fsck().problems == ()
+
+
+def test_a_version_that_has_expired_is_not_restored(servers: Gateways) -> None:
+    """Its files may be on their way out. A handle that was opened before does not know."""
+    lance.write_dataset(rows(50), namespace_client=client(servers.lance), table_id=TABLE, mode="overwrite")
+    old = opened(servers.lance)
+    servers.lake.table("shop.t").overwrite(rows(99))
+    servers.lake.table("shop.t").append(rows(100))
+    servers.lake.expire(older_than=0, keep=1)
+    with pytest.raises(OSError, match="unknown"):
+        old.restore()  # type: ignore[no-untyped-call]
+    assert ids(servers.lake) == [99, 100]
+
+
 @pytest.mark.parametrize("stable", [False, True])
 def test_compactions_of_rows_that_are_indexed_and_deleted(servers: Gateways, stable: bool) -> None:
     """Indices that know rows by their ids go on without those that are gone, in pylance otherwise than in the lake."""

@@ -38,7 +38,7 @@ from seiche.store.base import Store
 from seiche.store.prefix import below
 from seiche.table.format.refs import branch_root
 from seiche.table.format.schema import to_arrow
-from seiche.table.operations import Clone
+from seiche.table.operations import Clone, Restore
 from seiche.table.versions.naming import Naming
 
 if TYPE_CHECKING:
@@ -237,6 +237,8 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
                 )
             previous = LakeVersions(self._lake.store, row).read(row.table_version).manifest
             self._desks.of(row).check_seen(one.native, previous)
+            if isinstance(one.native.transaction.operation, Restore):
+                return  # it brings no files: those of the version that it goes back to are the lake's, wherever written
         desk = self._desks.of(one.row)
         desk.take_over(new_files(previous, one.native.manifest, desk.store))
 

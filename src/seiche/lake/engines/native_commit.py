@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, RetryableConflict
+from seiche.lake.care.restorable import check_restorable
 from seiche.lake.commit.edits import TableEdit
 from seiche.lake.commit.made import Made
 from seiche.lake.commit.work import CONTENT
@@ -22,6 +23,7 @@ from seiche.store.paths import join
 from seiche.store.prefix import below
 from seiche.table.build import empty
 from seiche.table.format.manifest import Manifest
+from seiche.table.operations import Restore
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
@@ -57,9 +59,12 @@ class NativeEdit(TableEdit):
     def _made(self, state: State, now: TableRow, uuid: str, runtime: Runtime, *, durable: bool) -> Made:
         if self.native is None or now.table_version != self.native.version - 1:
             raise self._conflict(state, f"version {now.table_version} was committed meanwhile")
+        operation = self.native.transaction.operation
+        if isinstance(operation, Restore):
+            check_restorable(state, now, operation.version, table=self.name)
         ref = reference(self.native)
         before = () if durable or now.manifest is None else (*now.earlier, now.manifest)
-        content = isinstance(self.native.transaction.operation, CONTENT)
+        content = isinstance(operation, CONTENT)
         row = replace(
             now,
             table_version=self.native.version,
