@@ -387,6 +387,8 @@ def compact(world: World, writer: Writer, data: st.DataObject) -> Attempt | None
     then = rows_seen(world, writer).values
     old = [one for one in fragments if one.id in chosen]
     new = rewritten(world, old, then)
+    columns = {one.id for one in writer.seen.header.fields} & {one for each in old for one in speaking(each)}
+    new.files[0].CopyFrom(data_file(new.files[0].path, sorted({ID, VALUE} | columns)))
     new.id = world.manifest(reserved.version).max_fragment_id
     rows, path = world.rows[speaking(new)[ID]], speaking(new)[VALUE]
 

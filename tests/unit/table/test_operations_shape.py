@@ -276,6 +276,14 @@ class TestRewrite:
         with pytest.raises(InvalidInput, match="twice"):
             commit(Rewrite((self.group(1, 2, new=4),), (swap, swap)), self.base())
 
+    def test_a_column_that_the_new_fragments_do_not_have_is_not_lost(self) -> None:
+        new = fragment(4, data_file("new", [0]), rows=20)
+        without = Rewrite((RewriteGroup(old_fragments=[fragment(1), fragment(2)], new_fragments=[new]),))
+        with pytest.raises(InvalidInput, match=r"fragments \[1, 2\] have values of 'b'"):
+            commit(without, self.base())
+        # One that was dropped is not in the new files, and need not be.
+        assert commit(without, commit(Project(SCHEMA[:1]), self.base())).fragments.ids() == [0, 3, 4]
+
     def test_a_rewritten_index_has_an_id_of_its_own(self) -> None:
         old, other = index(1, "a", [0], [0, 1]), index(2, "b", [0], [0, 1])
         for old_id, new_id in ((old.uuid, UUID()), (UUID(), UUID(uuid=b"n" * 16)), (old.uuid, other.uuid)):

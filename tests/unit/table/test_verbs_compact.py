@@ -307,6 +307,41 @@ def test_what_becomes_good_after_ids_were_reserved_waits_for_the_next_round(tmp_
     assert ids(table) == list(range(40))
 
 
+@pytest.mark.parametrize("verb", ["compaction", "reordering"])
+def test_a_column_that_came_back_after_the_work_was_done_is_not_lost(tmp_path: Path, stable: bool, verb: str) -> None:
+    """The files of the fragments are the same with it and without; only the new ones lack it."""
+    schema = pa.schema([("id", pa.int64()), ("back", pa.int64())])
+    table = Table.create(str(tmp_path / "t"), schema, stable_row_ids=stable)
+    for start in (0, 10):
+        table.append([{"id": number, "back": number * 2} for number in range(start, start + 10)])
+    complete = table.version
+    table.drop_columns("back")
+    plan = table.compaction() if verb == "compaction" else table.reordering([("id", "descending")])
+    results = [plan.execute(task) for task in plan.plan()]
+    table.restore(complete)
+    with pytest.raises(RetryableConflict, match="Plan and execute the rewrite again"):
+        plan.commit(results)
+    assert sorted(table.to_arrow()["back"].to_pylist()) == list(range(0, 40, 2))
+
+
+def test_a_column_under_the_id_of_another_one_is_not_written_into_it(tmp_path: Path, stable: bool) -> None:
+    """No file had values for either, but the new fragments have: nulls, of the type of the one that was there."""
+    table = Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), stable_row_ids=stable)
+    for start in (0, 10):
+        table.append([{"id": number} for number in range(start, start + 10)])
+    table.add_columns(pa.field("number", pa.int64()))
+    first = table.version
+    table.drop_columns("number")
+    table.add_columns(pa.field("word", pa.string()))
+    plan = table.compaction()
+    results = [plan.execute(task) for task in plan.plan()]
+    table.restore(first)
+    with pytest.raises(RetryableConflict, match="Plan and execute the rewrite again"):
+        plan.commit(results)
+    assert table.compact().changed
+    assert table.to_arrow()["number"].null_count == 20
+
+
 def test_an_overwrite_meanwhile_is_not_compacted_away(tmp_path: Path) -> None:
     table = verb_table(tmp_path / "t")
     meddle_before_commit(table, lambda other: other.overwrite(some_rows(2, 500)))

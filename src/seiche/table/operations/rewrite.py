@@ -11,12 +11,12 @@ from seiche.table.format import transaction_pb2 as pb
 from seiche.table.format.deletions import is_counted, rows_left
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
+from seiche.table.format.manifest_pb2 import DataFragment, Field, IndexMetadata
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
 from seiche.table.operations.changes import check_unchanged, existing, only_once
 from seiche.table.operations.context import Build
 from seiche.table.operations.coverage import Indices, follow, is_system, knows_row_ids, moves_by_id, replaced
-from seiche.table.operations.files import check_apart, check_counted, check_files
+from seiche.table.operations.files import check_apart, check_counted, check_files, live_fields
 from seiche.table.operations.numbering import clear_rows, raise_max_fragment_id
 
 __all__ = ["Rewrite", "RewriteGroup", "RewrittenIndex"]
@@ -141,6 +141,7 @@ def _in_place_of(old: Sequence[DataFragment], new: Sequence[DataFragment], manif
             remedy="A Rewrite must not add or lose rows.",
             fragments=[one.id for one in old],
         )
+    _check_columns(old, made, manifest.header.fields)
     if manifest.has_stable_row_ids:
         from seiche.table.operations.rows import concat_rows
 
@@ -149,6 +150,25 @@ def _in_place_of(old: Sequence[DataFragment], new: Sequence[DataFragment], manif
         for fragment in made:
             clear_rows(fragment)
     return made
+
+
+def _check_columns(old: Sequence[DataFragment], new: Sequence[DataFragment], schema: Sequence[Field]) -> None:
+    """Refuse new fragments without a column that old ones have values for: its values would be gone.
+
+    Only columns of plain values are looked at. Whether a file lists what others are inside of depends on its version.
+    """
+    inner = {one.parent_id for one in schema}
+    plain = {one.id for one in schema} - inner
+    had = {one for fragment in old for one in live_fields(fragment)} & plain
+    for fragment in new:
+        if lost := had - live_fields(fragment):
+            names = ", ".join(repr(one.name) for one in schema if one.id in lost)
+            raise InvalidInput(
+                f"fragments {[one.id for one in old]} have values of {names}, those in their place have none",
+                remedy="A Rewrite must not lose columns: read the old fragments with the schema of the table.",
+                fragments=[one.id for one in old],
+                fields=sorted(lost),
+            )
 
 
 def _check_reserved(made: Sequence[DataFragment], manifest: Manifest) -> None:

@@ -16,7 +16,8 @@ from seiche.table.data.rewrite.compact_plan import Options, groups
 from seiche.table.data.rewrite.reorder_plan import Order
 from seiche.table.format.deletions import is_counted
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.format.manifest_pb2 import DataFragment, Field
+from seiche.table.operations.files import live_fields
 from seiche.table.snapshot import Snapshot
 
 __all__ = ["Progress", "RewriteResult", "RewriteTask", "execute", "execute_all", "plan"]
@@ -73,7 +74,18 @@ class RewriteResult:
 
     def holds_in(self, manifest: Manifest) -> bool:
         """Whether the new fragments hold the rows that a version has in the old ones, and their values."""
-        return self.portion.is_in(manifest)
+        return self.portion.is_in(manifest) and self._has_columns_of(manifest.header.fields)
+
+    def _has_columns_of(self, now: Sequence[Field]) -> bool:
+        """Whether what was read and written are the columns that a version has. Fragments do not tell: a restore brings
+        back a column that had been dropped, whose values stayed in the old files and are not in the new ones; and an id
+        that no file had may stand for another column by then.
+        """
+        fields = self.portion.manifest.header.fields
+        then = {one.id: (one.logical_type, one.parent_id) for one in fields}
+        had = {one for fragment in self.portion.fragments for one in live_fields(fragment)}
+        has = {one for fragment in self.new for one in live_fields(fragment)}
+        return all(then.get(one.id) == (one.logical_type, one.parent_id) for one in now if one.id in had | has)
 
     def __repr__(self) -> str:
         return f"<{len(self.encoded or ())} new for {self.portion!r}>"
