@@ -277,6 +277,18 @@ def test_names_days_and_times_are_written_as_on_lance_tables(lake: Lake) -> None
         same_rows(lake, condition, wanted)
 
 
+def test_numbers_are_written_as_python_writes_them(lake: Lake) -> None:
+    table = lake.create_table("shop.i", pa.schema([("id", pa.int64()), ("1e5", pa.float64())]), format="iceberg")
+    table.append([{"id": one, "1e5": value} for one, value in enumerate((1e-07, -2.5e300, 0.5, 1e22), start=1)])
+    for condition, wanted in {
+        f"`1e5` = {1e-07!r}": [1],
+        f"`1e5` <= {-2.5e300!r} OR `1e5` > 1E21": [2, 4],
+        '"1e5" IN (1e-07, 5.e-1)': [1, 3],
+        "id >= 3e0": [3, 4],
+    }.items():
+        same_rows(lake, condition, wanted)
+
+
 @pytest.mark.parametrize("condition", ["id + 1 > 2", "upper(v) = 'A'", "id = 1 AND", "id = 1; id", "id = `v", "v = 'a"])
 def test_what_is_not_understood_is_refused_in_a_line(lake: Lake, condition: str) -> None:
     """PyIceberg's own words are its whole grammar, two thousand characters of it."""

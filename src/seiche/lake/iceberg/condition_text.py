@@ -1,10 +1,12 @@
 """Conditions on Iceberg tables as users write them, which is as on Lance tables.
 
-PyIceberg reads a small part of SQL in a spelling of its own: names in double quotes, and days and times as texts. The
-spelling that all other tables have, names in backticks and `date '2030-12-31'`, becomes that before it is read.
+PyIceberg reads a small part of SQL in a spelling of its own: names in double quotes, days and times as texts, numbers
+without exponents. The spelling that all other tables have, names in backticks, `date '2030-12-31'` and 1e-07, as Python
+writes small numbers, becomes that before it is read.
 """
 
 import re
+from decimal import Decimal
 from typing import Any, Final
 
 from seiche.errors import InvalidInput
@@ -12,12 +14,14 @@ from seiche.errors import InvalidInput
 __all__ = ["EVERYTHING", "condition"]
 
 EVERYTHING: Final = "true"
-# A text, a name in double quotes, a name in backticks, or what says that a text is a day or a time. The first two are
-# found as PyIceberg finds them, and stay: what is inside of them is nobody's spelling.
+# A text, a name in double quotes, a name in backticks, what says that a text is a day or a time, or a number with an
+# exponent. The first two are found as PyIceberg finds them, and stay: what is inside of them is nobody's spelling.
 _PIECE: Final = re.compile(
     r"""(?P<stays>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|\\.)*")"""
     r"""|`(?P<name>[^`]+)`"""
-    r"""|\b(?P<kind>date|timestamp)\s*'(?P<time>[^'\\]*)'""",
+    r"""|\b(?P<kind>date|timestamp)\s*'(?P<time>[^'\\]*)'"""
+    # No float has a larger one, and written out it would be as many digits.
+    r"""|(?<![\w.])(?P<number>(?:\d+\.?\d*|\.\d+)e[+-]?\d{1,3})(?![\w.])""",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -53,6 +57,8 @@ def _spelled(piece: re.Match[str]) -> str:
         return ".".join('"' + part.replace('"', "\\") + '"' for part in name.split("."))
     if piece["kind"]:
         return "'" + piece["time"].strip().replace(" ", "T", 1) + "'"
+    if piece["number"]:
+        return f"{Decimal(piece['number']):f}"
     return piece["stays"]
 
 
