@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import index
+from typing import SupportsIndex
 
 from pyroaring import BitMap
 
@@ -47,12 +48,18 @@ def decoded(data: bytes) -> Transaction:
 def rows(given: Mapping[int, Iterable[int]]) -> Mapping[int, BitMap]:
     """Affected rows in whatever collections they came."""
     try:
-        return {index(fragment): offsets for fragment, offsets in affected.as_rows(given).items()}
+        return {_fragment_id(one): offsets for one, offsets in affected.as_rows(given).items()}
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InvalidInput(
             f"the affected rows are not what they must be: {error}",
             remedy="Give the offsets of rows inside their fragment, by the fragment's id: {3: [0, 7]}.",
         ) from error
+
+
+def _fragment_id(given: object) -> int:
+    """The number of a fragment, also one of NumPy: those come of taking addresses apart."""
+    whole = index(given) if isinstance(given, SupportsIndex) and not isinstance(given, bool) else given
+    return number(whole, "the id of a fragment", "Give whole numbers.")
 
 
 def not_an_operation(given: object) -> InvalidInput:
