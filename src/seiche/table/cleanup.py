@@ -89,6 +89,7 @@ class Cleaner:
         versions = self._here.versions.all()
         self._refuse_managed(versions[-1])
         folder = VersionFolder.of(self._store)
+        names.check_kept(self._here.branch, folder)
         dropped, detached, held = self._chosen(folder, names, now)
         going = (*dropped, *detached)
         manifests = tuple(self._manifest_removals(folder, going))

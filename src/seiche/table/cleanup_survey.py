@@ -73,6 +73,23 @@ class Names:
         """Those from before `since`: whoever held them is dead."""
         return {name: info for name, info in self.leases.items() if info.modified <= since}
 
+    def check_kept(self, branch: str | None, folder: VersionFolder) -> None:
+        """`Corrupt` if a tag is for a version of this line that is not there: clean-ups leave what has a tag, so its
+        manifest was lost, and which files would be needed if it is brought back from a copy nobody can tell.
+        """
+        for name, tag in self.tags.items():
+            known = tag.version in folder.manifests or tag.version in folder.detached
+            if tag.branch == branch and not known and name not in self.leases:
+                raise Corrupt(
+                    f"{refs.tag_path(name)}: the manifest of version {tag.version}, which the tag is for, is missing",
+                    remedy="Nothing is removed, as files that the version needs cannot be told from others. Put its"
+                    f" manifest back from a copy; if it is lost for good, take the tag away: `untag({name!r})`.",
+                    path=refs.tag_path(name),
+                    tag=name,
+                    branch=branch,
+                    version=tag.version,
+                )
+
     def protected(self, here: References, since: datetime) -> dict[int, str]:
         """The versions of this line that are referred to by number, and by what."""
         found: dict[int, str] = {}
@@ -121,7 +138,9 @@ class Needs:
                 line = self.here.open_line(branch)
                 with suppress(NotFound):  # a branch that is just being made
                     line.newest()  # where a manifest store decides, this brings the latest into the directory
-                self._add_folder(branch, line.store, VersionFolder.of(line.store), frozenset())
+                folder = VersionFolder.of(line.store)
+                names.check_kept(branch, folder)
+                self._add_folder(branch, line.store, folder, frozenset())
 
     def add_pending(self, files: Iterable[ObjectInfo], since: datetime, gone: Reach) -> None:
         """Transactions that no version came from yet, nor one of the `gone`: their writers may be about to commit."""

@@ -485,6 +485,32 @@ class TestRefused:
         made.root.put(branch_path("bad"), b"{")
         _refused(made, Corrupt, r"bad\.json")
 
+    def test_a_tag_whose_version_is_lost(self, made: Aged) -> None:
+        """Its manifest may come back from a copy, and then needs files that no other version names."""
+        made.table.tag("release", 4)
+        whole = made.root.get(Naming.V2.path(4))
+        made.root.delete(Naming.V2.path(4))
+        _refused(made, Corrupt, r"_refs/tags/release\.json: the manifest of version 4, .* is missing")
+        made.root.put(Naming.V2.path(4), whole)
+        made.later(30)
+        assert made.run().dropped == (1, 2, 3)
+        assert not missing_files(made.store, ["table"])
+        made.root.delete(Naming.V2.path(4))
+        made.table.untag("release")
+        assert made.run().dropped == (5,)
+
+    def test_a_tag_on_another_line_whose_version_is_lost(self, made: Aged) -> None:
+        branch = made.table.branch("dev", 4)
+        branch.tag("release")
+        branch.update_config({"a": "b"})
+        lost = Naming.V2.path(branch.tags()["release"].version)
+        whole = branch.store.get(lost)
+        branch.store.delete(lost)
+        _refused(made, Corrupt, r"_refs/tags/release\.json")
+        branch.store.put(lost, whole)
+        made.run()
+        assert not missing_files(made.store, ["table", "table/tree/dev"])
+
     def test_a_pinned_table(self, made: Aged) -> None:
         with pytest.raises(InvalidInput, match="read-only"):
             made.table.checkout(3).cleanup()
