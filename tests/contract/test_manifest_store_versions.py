@@ -260,6 +260,11 @@ def test_the_latest_manifest_must_be_where_it_is_recorded(store: DictStore, reco
     external = ExternalVersions(store, records)
     with pytest.raises(Corrupt, match=Naming.V2.path(2)):
         external.read(external.newest())
+    with pytest.raises(Corrupt, match=Naming.V2.path(2)):
+        external.all()
+    store.delete(Naming.V2.path(1))
+    with pytest.raises(Corrupt, match=Naming.V2.path(2)):
+        external.all()
 
 
 def test_an_older_version_that_was_cleaned_up_is_just_missing(store: DictStore, records: MemoryManifestStore) -> None:

@@ -137,7 +137,7 @@ class Needs:
             if branch != self.here.branch:
                 line = self.here.open_line(branch)
                 with suppress(NotFound):  # a branch that is just being made
-                    line.newest()  # where a manifest store decides, this brings the latest into the directory
+                    line.all()  # where a manifest store decides, this brings the latest into the directory, or refuses
                 folder = VersionFolder.of(line.store)
                 names.check_kept(branch, folder)
                 self._add_folder(branch, line.store, folder, frozenset())

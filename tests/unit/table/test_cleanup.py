@@ -659,6 +659,21 @@ class TestManifestStore:
         base = records.base_uri(made.root)
         assert [version for version in range(1, 5) if records.get(base, version) is not None] == [4]
 
+    @pytest.mark.parametrize("branch", [None, "dev"])
+    def test_a_latest_version_whose_file_is_lost_keeps_its_files(self, branch: str | None) -> None:
+        """The directory ends before it, and looks whole: only the manifest store knows."""
+        made, table, _ = self._made()
+        line = table if branch is None else table.branch(branch)
+        made.overwrite(line)
+        lost = Naming.V2.path(line.version)
+        made.later(30)
+        before, whole = made.everything(), line.store.get(lost)
+        line.store.delete(lost)
+        with pytest.raises(Corrupt, match="the manifest store says that the latest version is 4"):
+            made.run(grace=0, table=table)
+        line.store.put(lost, whole)
+        assert made.everything() == before
+
     def _made(self) -> tuple[Aged, Table, MemoryManifestStore]:
         """Three versions, the last of them an append."""
         made, records = Aged(), MemoryManifestStore()

@@ -98,8 +98,15 @@ class ExternalVersions(Versions):
         return record.version
 
     def all(self) -> list[int]:
-        self.newest()
-        versions = self._stored().all()
+        """`Corrupt` if the latest is not among them: who takes an older one for it would clear away what it needs."""
+        newest = self.newest()
+        try:
+            versions = self._stored().all()
+        except NotFound as error:
+            self._check_latest(newest, error)
+            raise
+        if versions[-1] < newest:
+            self._check_latest(newest)
         self._finalised.update(versions)
         return versions
 
@@ -115,16 +122,8 @@ class ExternalVersions(Versions):
         try:
             return super().read(version)
         except NotFound as error:
-            latest = self.manifest_store.get_latest(self.base_uri)
-            if latest is None or latest.version != version:
-                raise
-            raise Corrupt(
-                f"{self.store.uri}: the manifest store says that the latest version is {version}, in {latest.path},"
-                " but there is no such file",
-                remedy="Restore the file from a copy. No other version is given out in its place.",
-                path=latest.path,
-                version=version,
-            ) from error
+            self._check_latest(version, error)
+            raise
 
     def announce(self, version: int) -> None:
         """Nothing to do: who knows the manifest store asks it, and who does not lists the directory."""
@@ -196,6 +195,19 @@ class ExternalVersions(Versions):
             remedy=f"Claim version {newest + 1}: a gap would hide what comes after it.",
             version=version,
         )
+
+    def _check_latest(self, version: int, missing: NotFound | None = None) -> None:
+        """`Corrupt` if `version`, which was not found, is the latest: only those before it can have been cleaned up."""
+        latest = self.manifest_store.get_latest(self.base_uri)
+        if latest is None or latest.version != version or self.store.exists(self.naming.path(version)):
+            return
+        raise Corrupt(
+            f"{self.store.uri}: the manifest store says that the latest version is {version}, in {latest.path},"
+            " but there is no such file",
+            remedy="Restore the file from a copy. No other version is given out in its place.",
+            path=latest.path,
+            version=version,
+        ) from missing
 
     def _is_stored(self, version: int, data: Data, size: int) -> bool:
         """Whether our manifest is there already, by an earlier attempt whose outcome was not known.
