@@ -1,6 +1,6 @@
 """Names of versions, finding the newest, claiming the next."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import rmtree
 
@@ -15,8 +15,8 @@ from seiche.store.local import LocalStore
 from seiche.table.table import Table
 from seiche.table.versions import hint
 from seiche.table.versions.external import MemoryManifestStore
-from seiche.table.versions.migration import BARRIER, migrate_to_v2
-from seiche.table.versions.naming import DETACHED, Naming, detect, parse
+from seiche.table.versions.migration import migrate_to_v2
+from seiche.table.versions.naming import BARRIER, DETACHED, Naming, detect, parse
 from seiche.table.versions.stored import PutVersions, RenameVersions, StoredVersions
 from seiche.testing import CountingStore, DictStore, Fault, SimulatedStore, Stopped
 
@@ -363,6 +363,27 @@ def test_the_barrier_is_no_manifest(tmp_path: Path) -> None:
     store.put_if_absent(Naming.V1.path(2), BARRIER)
     with pytest.raises(Corrupt):
         PutVersions(store).read(2)
+
+
+def test_a_migration_that_only_began_says_how_it_is_finished() -> None:
+    """No manifest has its new name yet, so the directory looks as before, and its latest version damaged."""
+    store = DictStore()
+    table = Table.create(store, pa.schema([("id", pa.int64())]), naming="V1")
+    store.put_if_absent(Naming.V1.path(2), BARRIER)
+    acts: list[Callable[[], object]] = [
+        lambda: Table.open(store),
+        lambda: table.update_config({"a": "1"}),
+        table.count_rows,
+        table.versions,
+        table.cleanup,
+        lambda: table.tag("now"),
+    ]
+    for act in acts:
+        with pytest.raises(Corrupt, match="being migrated to V2 names") as refused:
+            act()
+        assert "Table.migrate_naming" in refused.value.remedy
+    assert Table.migrate_naming(store) == 1
+    assert Table.open(store).version == 1
 
 
 def test_names_that_a_manifest_store_has_recorded_are_not_migrated() -> None:

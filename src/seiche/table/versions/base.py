@@ -13,6 +13,7 @@ from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest import Manifest
 from seiche.table.runs import Run, following
 from seiche.table.transaction import Transaction, plain_operation
+from seiche.table.versions.naming import refuse_barrier
 
 __all__ = ["Versions"]
 
@@ -97,10 +98,13 @@ class Versions(ABC):
 
     def _bytes_of(self, version: int) -> bytes:
         """The bytes of the manifest of `version`."""
+        path = self.path(version)
         try:
-            return self.store.get(self.path(version))
+            data = self.store.get(path)
         except NotFound as error:
             raise self._no_version(version) from error
+        refuse_barrier(data, path=path, table=self.store.uri)
+        return data
 
     def read_newest(self, version: int) -> ManifestFile:
         """The manifest of a version that others made and that is about to be built upon."""

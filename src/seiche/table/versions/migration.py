@@ -5,12 +5,9 @@ from contextlib import suppress
 from seiche.errors import AlreadyExists, Corrupt, NotFound, RetryableConflict
 from seiche.store.base import Store
 from seiche.table.versions import hint
-from seiche.table.versions.naming import Naming, parse
+from seiche.table.versions.naming import BARRIER, Naming, parse
 
 __all__ = ["migrate_to_v2"]
-
-# What stands in the file that blocks the next V1 version: no manifest, so that nobody takes it for one.
-BARRIER = b"seiche: this table is being migrated to V2 names; finish with Table.migrate_naming"
 
 
 def migrate_to_v2(store: Store) -> int:

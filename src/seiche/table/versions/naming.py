@@ -5,10 +5,13 @@ from enum import Enum
 
 from seiche.errors import Corrupt, InvalidInput
 
-__all__ = ["DETACHED", "Naming", "check_version", "detect", "parse"]
+__all__ = ["BARRIER", "DETACHED", "Naming", "check_version", "detect", "parse", "refuse_barrier"]
 
 # Versions with this bit are detached: named `d<version>.manifest`, in no line of history, never the latest.
 DETACHED = 1 << 63
+
+# What stands in the file that blocks the next V1 version during a migration: no manifest, so nobody takes it for one.
+BARRIER = b"seiche: this table is being migrated to V2 names; finish with Table.migrate_naming"
 
 _LARGEST = (1 << 64) - 1
 _FOLDER, _SUFFIX = "_versions/", ".manifest"
@@ -57,6 +60,21 @@ def parse(name: str) -> tuple[Naming, int] | None:
         version = int(digits)
         naming = Naming.V1
     return (naming, version) if 0 < version < DETACHED else None
+
+
+def refuse_barrier(data: bytes, *, path: str, table: str) -> None:
+    """`Corrupt` if this is what blocks the next version during a migration, of which the names alone do not tell yet.
+
+    Taken for a manifest it would be a damaged one, and whoever then removed it would let writers go on among renames.
+    """
+    if data == BARRIER:
+        raise Corrupt(
+            f"{table} is being migrated to V2 names: {path} keeps writers out meanwhile",
+            remedy="If the migration was interrupted, finish it with `Table.migrate_naming(uri)`; else try again when"
+            " it is done. Do not remove the file.",
+            table=table,
+            path=path,
+        )
 
 
 def detect(names: Iterable[str], *, table: str) -> tuple[Naming, list[int]] | None:
