@@ -1,5 +1,6 @@
 """Handing a running transaction to another process."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,9 +31,13 @@ from seiche.table.transaction import Transaction as TableTransaction
 if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
 
-__all__ = ["FOLDER", "encode", "fill", "read", "saved_path", "write"]
+__all__ = ["FOLDER", "decode", "encode", "fill", "read", "saved_path", "write"]
 
 FOLDER = "_saved"
+
+# The digest, as a field of the message that comes before all others: so long is it with its tag and length.
+_DIGEST_TAG = b"\x6a\x20"
+_DIGEST_END = len(_DIGEST_TAG) + hashlib.sha256().digest_size
 
 
 def saved_path(transaction_id: str) -> str:
@@ -45,7 +50,9 @@ def write(transaction: "Transaction", store: Store) -> None:
     message = encode(transaction, transaction.expires_at_millis)
     for key, table_id in transaction.names.items():
         message.names.add(key=key, id=table_id)
-    store.put(saved_path(transaction.id), message.SerializeToString())
+    body = message.SerializeToString()
+    digest = SavedTransaction(digest=hashlib.sha256(body).digest())
+    store.put(saved_path(transaction.id), digest.SerializeToString() + body)
 
 
 def encode(transaction: "Transaction | Intent", expires_at_millis: int) -> SavedTransaction:
@@ -80,15 +87,39 @@ def read(store: Store, transaction_id: str) -> SavedTransaction:
     """What was saved under this id."""
     path = saved_path(transaction_id)
     try:
-        return SavedTransaction.FromString(store.get(path))
+        data = store.get(path)
     except NotFound as error:
         raise NotFound(
             f"no transaction {transaction_id} was saved here",
             remedy="`tx.save()` saves one; `lake.status(id)` tells what became of it.",
             transaction_id=transaction_id,
         ) from error
-    except DecodeError as error:
-        raise Corrupt(f"{path} is not a saved transaction: {error}", remedy="Begin it anew.", path=path) from error
+    return decode(data, path)
+
+
+def decode(data: bytes, path: str) -> SavedTransaction:
+    """The saved transaction in a file, all of it; `Corrupt` if anything is missing or changed.
+
+    Cut between two fields a message is a message, too: of a transaction over two tables, one would be committed. Files
+    of older writers have no digest; of those an empty one is known by the id.
+    """
+    why = "its digest does not fit"
+    if not data.startswith(_DIGEST_TAG) or (
+        data[len(_DIGEST_TAG) : _DIGEST_END] == hashlib.sha256(data[_DIGEST_END:]).digest()
+    ):
+        try:
+            message = SavedTransaction.FromString(data)
+        except DecodeError as error:
+            why = str(error)
+        else:
+            if saved_path(message.id) == path:
+                return message
+            why = f"it is that of {message.id!r}"
+    raise Corrupt(
+        f"{path} is not a saved transaction: {why}",
+        remedy="Put it back from a copy, or remove it and begin the transaction anew.",
+        path=path,
+    )
 
 
 def fill(transaction: "Transaction", saved: SavedTransaction, state: State) -> None:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from seiche.lake import format_pb2 as seiche_dot_lake_dot_format__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17seiche/lake/saved.proto\x12\x0eseiche.lake.v1\x1a\x18seiche/lake/format.proto\"\xa5\x04\n\x10SavedTransaction\x12\n\n\x02id\x18\x01 \x01(\t\x12\x14\n\x0c\x62\x61se_version\x18\x02 \x01(\x04\x12,\n\tisolation\x18\x03 \x01(\x0e\x32\x19.seiche.lake.v1.Isolation\x12\x19\n\x11\x65xpires_at_millis\x18\x04 \x01(\x04\x12\x44\n\nproperties\x18\x05 \x03(\x0b\x32\x30.seiche.lake.v1.SavedTransaction.PropertiesEntry\x12+\n\x06stream\x18\x06 \x01(\x0b\x32\x1b.seiche.lake.v1.SavedStream\x12(\n\x05\x65\x64its\x18\x07 \x03(\x0b\x32\x19.seiche.lake.v1.SavedEdit\x12&\n\x04rows\x18\x08 \x03(\x0b\x32\x18.seiche.lake.v1.SavedRow\x12(\n\x05reads\x18\t \x03(\x0b\x32\x19.seiche.lake.v1.SavedRead\x12*\n\x06ranges\x18\n \x03(\x0b\x32\x1a.seiche.lake.v1.SavedRange\x12(\n\x05names\x18\x0b \x03(\x0b\x32\x19.seiche.lake.v1.SavedName\x12\x1b\n\x0eoldest_version\x18\x0c \x01(\x04H\x00\x88\x01\x01\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x11\n\x0f_oldest_version\";\n\x0bSavedStream\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\r\n\x05owner\x18\x03 \x01(\t\"\x8b\x03\n\tSavedEdit\x12\x0b\n\x03row\x18\x01 \x01(\x0c\x12\x10\n\x03key\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12\x16\n\tfound_key\x18\x03 \x01(\x0cH\x01\x88\x01\x01\x12=\n\nproperties\x18\x04 \x03(\x0b\x32).seiche.lake.v1.SavedEdit.PropertiesEntry\x12\x1a\n\x12removed_properties\x18\x05 \x03(\t\x12\x0c\n\x04read\x18\x06 \x01(\x08\x12\x16\n\x0estable_row_ids\x18\x07 \x01(\x08\x12\x32\n\nstatements\x18\x08 \x03(\x0b\x32\x1e.seiche.lake.v1.SavedStatement\x12\x31\n\x07iceberg\x18\t \x03(\x0b\x32 .seiche.lake.v1.SavedIcebergStep\x12\x16\n\x0eiceberg_origin\x18\n \x01(\t\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x06\n\x04_keyB\x0c\n\n_found_key\"L\n\x10SavedIcebergStep\x12\x14\n\x0crequirements\x18\x01 \x01(\t\x12\x0f\n\x07updates\x18\x02 \x01(\t\x12\x11\n\texclusive\x18\x03 \x01(\x08\"\x99\x01\n\x0eSavedStatement\x12\x13\n\x0btransaction\x18\x01 \x01(\x0c\x12\x1a\n\raffected_rows\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\r\n\x05\x66iles\x18\x04 \x01(\x04\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\x12\x18\n\x10\x66rag_reuse_index\x18\x06 \x01(\x0c\x42\x10\n\x0e_affected_rows\"7\n\x08SavedRow\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x13\n\x06wanted\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x42\t\n\x07_wanted\"<\n\tSavedRead\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x0e\n\x06\x61spect\x18\x02 \x01(\t\x12\x12\n\nstructural\x18\x03 \x01(\x08\"=\n\nSavedRange\x12\r\n\x05start\x18\x01 \x01(\x0c\x12\x0c\n\x04stop\x18\x02 \x01(\x0c\x12\x12\n\nstructural\x18\x03 \x01(\x08\"0\n\tSavedName\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x0f\n\x02id\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x05\n\x03_idb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17seiche/lake/saved.proto\x12\x0eseiche.lake.v1\x1a\x18seiche/lake/format.proto\"\xc5\x04\n\x10SavedTransaction\x12\n\n\x02id\x18\x01 \x01(\t\x12\x14\n\x0c\x62\x61se_version\x18\x02 \x01(\x04\x12,\n\tisolation\x18\x03 \x01(\x0e\x32\x19.seiche.lake.v1.Isolation\x12\x19\n\x11\x65xpires_at_millis\x18\x04 \x01(\x04\x12\x44\n\nproperties\x18\x05 \x03(\x0b\x32\x30.seiche.lake.v1.SavedTransaction.PropertiesEntry\x12+\n\x06stream\x18\x06 \x01(\x0b\x32\x1b.seiche.lake.v1.SavedStream\x12(\n\x05\x65\x64its\x18\x07 \x03(\x0b\x32\x19.seiche.lake.v1.SavedEdit\x12&\n\x04rows\x18\x08 \x03(\x0b\x32\x18.seiche.lake.v1.SavedRow\x12(\n\x05reads\x18\t \x03(\x0b\x32\x19.seiche.lake.v1.SavedRead\x12*\n\x06ranges\x18\n \x03(\x0b\x32\x1a.seiche.lake.v1.SavedRange\x12(\n\x05names\x18\x0b \x03(\x0b\x32\x19.seiche.lake.v1.SavedName\x12\x1b\n\x0eoldest_version\x18\x0c \x01(\x04H\x00\x88\x01\x01\x12\x13\n\x06\x64igest\x18\r \x01(\x0cH\x01\x88\x01\x01\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x11\n\x0f_oldest_versionB\t\n\x07_digest\";\n\x0bSavedStream\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\r\n\x05owner\x18\x03 \x01(\t\"\x8b\x03\n\tSavedEdit\x12\x0b\n\x03row\x18\x01 \x01(\x0c\x12\x10\n\x03key\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12\x16\n\tfound_key\x18\x03 \x01(\x0cH\x01\x88\x01\x01\x12=\n\nproperties\x18\x04 \x03(\x0b\x32).seiche.lake.v1.SavedEdit.PropertiesEntry\x12\x1a\n\x12removed_properties\x18\x05 \x03(\t\x12\x0c\n\x04read\x18\x06 \x01(\x08\x12\x16\n\x0estable_row_ids\x18\x07 \x01(\x08\x12\x32\n\nstatements\x18\x08 \x03(\x0b\x32\x1e.seiche.lake.v1.SavedStatement\x12\x31\n\x07iceberg\x18\t \x03(\x0b\x32 .seiche.lake.v1.SavedIcebergStep\x12\x16\n\x0eiceberg_origin\x18\n \x01(\t\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x06\n\x04_keyB\x0c\n\n_found_key\"L\n\x10SavedIcebergStep\x12\x14\n\x0crequirements\x18\x01 \x01(\t\x12\x0f\n\x07updates\x18\x02 \x01(\t\x12\x11\n\texclusive\x18\x03 \x01(\x08\"\x99\x01\n\x0eSavedStatement\x12\x13\n\x0btransaction\x18\x01 \x01(\x0c\x12\x1a\n\raffected_rows\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\r\n\x05\x66iles\x18\x04 \x01(\x04\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\x12\x18\n\x10\x66rag_reuse_index\x18\x06 \x01(\x0c\x42\x10\n\x0e_affected_rows\"7\n\x08SavedRow\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x13\n\x06wanted\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x42\t\n\x07_wanted\"<\n\tSavedRead\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x0e\n\x06\x61spect\x18\x02 \x01(\t\x12\x12\n\nstructural\x18\x03 \x01(\x08\"=\n\nSavedRange\x12\r\n\x05start\x18\x01 \x01(\x0c\x12\x0c\n\x04stop\x18\x02 \x01(\x0c\x12\x12\n\nstructural\x18\x03 \x01(\x08\"0\n\tSavedName\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x0f\n\x02id\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x05\n\x03_idb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,25 +37,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SAVEDEDIT_PROPERTIESENTRY']._loaded_options = None
   _globals['_SAVEDEDIT_PROPERTIESENTRY']._serialized_options = b'8\001'
   _globals['_SAVEDTRANSACTION']._serialized_start=70
-  _globals['_SAVEDTRANSACTION']._serialized_end=619
-  _globals['_SAVEDTRANSACTION_PROPERTIESENTRY']._serialized_start=551
-  _globals['_SAVEDTRANSACTION_PROPERTIESENTRY']._serialized_end=600
-  _globals['_SAVEDSTREAM']._serialized_start=621
-  _globals['_SAVEDSTREAM']._serialized_end=680
-  _globals['_SAVEDEDIT']._serialized_start=683
-  _globals['_SAVEDEDIT']._serialized_end=1078
-  _globals['_SAVEDEDIT_PROPERTIESENTRY']._serialized_start=551
-  _globals['_SAVEDEDIT_PROPERTIESENTRY']._serialized_end=600
-  _globals['_SAVEDICEBERGSTEP']._serialized_start=1080
-  _globals['_SAVEDICEBERGSTEP']._serialized_end=1156
-  _globals['_SAVEDSTATEMENT']._serialized_start=1159
-  _globals['_SAVEDSTATEMENT']._serialized_end=1312
-  _globals['_SAVEDROW']._serialized_start=1314
-  _globals['_SAVEDROW']._serialized_end=1369
-  _globals['_SAVEDREAD']._serialized_start=1371
-  _globals['_SAVEDREAD']._serialized_end=1431
-  _globals['_SAVEDRANGE']._serialized_start=1433
-  _globals['_SAVEDRANGE']._serialized_end=1494
-  _globals['_SAVEDNAME']._serialized_start=1496
-  _globals['_SAVEDNAME']._serialized_end=1544
+  _globals['_SAVEDTRANSACTION']._serialized_end=651
+  _globals['_SAVEDTRANSACTION_PROPERTIESENTRY']._serialized_start=572
+  _globals['_SAVEDTRANSACTION_PROPERTIESENTRY']._serialized_end=621
+  _globals['_SAVEDSTREAM']._serialized_start=653
+  _globals['_SAVEDSTREAM']._serialized_end=712
+  _globals['_SAVEDEDIT']._serialized_start=715
+  _globals['_SAVEDEDIT']._serialized_end=1110
+  _globals['_SAVEDEDIT_PROPERTIESENTRY']._serialized_start=572
+  _globals['_SAVEDEDIT_PROPERTIESENTRY']._serialized_end=621
+  _globals['_SAVEDICEBERGSTEP']._serialized_start=1112
+  _globals['_SAVEDICEBERGSTEP']._serialized_end=1188
+  _globals['_SAVEDSTATEMENT']._serialized_start=1191
+  _globals['_SAVEDSTATEMENT']._serialized_end=1344
+  _globals['_SAVEDROW']._serialized_start=1346
+  _globals['_SAVEDROW']._serialized_end=1401
+  _globals['_SAVEDREAD']._serialized_start=1403
+  _globals['_SAVEDREAD']._serialized_end=1463
+  _globals['_SAVEDRANGE']._serialized_start=1465
+  _globals['_SAVEDRANGE']._serialized_end=1526
+  _globals['_SAVEDNAME']._serialized_start=1528
+  _globals['_SAVEDNAME']._serialized_end=1576
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SavedTransaction(_message.Message):
-    __slots__ = ("id", "base_version", "isolation", "expires_at_millis", "properties", "stream", "edits", "rows", "reads", "ranges", "names", "oldest_version")
+    __slots__ = ("id", "base_version", "isolation", "expires_at_millis", "properties", "stream", "edits", "rows", "reads", "ranges", "names", "oldest_version", "digest")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class SavedTransaction(_message.Message):
     RANGES_FIELD_NUMBER: _ClassVar[int]
     NAMES_FIELD_NUMBER: _ClassVar[int]
     OLDEST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     id: str
     base_version: int
     isolation: _format_pb2.Isolation
@@ -40,7 +41,8 @@ class SavedTransaction(_message.Message):
     ranges: _containers.RepeatedCompositeFieldContainer[SavedRange]
     names: _containers.RepeatedCompositeFieldContainer[SavedName]
     oldest_version: int
-    def __init__(self, id: _Optional[str] = ..., base_version: _Optional[int] = ..., isolation: _Optional[_Union[_format_pb2.Isolation, str]] = ..., expires_at_millis: _Optional[int] = ..., properties: _Optional[_Mapping[str, str]] = ..., stream: _Optional[_Union[SavedStream, _Mapping]] = ..., edits: _Optional[_Iterable[_Union[SavedEdit, _Mapping]]] = ..., rows: _Optional[_Iterable[_Union[SavedRow, _Mapping]]] = ..., reads: _Optional[_Iterable[_Union[SavedRead, _Mapping]]] = ..., ranges: _Optional[_Iterable[_Union[SavedRange, _Mapping]]] = ..., names: _Optional[_Iterable[_Union[SavedName, _Mapping]]] = ..., oldest_version: _Optional[int] = ...) -> None: ...
+    digest: bytes
+    def __init__(self, id: _Optional[str] = ..., base_version: _Optional[int] = ..., isolation: _Optional[_Union[_format_pb2.Isolation, str]] = ..., expires_at_millis: _Optional[int] = ..., properties: _Optional[_Mapping[str, str]] = ..., stream: _Optional[_Union[SavedStream, _Mapping]] = ..., edits: _Optional[_Iterable[_Union[SavedEdit, _Mapping]]] = ..., rows: _Optional[_Iterable[_Union[SavedRow, _Mapping]]] = ..., reads: _Optional[_Iterable[_Union[SavedRead, _Mapping]]] = ..., ranges: _Optional[_Iterable[_Union[SavedRange, _Mapping]]] = ..., names: _Optional[_Iterable[_Union[SavedName, _Mapping]]] = ..., oldest_version: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class SavedStream(_message.Message):
     __slots__ = ("stream", "epoch", "owner")

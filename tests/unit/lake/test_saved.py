@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import seiche
-from seiche import Lake, RetryableConflict
+from seiche import Corrupt, Lake, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.transaction import Transaction
 from seiche.store import open_store
@@ -144,4 +144,41 @@ def test_a_transaction_may_wait_for_ever(lake: Lake, lifetime: float) -> None:
     tx = lake.transaction(lifetime=lifetime)
     tx.append("shop.a", rows(50))
     lake.resume(tx.save()).commit()
+    assert 50 in ids(lake, "shop.a")
+
+
+def test_of_a_saved_transaction_that_was_cut_nothing_is_gone_on_with(lake: Lake) -> None:
+    """Cut between two fields, what is left is a message: one of the tables would be committed, or nothing at all."""
+    tx = lake.transaction()
+    tx.append("shop.a", rows(50))
+    tx.append("shop.stable", rows(50))
+    tx.save()
+    path, found = saved.saved_path(tx.id), lake.version
+    whole = lake.store.get(path)
+    for length in range(len(whole)):
+        lake.store.put(path, whole[:length])
+        with pytest.raises(Corrupt, match=path):
+            lake.resume(tx.id)
+    for at in range(2, len(whole)):
+        lake.store.put(path, whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(Corrupt, match=path):
+            lake.resume(tx.id)
+    assert lake.version == found
+    lake.store.put(path, b"")
+    assert lake.fsck().kinds() == {"saved.damaged"}
+    lake.store.put(path, whole)
+    assert lake.fsck().ok
+    lake.resume(tx.id).commit()
+    assert 50 in ids(lake, "shop.a")
+    assert 50 in ids(lake, "shop.stable")
+
+
+def test_what_was_saved_without_a_digest_is_gone_on_with(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.append("shop.a", rows(50))
+    tx.save()
+    message = saved.read(lake.store, tx.id)
+    message.ClearField("digest")
+    lake.store.put(saved.saved_path(tx.id), message.SerializeToString())
+    lake.resume(tx.id).commit()
     assert 50 in ids(lake, "shop.a")

@@ -28,7 +28,7 @@ from seiche.lake.objects.keys import TABLE
 from seiche.lake.objects.keys import TRASH as DROPPED
 from seiche.lake.objects.rows import RetentionRow, TableRow, TrashRow
 from seiche.lake.saved import FOLDER as SAVED
-from seiche.lake.saved_pb2 import SavedTransaction
+from seiche.lake.saved import decode as decode_saved
 from seiche.lake.states import States
 from seiche.lake.tree.draft import Shape
 from seiche.lake.tree.latest import read_hint, read_root, write_hint, write_oldest
@@ -313,12 +313,8 @@ class _Check:
                 )
 
 
-def _read_saved(data: bytes, _path: str) -> object:
-    return SavedTransaction.FromString(data)
-
-
 _FOLDERS: tuple[tuple[str, str, Callable[[bytes, str], object]], ...] = (
-    (SAVED, "saved", _read_saved),
+    (SAVED, "saved", decode_saved),
     (TRASH, "trash", unpack),
     (NOTED, "note", unpack),
 )

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from seiche.errors import Corrupt, NotFound
 from seiche.lake.objects import rows
 from seiche.lake.objects.rows import TableRow
-from seiche.lake.saved import FOLDER
+from seiche.lake.saved import FOLDER, decode
 from seiche.lake.saved_pb2 import SavedTransaction
 from seiche.lake.state import State
 from seiche.lake.tree.root import at_millis, millis
@@ -50,7 +50,7 @@ def saved_work(store: Store) -> Iterator[SavedWork]:
     """All saved transactions; one that cannot be read could not be continued either, and is left out."""
     for info in store.list(FOLDER):
         try:
-            yield _work(info.path, SavedTransaction.FromString(store.get_listed(info)))
+            yield _work(info.path, decode(store.get_listed(info), info.path))
         except (Corrupt, DecodeError, NotFound, ValueError, LookupError):
             continue
 
