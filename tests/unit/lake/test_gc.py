@@ -1,6 +1,7 @@
 """What a clean-up takes and what it leaves, on real tables: by file and reason, with a way back."""
 
 import os
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import seiche
-from seiche import Lake, NotFound, Unavailable
+from seiche import Corrupt, Lake, NotFound, Unavailable
 from seiche.lake import adopt as adopt_module
 from seiche.lake.care.gc import CleanUp, Files, collect
 from seiche.lake.care.layout import Sort, place
@@ -18,6 +19,7 @@ from seiche.lake.commit.committer import Answer, Committer
 from seiche.lake.commit.intent import Intent
 from seiche.lake.objects.keys import TRASH, table_key
 from seiche.lake.objects.rows import TableRow
+from seiche.lake.saved import saved_path
 from seiche.store.base import ObjectInfo, Store
 from seiche.store.local import LocalStore
 from seiche.table.change import Change
@@ -568,6 +570,35 @@ def test_files_of_another_table_that_a_saved_transaction_shares_stay(lake: Lake)
     unneeded = {one.path for one in lake.gc(grace=0).unneeded if one.path.startswith(source)}
     assert unneeded
     assert path not in unneeded
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x6a", b"torn"])
+def test_while_a_saved_transaction_is_damaged_nothing_that_it_may_need_goes(lake: Lake, damage: bytes) -> None:
+    """Its file comes back from a copy, and it is gone on with: it finds its base, and what it had written."""
+    tx = lake.transaction()
+    tx.append("shop.a", rows(500))
+    tx.save()
+    path = saved_path(tx.id)
+    whole = lake.store.get(path)
+    for number in range(3):
+        lake.table("shop.b").overwrite(rows(number))
+    lake.store.put(path, damage)
+    before = files(lake)
+    acts = (partial(lake.expire, older_than=0, keep=1), partial(at_once, lake, window=0), lake.health)
+    for act in acts:
+        with pytest.raises(Corrupt, match=path):
+            act()
+    assert {one.kind: one.remedy for one in lake.fsck().problems}["saved.damaged"].startswith("Put it back")
+    assert files(lake) == before
+    lake.store.put(path, whole)
+    lake.resume(tx.id).commit()
+    assert 500 in ids(lake, "shop.a")
+    lake.store.put(path, damage)
+    with pytest.raises(Corrupt, match=path):
+        lake.expire(older_than=0, keep=1)
+    lake.store.delete(path)
+    lake.expire(older_than=0, keep=1)
+    assert at_once(lake, window=0).moved
 
 
 class LakeRead:

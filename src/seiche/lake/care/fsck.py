@@ -7,7 +7,7 @@ Files that nothing needs are not wrong: `gc` knows them.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from google.protobuf.message import DecodeError
 
@@ -301,7 +301,7 @@ class _Check:
                 except NotFound:
                     continue  # a clean-up took it since it was listed
                 except (SeicheError, DecodeError) as error:
-                    self.findings.add(f"{what}.damaged", info.path, str(error), "It is of no use: remove it.")
+                    self.findings.add(f"{what}.damaged", info.path, str(error), _REMEDIES.get(what, _OF_NO_USE))
         for info in self._store.list(DESKS):
             if "/_foreign/" in info.path:
                 self.findings.add(
@@ -313,6 +313,11 @@ class _Check:
                 )
 
 
+_OF_NO_USE: Final = "It is of no use: remove it."
+_REMEDIES: Final = {
+    "saved": "Put it back from a copy, or remove it and begin the transaction anew. Until then nothing expires and"
+    " nothing is cleared away: what it needs is not known."
+}
 _FOLDERS: tuple[tuple[str, str, Callable[[bytes, str], object]], ...] = (
     (SAVED, "saved", decode_saved),
     (TRASH, "trash", unpack),

@@ -1,6 +1,7 @@
 """Transactions that were saved and wait to be continued: what they need to stay."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,8 @@ __all__ = ["SavedWork", "manifest_lists", "saved_work"]
 
 # Clocks may be wrong by so much before a transaction counts as too old that its owner still takes for young.
 _SLACK: Final = timedelta(days=1)
+# What else lies there is not one: somebody may have put another lake in that place.
+_NAME: Final = re.compile(rf"{FOLDER}/[0-9a-f-]{{36}}\.binpb")
 # Whoever wants it to wait for ever may name a time that is no date.
 _MOST_MILLIS: Final = millis(datetime(9999, 1, 1, tzinfo=UTC))
 
@@ -47,12 +50,27 @@ class SavedWork:
 
 
 def saved_work(store: Store) -> Iterator[SavedWork]:
-    """All saved transactions; one that cannot be read could not be continued either, and is left out."""
-    for info in store.list(FOLDER):
-        try:
-            yield _work(info.path, decode(store.get_listed(info), info.path))
-        except (Corrupt, DecodeError, NotFound, ValueError, LookupError):
+    """All saved transactions.
+
+    `Corrupt` if one cannot be read. Put back from a copy it may still be continued: until it is, or is removed, nobody
+    can tell which files it needs, or which versions.
+    """
+    for info in store.list(FOLDER, recursive=False):
+        if _NAME.fullmatch(info.path) is None:
             continue
+        try:
+            saved = decode(store.get_listed(info), info.path)
+        except NotFound:
+            continue  # it was given up since it was listed
+        try:
+            work = _work(info.path, saved)
+        except (DecodeError, LookupError, ValueError) as error:
+            raise Corrupt(
+                f"{info.path}: what the saved transaction needs cannot be read: {error}",
+                remedy="Put it back from a copy, or remove it and begin the transaction anew.",
+                path=info.path,
+            ) from error
+        yield work
 
 
 def _work(path: str, saved: SavedTransaction) -> SavedWork:
