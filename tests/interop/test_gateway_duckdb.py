@@ -121,6 +121,23 @@ def test_rows_that_a_rollback_took_back_are_gone_for_it_too(servers: Gateways, v
     assert sql.execute("SELECT * FROM ice.s.t").fetchall() == rows(servers.lake, "s.t") == [(3,)]
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_of_a_table_that_was_replaced_by_an_empty_one_are_gone_for_it_too(servers: Gateways, version: int) -> None:
+    """As above: `CREATE OR REPLACE TABLE` of Spark and Trino takes the main branch away, and keeps the snapshots."""
+    sql = iceberg(servers)
+    sql.execute(f"CREATE TABLE ice.s.t (id INTEGER) WITH ('format-version' = '{version}')")
+    sql.execute("INSERT INTO ice.s.t VALUES (1), (2)")
+    (before,) = servers.lake.table("s.t").metadata.snapshots  # type: ignore[attr-defined]
+    body = {"requirements": [], "updates": [{"action": "remove-snapshot-ref", "ref-name": "main"}]}
+    assert servers.ask("POST", "/v1/lake/namespaces/s/tables/t", body).status == 200
+    assert sql.execute("SELECT * FROM ice.s.t").fetchall() == rows(servers.lake, "s.t") == []
+    past = servers.lake.table("s.t").to_iceberg().scan(snapshot_id=before.snapshot_id)
+    assert past.to_arrow().num_rows == 2
+    sql.execute("INSERT INTO ice.s.t VALUES (3)")
+    assert sql.execute("SELECT * FROM ice.s.t").fetchall() == rows(servers.lake, "s.t") == [(3,)]
+    assert servers.lake.fsck().problems == ()
+
+
 def test_a_transaction_over_two_tables_fails_as_a_whole(servers: Gateways) -> None:
     sql, lake = iceberg(servers), servers.lake
     for table in ("t", "u"):

@@ -84,6 +84,21 @@ class Appends:
             }
         )
 
+    def empty_list(self, metadata: Metadata, folder: str, snapshot_id: int) -> str:
+        """The address of a list without manifests, for a snapshot that comes next in a table with this metadata."""
+        where = f"{folder}/snap-{snapshot_id}-0-{self.runtime.uuid()}.avro"
+        with write_manifest_list(
+            # PyIceberg writes none of version 3, which differs in what it says of each manifest.
+            format_version=1 if metadata.format_version == 1 else 2,
+            output_file=_Kept(where, self),
+            snapshot_id=snapshot_id,
+            parent_snapshot_id=None,
+            sequence_number=metadata.next_sequence_number(),
+            avro_compression=cast(Any, _compression(metadata)),
+        ) as writer:
+            writer.add_manifests([])
+        return where
+
     def _brought(self, snapshot: Any, parent: Any | None) -> list[ManifestFile]:
         """The manifests that the snapshot has brought, if it has left all others as they were."""
         if snapshot.summary is None or snapshot.summary.operation is not Operation.APPEND:

@@ -9,6 +9,7 @@ from seiche.core.runtime import Runtime
 from seiche.core.values import replaced
 from seiche.lake.commit.made import Made
 from seiche.lake.iceberg.appends import Appends
+from seiche.lake.iceberg.emptied import is_emptied, with_empty_main
 from seiche.lake.iceberg.metadata import Metadata, encode, load, new_path, remember
 from seiche.lake.iceberg.places import address
 from seiche.lake.iceberg.rebase import Rebase
@@ -56,9 +57,13 @@ def staged(
 ) -> Made:
     """The file of new metadata under a name of its own, and the row that names it; `checked` as in `encode`.
 
-    The log of earlier metadata files has those that were committed, and no other.
+    The log of earlier metadata files has those that were committed, and no other. A main branch that was taken away is
+    one without rows (`emptied`).
     """
     old = "" if now.iceberg is None else now.iceberg.location
+    appends = Appends(state.store, runtime, outside=state.outside)
+    if is_emptied(after):
+        after = with_empty_main(after, address(state.store, f"{now.location}/metadata"), appends)
     if before is not None and old:
         after = _logged(before, after, address(state.store, old))
     path = new_path(now.location, old, runtime)
@@ -69,7 +74,7 @@ def staged(
         iceberg=IcebergMetadata(location=path, previous_location=old, uuid=str(after.table_uuid)),
     )
     data = encode(after, checked=checked)
-    made = Made(row, {path: data})
+    made = Made(row, {**appends.files, path: data})
     # Its name has never been used: if it does not come to a commit, nobody ever asks for it.
     remember(state, path, after, data)
     return made
