@@ -1,5 +1,6 @@
 """What tables and views are said to be: the columns of a branch, and the schema of each version of a view."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,48 @@ def test_a_version_of_a_view_has_one_text_for_each_dialect(servers: Direct) -> N
     assert servers.ask("POST", VIEWS, body | {"view-version": once}).status == 200
     added = {"action": "add-view-version", "view-version": twice}
     assert servers.ask("POST", f"{VIEWS}/v", {"requirements": [], "updates": [added]}).status == 400
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"current-version-id": 9},
+        {"versions": []},
+        {"schemas": []},
+        {"location": ""},
+        {"versions": [version(1 << 31, 0, "select 1")], "current-version-id": 1 << 31},
+    ],
+    ids=["current", "versions", "schemas", "location", "number"],
+)
+def test_metadata_that_is_that_of_no_view_is_not_registered(
+    servers: Direct, view: dict[str, Any], tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    where = tmp_path / "lake" / "view.json"
+    body = {"name": "w", "metadata-location": str(where)}
+    where.write_text(json.dumps(view | wrong))
+    asked = servers.ask("POST", "/v1/lake/namespaces/db/register-view", body)
+    assert asked.error == (400, "ValidationException")
+    where.write_text(json.dumps(view))
+    assert servers.ask("POST", "/v1/lake/namespaces/db/register-view", body).json["metadata"] == view
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"action": "set-location", "location": None},
+        {"action": "set-location", "location": ""},
+        {"action": "set-properties", "updates": [["a", "b"]]},
+        {"action": "remove-properties", "removals": "comment"},
+        {"action": "add-view-version", "view-version": version(2, 0, "select 2") | {"timestamp-ms": 1 << 63}},
+    ],
+)
+def test_a_view_that_nobody_could_load_is_not_made_by_an_update(
+    servers: Direct, view: dict[str, Any], update: dict[str, Any]
+) -> None:
+    """A location of null became the text `None`, and each letter of a text a property to be removed."""
+    asked = servers.ask("POST", f"{VIEWS}/v", {"requirements": [], "updates": [update]})
+    assert asked.error == (400, "ValidationException")
+    assert servers.ask("GET", f"{VIEWS}/v").json["metadata"] == view
 
 
 def test_columns_of_a_new_table_keep_their_defaults(servers: Direct) -> None:

@@ -10,18 +10,20 @@ from pyiceberg.view.metadata import ViewMetadata, ViewVersion
 from seiche.errors import InvalidInput, RetryableConflict
 from seiche.gateway.iceberg_rest.requests import checked
 
-__all__ = ["new_view", "with_updates"]
+__all__ = ["new_view", "registered_view", "with_updates"]
 
 _LAST: Final = -1
 _HISTORY: Final = "version.history.num-entries"
 _COUNT: Final = re.compile("[1-9][0-9]{0,8}")
+# Of ids of versions and schemas, and of times: Java reads no greater ones.
+_GREATEST_ID: Final = (1 << 31) - 1
+_GREATEST: Final = (1 << 63) - 1
 
 
 def new_view(
     view_id: str, location: str, schema: Schema, version: ViewVersion, properties: Mapping[str, str]
 ) -> dict[str, Any]:
     """The metadata of a view that is made of one version."""
-    _check_dialects(version)
     made = version.model_copy(update={"version_id": max(1, version.version_id), "schema_id": schema.schema_id})
     values = {
         "view-uuid": view_id,
@@ -33,7 +35,13 @@ def new_view(
         "version-log": [{"timestamp-ms": made.timestamp_ms, "version-id": made.version_id}],
         "properties": dict(properties),
     }
-    return _trimmed(_dumped(checked(ViewMetadata, values)), 1)
+    return _trimmed(_sound(checked(ViewMetadata, values), 1), 1)
+
+
+def registered_view(found: Any) -> dict[str, Any]:
+    """The metadata of a view as it stands in a file, if it is that of one."""
+    made = checked(ViewMetadata, found)
+    return _sound(made, len(made.versions))
 
 
 def with_updates(
@@ -49,10 +57,27 @@ def with_updates(
     for update in updates:
         change.one(update)
     made = checked(ViewMetadata, change.metadata)
-    new = made.versions[len(metadata["versions"]) :]
-    for version in new:
+    new = len(made.versions) - len(metadata["versions"])
+    return _trimmed(_sound(made, new), new)
+
+
+def _sound(made: ViewMetadata, new: int) -> dict[str, Any]:
+    """The metadata, refused if no client could load the view by it; of its versions the last `new` ones are looked at,
+    as the others are there.
+    """
+    if not made.location:
+        raise InvalidInput("a view needs a location", remedy="Send one, or none at all when the view is made.")
+    if made.current_version_id not in {one.version_id for one in made.versions}:
+        raise InvalidInput(f"the view has no version {made.current_version_id}", remedy="Add it first.")
+    schemas = {one.schema_id for one in made.schemas}
+    for version in made.versions[len(made.versions) - new :]:
         _check_dialects(version)
-    return _trimmed(_dumped(made), len(new))
+        if version.schema_id not in schemas:
+            raise InvalidInput(f"the view has no schema {version.schema_id!r}", remedy="Add it first.")
+        ids = (version.version_id, version.schema_id)
+        if not all(0 <= one <= _GREATEST_ID for one in ids) or abs(version.timestamp_ms) > _GREATEST:
+            raise InvalidInput("a version has an id beyond 32 bits or a time beyond 64", remedy="Send smaller ones.")
+    return _dumped(made)
 
 
 def _trimmed(metadata: dict[str, Any], new: int) -> dict[str, Any]:
@@ -136,13 +161,17 @@ class _Change:
             self.metadata["schemas"] = [*self.metadata["schemas"], {**update["schema"], "schema-id": number}]
 
     def _location(self, update: Any) -> None:
-        self.metadata["location"] = str(update["location"])
+        if not isinstance(update["location"], str):
+            raise TypeError("the location is no text")
+        self.metadata["location"] = update["location"]
 
     def _properties(self, update: Any) -> None:
-        self.metadata["properties"] = {**self.metadata.get("properties", {}), **dict(update["updates"])}
+        self.metadata["properties"] = {**self.metadata.get("properties", {}), **update["updates"]}
 
     def _remove(self, update: Any) -> None:
-        gone = set(update["removals"])
+        gone = update["removals"]
+        if not isinstance(gone, list):  # the letters of a text are names of properties too
+            raise TypeError("removals is no list")
         kept = {name: value for name, value in self.metadata.get("properties", {}).items() if name not in gone}
         self.metadata["properties"] = kept
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.catalog.rest import CreateViewRequest
-from pyiceberg.view.metadata import ViewMetadata
 
 from seiche.errors import InvalidInput, PermissionDenied, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Route
@@ -18,7 +17,7 @@ from seiche.gateway.iceberg_rest.names import identifier, namespace_in, table_in
 from seiche.gateway.iceberg_rest.requests import checked
 from seiche.gateway.iceberg_rest.routing import route
 from seiche.gateway.iceberg_rest.schemas import PAGES
-from seiche.gateway.iceberg_rest.view_metadata import new_view, with_updates
+from seiche.gateway.iceberg_rest.view_metadata import new_view, registered_view, with_updates
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.places import root_address
 from seiche.lake.objects import rows
@@ -239,4 +238,4 @@ def _read(where: str, transaction: "Transaction") -> dict[str, Any]:
         raise InvalidInput(
             f"there is no view metadata at {where}", remedy="Send the address of such a file."
         ) from error
-    return dict(checked(ViewMetadata, found).model_dump(mode="json", by_alias=True, exclude_none=True))
+    return registered_view(found)
