@@ -182,6 +182,36 @@ def test_who_lost_the_answer_about_a_view_is_shown_what_it_is(servers: Direct) -
         assert again.json == first.json == servers.ask("GET", f"{VIEWS}/v").json
 
 
+@pytest.mark.parametrize("now", ["gone", "another"])
+@pytest.mark.parametrize("kind", ["view", "table"])
+def test_who_lost_the_answer_is_not_shown_another_of_the_same_name(servers: Direct, kind: str, now: str) -> None:
+    """What was made under a key is shown as it was made, if it is gone by now: it was 404 for a view, and another table
+    or view of the same name was shown as if it were the one that had been made.
+    """
+    bodies = {
+        "view": {"name": "x", "schema": struct("a"), "view-version": version(1, 0, "select 1"), "properties": {}},
+        "table": {"name": "x", "schema": struct("a")},
+    }
+    path = f"/v1/lake/namespaces/db/{kind}s"
+    key = {"Idempotency-Key": "0199"}
+    first = servers.ask("POST", path, bodies[kind], headers=key)
+    assert servers.ask("DELETE", f"{path}/x").status == 204
+    if now == "another":
+        assert servers.ask("POST", path, bodies[kind] | {"schema": struct("b")}).status == 200
+    again = servers.ask("POST", path, bodies[kind], headers=key)
+    assert (again.status, again.json) == (200, first.json)
+
+
+def test_who_lost_the_answer_about_properties_hears_the_first_one(servers: Direct) -> None:
+    """Which of them were removed: asked again, all were said to be missing."""
+    path, key = "/v1/lake/namespaces/db/properties", {"Idempotency-Key": "0199"}
+    assert servers.ask("POST", path, {"updates": {"a": "1"}}).status == 200
+    body = {"updates": {"b": "2"}, "removals": ["a", "none", "a"]}
+    said = [servers.ask("POST", path, body, headers=key) for _ in range(2)]
+    told = {"updated": ["b"], "removed": ["a"], "missing": ["none"]}
+    assert [(one.status, one.json) for one in said] == [(200, told)] * 2
+
+
 def test_a_version_of_a_view_has_one_text_for_each_dialect(servers: Direct) -> None:
     """Which of two texts an engine would take is not said anywhere."""
     both = [

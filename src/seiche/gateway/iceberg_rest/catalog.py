@@ -13,8 +13,9 @@ from seiche.gateway.credentials import Credentials
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.calls import Answer, Call, integer
 from seiche.gateway.iceberg_rest.aftercare import Aftercare
-from seiche.gateway.iceberg_rest.commits import HASH, Commits, attempts, check_same_request, too_many
+from seiche.gateway.iceberg_rest.commits import HASH, Commits, attempts, check_same_request, too_many, version_of
 from seiche.gateway.iceberg_rest.problems import Refusal
+from seiche.gateway.iceberg_rest.repetitions import showing
 from seiche.gateway.iceberg_rest.requests import call_hash
 from seiche.gateway.sessions import HEADER, Sessions
 from seiche.gateway.settling import commit_surely
@@ -45,10 +46,19 @@ T = TypeVar("T")
 
 
 class Repeated(NamedTuple):
-    """The latest version of the lake, which has what was asked for before, and the version that did it."""
+    """The latest version of the lake, the number of the one that did what was asked for before, and that one itself if
+    it has not expired.
+    """
 
     state: State
     version: int
+    then: State | None
+
+    def showing(self, name: Name) -> State:
+        """The version that shows what was made or changed under this name then: the latest, unless the name means
+        another one by now, or none.
+        """
+        return showing([name], self.then, self.state)
 
 
 class Catalog:
@@ -84,7 +94,7 @@ class Catalog:
         """Do something in a transaction and commit it, again if others were faster.
 
         Returns what `do` did, and the version that has it: none yet inside a transaction that the call names. With an
-        `Idempotency-Key` it is applied at most once; a repetition runs `do` for its answer, on what is there now.
+        `Idempotency-Key` it is applied at most once; ask `done_before` first, which tells a repetition.
         """
         self.check_prefix(call)
         name = call.headers.get(HEADER)
@@ -106,7 +116,9 @@ class Catalog:
         if IDEMPOTENCY not in call.headers or call.headers.get(HEADER):
             return None
         transaction, decided = self._begun(call)
-        return None if decided is None else Repeated(transaction.state, decided.version)
+        if decided is None:
+            return None
+        return Repeated(transaction.state, decided.version, version_of(self.lake, decided.version))
 
     def _begun(self, call: Call) -> "tuple[Transaction, TransactionRow | None]":
         """The transaction of a call, by its key if it has one; and how it was committed, if it was. A key that was used

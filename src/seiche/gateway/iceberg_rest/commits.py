@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from seiche.lake.lake import Lake
     from seiche.lake.transaction import Transaction
 
-__all__ = ["HASH", "Commits", "Committed", "Request", "attempts", "check_same_request", "too_many"]
+__all__ = ["HASH", "Commits", "Committed", "Request", "attempts", "check_same_request", "too_many", "version_of"]
 
 # The property of a transaction that says what was asked for.
 HASH: Final = "iceberg.commit.request-hash"
@@ -141,9 +141,9 @@ class Commits:
         # Only the last time counts: before it was applied then, what came of the earlier ones was found to be gone. To
         # look at each of them again would read as many versions of the past as there were.
         if last is not None:
-            then = self._version(last[1])
+            then = version_of(self._lake, last[1])
             if request.key is not None or (then is not None and is_there(request.changes, then, state)):
-                return Committed(showing(request.changes, then, state), last[0])
+                return Committed(showing([one.name for one in request.changes], then, state), last[0])
         if was_there_before(request.changes, state):
             return Committed(state, transaction.id)
         self.plan(transaction, request.changes)
@@ -188,18 +188,20 @@ class Commits:
         for change in changes:
             transaction.reads.key(transaction.state, table_key(change.name), Aspect.IDENTITY, structural=True)
 
-    def _version(self, version: int) -> State | None:
-        try:
-            return self._lake.states.at(version)
-        except SeicheError:
-            return None  # it has expired: that was long ago
-
 
 def _changes_anything(transaction: "Transaction") -> bool:
     """Whether a request leaves any table other than it was. If not, what it requires holds, and nothing is to do."""
     changed = [edit for edit in transaction.edits.values() if edit.changed]
     works = [edit.iceberg if isinstance(edit, IcebergEdit) else None for edit in changed]
     return any(work is None or not work.changes_nothing for work in works)
+
+
+def version_of(lake: "Lake", version: int) -> State | None:
+    """A version of the past; `None` if it has expired: that was long ago."""
+    try:
+        return lake.states.at(version)
+    except SeicheError:
+        return None
 
 
 def attempts(base: str) -> Iterator[str]:

@@ -81,11 +81,10 @@ class Loading:
             raise CommitUnknown(f"{text(name)} was made, and cannot be shown: {error}") from error
 
     def shown_again(self, call: Call, name: Name, repeated: Repeated) -> Answer:
-        """A table to whoever asks for it to be made again, having lost the answer: as it is, or as it was made."""
-        at = repeated.state
-        if at.relation(name) is None:
-            at = self._catalog.lake.states.at(repeated.version)
-        return self.shown(call, name, at)
+        """A table to whoever asks for it to be made again, having lost the answer: as it is, or as it was made. Never
+        another one that has its name by now.
+        """
+        return self.shown(call, name, repeated.showing(name))
 
     def left(self, table: "IcebergTable") -> Answer:
         """What a commit is answered with, also the last one: where the metadata of a table is, and what it says."""

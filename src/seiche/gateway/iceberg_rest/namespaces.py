@@ -1,5 +1,6 @@
 """Routes about namespaces."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -7,6 +8,7 @@ from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.http.openapi import query
 from seiche.gateway.iceberg_rest.catalog import Catalog, page, paged, require_namespace
+from seiche.gateway.iceberg_rest.commits import version_of
 from seiche.gateway.iceberg_rest.names import namespace_in
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.routing import route
@@ -92,21 +94,29 @@ class _Namespaces:
         name = namespace_in(call.path["namespace"])
         body = call.document()
         updates = _texts(body.get("updates") or {}, "updates")
-        removals = _levels(body.get("removals") or [], empty=True)
+        removals = list(dict.fromkeys(_levels(body.get("removals") or [], empty=True)))
         both = sorted(set(removals) & updates.keys())
         if both:
             raise Refusal(422, "UnprocessableEntityException", f"{both[0]} is to be set and to be removed")
 
-        def change(transaction: "Transaction") -> dict[str, list[str]]:
-            found = transaction.namespace_named(name).properties
+        def told(found: Mapping[str, str]) -> Answer:
             removed = [key for key in removals if key in found]
-            if updates or removed:
-                transaction.alter_namespace(name, {**updates, **dict.fromkeys(removed)})
             missing = [key for key in removals if key not in found]
-            return {"updated": sorted(updates), "removed": removed, "missing": missing}
+            return Answer(body={"updated": sorted(updates), "removed": removed, "missing": missing})
 
-        changed, _ = self._catalog.change(call, change)
-        return Answer(body=changed)
+        def change(transaction: "Transaction") -> Answer:
+            found = transaction.namespace_named(name).properties
+            gone = dict.fromkeys(key for key in removals if key in found)
+            if updates or gone:
+                transaction.alter_namespace(name, {**updates, **gone})
+            return told(found)
+
+        repeated = self._catalog.done_before(call)
+        if repeated is None:
+            return self._catalog.change(call, change)[0]
+        before = version_of(self._catalog.lake, repeated.version - 1)
+        row = None if before is None else before.namespace(name)
+        return told({} if row is None else row.properties)
 
 
 def _parent(transaction: "Transaction", text: str | None) -> Name:

@@ -3,7 +3,7 @@
 Tables are found by their ids: they may have other names by now.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyiceberg.table.update import (
@@ -83,14 +83,16 @@ def _is_undone(update: Any, metadata: Metadata) -> bool:
     return False
 
 
-def showing(changes: Sequence[TableChange], then: State | None, now: State) -> State:
-    """The newest version; or, if a name means another table by now, or none, the one that applied the request."""
+def showing(names: Iterable[Name], then: State | None, now: State) -> State:
+    """The newest version; or, if a name means another table or view by now, or none, the one that applied the request,
+    as long as the lake has it.
+    """
 
     def same(name: Name) -> bool:
         before, after = (None if at is None else at.relation(name) for at in (then, now))
         return before is None or (after is not None and after.id == before.id)
 
-    return now if then is None or all(same(one.name) for one in changes) else then
+    return now if then is None or all(map(same, names)) else then
 
 
 def _written(metadata: Metadata) -> tuple[Any, ...]:

@@ -25,6 +25,7 @@ from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, check_name
 from seiche.lake.objects.rows import ViewRow
 from seiche.lake.tree.root import millis
+from seiche.store.base import Store
 
 if TYPE_CHECKING:
     from seiche.lake.transaction import Transaction
@@ -102,7 +103,7 @@ class _Views:
         def replace(transaction: "Transaction") -> Answer:
             row = _require(transaction, name)
             now = millis(transaction.runtime.clock.now())
-            metadata = with_updates(_metadata(row, transaction), requirements, updates, now)
+            metadata = with_updates(_metadata(row, transaction.state.store), requirements, updates, now)
             return self._put(transaction, name, _with(row, metadata))
 
         return self._shown_again(call, name) or self._catalog.change(call, replace)[0]
@@ -146,20 +147,28 @@ class _Views:
         return Answer(204)
 
     def _shown_again(self, call: Call, name: Name) -> Answer | None:
-        """The view as it is, to whoever asks again for what was done, having lost the answer; `None` to others."""
-        return None if self._catalog.done_before(call) is None else self._loaded(call, name)
+        """The view as it is, to whoever asks again for what was done, having lost the answer; as it was then if it is
+        gone by now, or another. `None` to others.
+        """
+        repeated = self._catalog.done_before(call)
+        if repeated is None:
+            return None
+        row = repeated.showing(name).relation(name)
+        if not isinstance(row, ViewRow):
+            raise missing_view(name)
+        return self._shown(row, repeated.state.store)
 
     def _loaded(self, call: Call, name: Name) -> Answer:
         with self._catalog.reading(call) as transaction:
-            return self._shown(_require(transaction, name), transaction)
+            return self._shown(_require(transaction, name), transaction.state.store)
 
     def _put(self, transaction: "Transaction", name: Name, row: ViewRow) -> Answer:
         transaction.write_row(table_key(name), rows.encode(row))
-        return self._shown(row, transaction)
+        return self._shown(row, transaction.state.store)
 
     @staticmethod
-    def _shown(row: ViewRow, transaction: "Transaction") -> Answer:
-        metadata = _metadata(row, transaction)
+    def _shown(row: ViewRow, store: Store) -> Answer:
+        metadata = _metadata(row, store)
         # There is no such file: the name tells one state of the view from another.
         where = f"{metadata['location']}/metadata/{row.pointer_version:05d}-{row.id}.metadata.json"
         return Answer(body={"metadata-location": where, "metadata": metadata, "config": {}})
@@ -201,7 +210,7 @@ def _with(row: ViewRow, metadata: Mapping[str, Any]) -> ViewRow:
     )
 
 
-def _metadata(row: ViewRow, transaction: "Transaction") -> dict[str, Any]:
+def _metadata(row: ViewRow, store: Store) -> dict[str, Any]:
     """The Iceberg metadata of a view; one that was made by Seiche has SQL and no columns."""
     kept = row.properties.get(METADATA)
     if kept is not None:
@@ -218,7 +227,7 @@ def _metadata(row: ViewRow, transaction: "Transaction") -> dict[str, Any]:
     return {
         "view-uuid": row.id,
         "format-version": 1,
-        "location": f"{root_address(transaction.state.store)}/views/{row.id}",
+        "location": f"{root_address(store)}/views/{row.id}",
         "schemas": [{"type": "struct", "schema-id": 0, "fields": []}],
         "current-version-id": 1,
         "versions": [version],
