@@ -6,7 +6,7 @@ meets everything else that happened, and the lake's own version goes back under 
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -30,7 +30,7 @@ from seiche.table.change import Change
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
-from seiche.table.operations import Append, Overwrite
+from seiche.table.operations import Append, Operation, Overwrite, ReserveFragments, Restore, Rewrite
 from seiche.table.reachable import Reach
 from seiche.table.transaction import Transaction as TableTransaction
 from seiche.table.versions.naming import Naming, parse
@@ -177,7 +177,7 @@ def _same(state: State, name: Name, row: TableRow) -> TableRow:
 
 
 def _commit(lake: "Lake", name: Name, table: TableRow, store: Store, path: str, data: bytes) -> Adopted | None:
-    """Bring in one foreign commit; `None` if it has been brought in before.
+    """Bring in one foreign commit; `None` if it has been brought in before, or comes with another one.
 
     As long as the outcome of that is remembered, it is told again. For afterwards there is a row that stays: whoever
     brought it in may have been stopped before the manifest was gone, and nothing in the table need tell any more.
@@ -190,6 +190,8 @@ def _commit(lake: "Lake", name: Name, table: TableRow, store: Store, path: str, 
             path=path,
         )
     foreign = TableTransaction.from_proto(read.transaction)
+    if isinstance(foreign.operation, ReserveFragments) and _brought_with_a_rewrite(store, path, read.manifest, foreign):
+        return None
     noted = retention_key(f"{_ADOPTED}{foreign.uuid}")
     with lake.transaction(key=f"adopt {foreign.uuid}", properties={"adopted": text(name)}) as tx:
         if tx.row_behind(noted) is not None:
@@ -209,16 +211,71 @@ def _repeat(
     base = _base(name, row, foreign, path, tx.state)
     if not made.header.base_paths:
         _check_files(name, foreign, tx.state.store, row.location)
-    statement = replace(foreign, read_version=base.version)
     # New rows mean what the columns are there, whatever the lake's version of that number has under their ids.
     written_for = made.header.fields if isinstance(foreign.operation, Append) else None
-    running = build(base, statement, runtime=tx.runtime, managed=True, read_schema=written_for)
+    versions = LakeVersions(tx.state.store, row)
+    work = Work.begin(base)
+    for operation in _with_its_reservation(foreign.operation, base):
+        running = build(
+            _at(base.version, work.running),
+            replace(foreign, read_version=base.version, operation=operation),
+            runtime=tx.runtime,
+            load=lambda version: versions.read(version).manifest,
+            managed=True,
+            read_schema=written_for,
+        )
+        work = work.with_statement(Change(operation), running)
     # Plain writers flush nothing: without this, a power failure could leave the commit without its rows.
-    brought = new_files(base, running, below(tx.state.store, row.location))
+    brought = new_files(base, work.running, below(tx.state.store, row.location))
     tx.unflushed += [join(row.location, path) for path in brought]
-    work = Work.begin(base).with_statement(Change(foreign.operation), running)
     edit: TableEdit = tx.edit(tx.table(name).id)
     tx.put_edit(replace(edit, work=work))
+
+
+def _with_its_reservation(operation: Operation, base: Manifest) -> Iterator[Operation]:
+    """What a foreign operation is in the lake: itself, and before a compaction the reservation of its fragment ids.
+
+    A plain writer reserves them in a commit of its own, and prepares the compaction on the version before that. In the
+    lake others may have been given those ids meanwhile: with its reservation in one transaction it gets others.
+    """
+    if isinstance(operation, Rewrite) and not operation.flat:
+        beyond = max(_new_ids(operation), default=0) - max(base.max_fragment_id, 0)
+        if beyond > 0:
+            yield ReserveFragments(beyond)
+    yield operation
+
+
+def _brought_with_a_rewrite(store: Store, path: str, made: Manifest, foreign: TableTransaction) -> bool:
+    """Whether a foreign reservation, which `made` a version, is for a compaction that waits behind it.
+
+    One that nobody has used is brought in by itself: the fragments that were added after it have numbers behind it, and
+    what was done to these goes by their numbers.
+    """
+    assert isinstance(foreign.operation, ReserveFragments)  # noqa: S101 - looked at by who calls
+    last = made.max_fragment_id
+    reserved = range(last - foreign.operation.num_fragments + 1, last + 1)
+    for later in sorted(info.path for info in store.list(KEPT) if info.path > path):
+        with suppress(Corrupt, InvalidInput, NotFound):
+            found = _transaction(store.get(later))
+            if found is None or found.read_version >= made.version:
+                continue
+            operation = TableTransaction.from_proto(found).operation
+            if isinstance(operation, Rewrite) and any(one in reserved for one in _new_ids(operation)):
+                return True
+    return False
+
+
+def _new_ids(rewrite: Rewrite) -> Iterator[int]:
+    return (one.id for group in rewrite.groups for one in group.new_fragments)
+
+
+def _at(version: int, manifest: Manifest) -> Manifest:
+    """A manifest as if it were this version: every statement makes the one version after its base."""
+    if manifest.version == version:
+        return manifest
+    header = manifest.copy_header()
+    header.version = version
+    return Manifest(header, manifest.fragments, manifest.index_section, field_ids=manifest.field_ids)
 
 
 def _base(name: Name, row: TableRow, foreign: TableTransaction, path: str, state: State) -> Manifest:
@@ -231,7 +288,10 @@ def _base(name: Name, row: TableRow, foreign: TableTransaction, path: str, state
         f"Nothing was written. Do through the lake what it was meant to do, then remove {path} in the table's folder"
     )
     try:
-        base = LakeVersions(state.store, row).read(min(foreign.read_version, row.table_version)).manifest
+        versions = LakeVersions(state.store, row)
+        read_version = min(foreign.read_version, row.table_version)
+        base = versions.read(read_version).manifest
+        shape = _shape_for(replace(foreign, read_version=read_version), lambda one: versions.read(one).manifest)
     except NotFound as error:
         raise IncompatibleConflict(
             f"{operation} was prepared on version {foreign.read_version}, which has been cleared away since: whether it"
@@ -240,7 +300,7 @@ def _base(name: Name, row: TableRow, foreign: TableTransaction, path: str, state
             table=text(name),
             path=path,
         ) from error
-    if not isinstance(foreign.operation, Append | Overwrite) and not path.endswith(f"-{_shape(base)}.manifest"):
+    if not isinstance(foreign.operation, Append | Overwrite) and not path.endswith(f"-{shape}.manifest"):
         raise IncompatibleConflict(
             f"{operation} was prepared on a version {foreign.read_version} that is not the lake's: what it says of"
             " fragments is about others there",
@@ -271,9 +331,24 @@ def _prepared_on(store: Store, data: bytes) -> str:
     with suppress(Corrupt, InvalidInput, NotFound):
         made = _transaction(data)
         if made is not None:
-            before = Naming.V2.path(made.read_version)
-            return _shape(file.decode(store.get(before), path=before).manifest)
+            return _shape_for(TableTransaction.from_proto(made), lambda version: _standing(store, version))
     return "unknown"
+
+
+def _standing(store: Store, version: int) -> Manifest:
+    path = Naming.V2.path(version)
+    return file.decode(store.get(path), path=path).manifest
+
+
+def _shape_for(foreign: TableTransaction, read: Callable[[int], Manifest]) -> str:
+    """The shape of what a foreign transaction speaks of: the version that it was prepared on, and the one it brings
+    back.
+    """
+    shape = _shape(read(foreign.read_version))
+    if isinstance(foreign.operation, Restore):
+        both = f"{shape} {_shape(read(foreign.operation.version))}"
+        return hashlib.sha256(both.encode()).hexdigest()[:16]
+    return shape
 
 
 def _transaction(data: bytes) -> TransactionMessage | None:

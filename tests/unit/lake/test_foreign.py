@@ -42,6 +42,11 @@ def foreign_append(lake: Lake, *new: int) -> None:
     lance.write_dataset(rows(*new), table.uri, mode="append")
 
 
+def stop(*_: object) -> None:
+    """In the place of a step: whoever came to it dies there."""
+    raise KeyboardInterrupt
+
+
 def test_a_foreign_commit_is_found_before_anything_is_lost_and_brought_in(lake: Lake) -> None:
     lake.table("shop.a").append(rows(1))
     foreign_append(lake, 2, 3)
@@ -95,6 +100,87 @@ def test_a_foreign_commit_that_conflicts_is_kept_aside(lake: Lake) -> None:
         lance.write_dataset(rows(9), table.uri, mode="append")
     lake.table("shop.a").append(rows(5))
     assert ids(lake, "shop.a") == [2, 5]
+
+
+@pytest.mark.parametrize("overtaken", [False, True])
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_foreign_compaction_is_brought_in_with_what_was_done_after_it(
+    lake: Lake, indexed: bool, overtaken: bool
+) -> None:
+    """A plain writer reserves its fragment ids in a commit of its own, and compacts the version before that."""
+    for one in (1, 2, 3):
+        lake.table("shop.a").append(rows(one))
+    if indexed:
+        lake.table("shop.a").create_index("id")
+    table = lake.table("shop.a")
+    unfence(table.uri, table.version)
+    lance.dataset(table.uri).optimize.compact_files()
+    if overtaken:
+        lake.table("shop.a").append(rows(9))
+    else:
+        lance.dataset(table.uri).delete("id = 2")
+    lance.write_dataset(rows(4), table.uri, mode="append")
+    if indexed and overtaken:
+        # The files of the index name fragments by ids that are other rows in the lake.
+        with pytest.raises(RetryableConflict, match="fragment ids"):
+            lake.adopt("shop.a")
+        assert ids(lake, "shop.a") == [1, 2, 3, 9]
+        return
+    between = [] if overtaken else ["Delete"]
+    assert [one.operation for one in lake.adopt("shop.a")] == ["Rewrite", *between, "Append"]
+    want = [1, 2, 3, 4, 9] if overtaken else [1, 3, 4]
+    assert ids(lake, "shop.a") == want
+    assert [one for one in range(10) if lake.table("shop.a").to_arrow(filter=f"id = {one}").num_rows] == want
+    assert lake.adopt("shop.a") == []
+    lance.dataset(table.uri).validate()  # type: ignore[no-untyped-call]
+    assert lake.fsck(deep=True).problems == ()
+
+
+def test_a_foreign_reservation_that_nobody_used_keeps_the_numbers_of_what_came_after_it(lake: Lake) -> None:
+    for one in (1, 2):
+        lake.table("shop.a").append(rows(one))
+    table = lake.table("shop.a")
+    unfence(table.uri, table.version)
+    lance.dataset(table.uri).optimize.compact_files()
+    compacted = Naming.V2.path(lance.dataset(table.uri).version)
+    (Path(table.uri.removeprefix("file://")) / compacted).unlink()  # as if the writer had died before it
+    lance.write_dataset(rows(3, 4), table.uri, mode="append")
+    lance.dataset(table.uri).delete("id = 3")
+    assert [one.operation for one in lake.adopt("shop.a")] == ["ReserveFragments", "Append", "Delete"]
+    assert ids(lake, "shop.a") == [1, 2, 4]
+
+
+def test_a_foreign_restore_is_brought_in(lake: Lake) -> None:
+    lake.table("shop.a").append(rows(1, 2))
+    foreign_append(lake, 3)
+    table = lake.table("shop.a")
+    lance.dataset(table.uri).delete("id = 1")
+    lance.dataset(table.uri, version=table.version + 1).restore()  # type: ignore[no-untyped-call]
+    lance.write_dataset(rows(4), table.uri, mode="append")
+    assert [one.operation for one in lake.adopt("shop.a")] == ["Append", "Delete", "Restore", "Append"]
+    assert ids(lake, "shop.a") == [1, 2, 3, 4]
+
+
+def test_a_foreign_restore_of_a_version_that_is_another_one_in_the_lake_is_kept_aside(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version that it was prepared on is the same in the lake; the one that it brings back is not."""
+    lake.table("shop.a").append(rows(1))
+    foreign_append(lake, 2)
+    table = lake.table("shop.a")
+    lance.dataset(table.uri).delete("id = 2")
+    lance.dataset(table.uri, version=table.version + 1).restore()  # type: ignore[no-untyped-call]
+    with monkeypatch.context() as stopped:
+        stopped.setattr(adopt_module, "_commit", stop)
+        with pytest.raises(KeyboardInterrupt):
+            lake.adopt("shop.a")
+    lake.table("shop.a").append(rows(3))
+    lake.table("shop.a").delete("id = 3")
+    for one in sorted((Path(table.uri.removeprefix("file://")) / "_foreign").iterdir())[:2]:
+        one.unlink()
+    with pytest.raises(IncompatibleConflict, match="not the lake's"):
+        lake.adopt("shop.a")
+    assert ids(lake, "shop.a") == [1]
 
 
 @pytest.mark.parametrize("verb", ["delete", "update", "index"])
