@@ -11,7 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from seiche.errors import AlreadyExists, Corrupt, IncompatibleConflict, InvalidInput, NotFound, RetryableConflict
+from seiche.errors import (
+    AlreadyExists,
+    ConflictError,
+    Corrupt,
+    IncompatibleConflict,
+    InvalidInput,
+    NotFound,
+    RetryableConflict,
+)
 from seiche.lake.commit.edits import TableEdit
 from seiche.lake.commit.work import Work
 from seiche.lake.engines.native_manifest import new_files
@@ -76,7 +84,10 @@ def adopt(lake: "Lake", name: str | Sequence[str]) -> list[Adopted]:
             data = store.get(path)
         except NotFound:
             continue  # somebody else has brought it in
-        made = _commit(lake, full, row, store, path, data)
+        try:
+            made = _commit(lake, full, row, store, path, data)
+        except ConflictError as error:
+            raise _kept_aside(error, path) from error
         if made is not None:
             adopted.append(made)
         store.delete(path)
@@ -201,6 +212,24 @@ def _commit(lake: "Lake", name: Name, table: TableRow, store: Store, path: str, 
     return Adopted(foreign.uuid, foreign.operation.name, read.manifest.version, tx.version or 0)
 
 
+def _kept_aside(error: ConflictError, path: str) -> ConflictError:
+    """The conflict with the way out of it: what the lake holds does not go away by running the same again, and later
+    foreign commits wait behind this one.
+    """
+    if "path" in error.details:
+        return error
+    return type(error)(
+        error.message,
+        remedy=f"Nothing was written. Run it again; if it is refused again, {_way_out(path)}.",
+        **error.details,
+        path=path,
+    )
+
+
+def _way_out(path: str) -> str:
+    return f"do through the lake what it was meant to do, then remove {path} in the table's folder"
+
+
 def _repeat(
     tx: "Transaction", name: Name, table: TableRow, foreign: TableTransaction, path: str, made: Manifest
 ) -> None:
@@ -284,9 +313,7 @@ def _base(name: Name, row: TableRow, foreign: TableTransaction, path: str, state
     `IncompatibleConflict` if it is gone, or if the operation speaks of fragments that are other ones there.
     """
     operation = f"{text(name)}: a foreign {foreign.operation.name}"
-    way_out = (
-        f"Nothing was written. Do through the lake what it was meant to do, then remove {path} in the table's folder"
-    )
+    way_out = f"Nothing was written: {_way_out(path)}"
     try:
         versions = LakeVersions(state.store, row)
         read_version = min(foreign.read_version, row.table_version)

@@ -92,10 +92,12 @@ def test_a_foreign_commit_that_conflicts_is_kept_aside(lake: Lake) -> None:
     unfence(table.uri, table.version)
     lance.dataset(table.uri).update({"n": "7"}, where="id = 1")
     lake.table("shop.a").delete("id = 1")
-    with pytest.raises(RetryableConflict):
+    with pytest.raises(RetryableConflict) as caught:
         lake.adopt("shop.a")
     kept = os.listdir(Path(table.uri.removeprefix("file://")) / "_foreign")
     assert len(kept) == 1
+    assert caught.value.details["path"] == f"_foreign/{kept[0]}"
+    assert f"remove _foreign/{kept[0]}" in caught.value.remedy, "the same would be refused for ever"
     with pytest.raises(OSError, match="cannot be written"):
         lance.write_dataset(rows(9), table.uri, mode="append")
     lake.table("shop.a").append(rows(5))
