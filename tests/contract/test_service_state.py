@@ -16,7 +16,7 @@ from seiche.core.retry import Patience
 from seiche.errors import Corrupt, InvalidInput, Unavailable
 from seiche.service.state.database import Database, Session
 from seiche.service.state.keys import LEASE_MILLIS, TTL_MILLIS, Claim, KeyStore, Verdict
-from seiche.service.state.lakes import Kept, claimed
+from seiche.service.state.lakes import Kept, Seen, claimed, note_seen, seen
 from seiche.service.state.opening import open_database
 from seiche.service.state.records import ApplyError, IntentRecord, Record
 from seiche.service.state.sqlite import SqliteDatabase
@@ -501,6 +501,15 @@ def test_the_transactions_of_an_account_are_those_of_the_first_lake(
     beside = Kept(f"{account}-2", other)
     assert claimed(second, *beside) == beside
     assert claimed(first, f"{account}-3", one) == Kept(account, one), "a lake is of one account"
+
+
+def test_the_newest_version_that_any_server_has_seen_is_kept(connect: Callable[[], Database], account: str) -> None:
+    first, second = connect(), connect()
+    assert seen(first, account) is None
+    for database, now in ((first, Seen(7, "a")), (second, Seen(2**40, "b")), (first, Seen(8, "c"))):
+        note_seen(database, account, now)
+    assert seen(first, account) == seen(second, account) == Seen(2**40, "b")
+    assert seen(first, f"{account}-2") is None
 
 
 def test_of_accounts_that_claim_one_lake_at_once_one_has_it(connect: Callable[[], Database], account: str) -> None:

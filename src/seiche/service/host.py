@@ -6,6 +6,7 @@ gRPC and HTTP servers of the same process share one host.
 import logging
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,13 @@ from typing import Any, Final
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, NotFound, PermissionDenied, SeicheError
 from seiche.lake.lake import Lake, open_lake
+from seiche.lake.state import State
+from seiche.lake.tree.latest import read_root
 from seiche.lake.tree.root import millis
 from seiche.service.auth import Authenticator, Nobody, OpenIdConnect, Tokens
 from seiche.service.core import Service, Settings
 from seiche.service.state.database import Database
-from seiche.service.state.lakes import claimed
+from seiche.service.state.lakes import Seen, claimed, note_seen, seen
 from seiche.service.state.opening import open_database
 from seiche.service.state.transactions import TransactionStore
 
@@ -155,6 +158,9 @@ class Host:
         for service in self.services.values():
             service.close()
         self._sweeper.join()
+        for account, service in self.services.items():
+            with suppress(SeicheError):  # a server that dies does not say it either
+                self._note_history(account, service.lake)
         self.database.close()
 
     def _check_own_lakes(self) -> None:
@@ -193,10 +199,49 @@ class Host:
                 remedy="Give each lake a database of its own (--state), or its account another name. If the other lake"
                 " is gone, remove the file, or the tables named seiche_*.",
             )
+        self._check_same_history(account, lake)
+
+    def _check_same_history(self, account: str, lake: Lake) -> None:
+        """`InvalidInput` if the lake is not what it was for the servers of this database before: a copy of it, which
+        has the same id, or what a backup held. What one of them has committed would be told as committed in the other.
+        """
+        known = seen(self.database, account)
+        # Looked at after what is known: what another server notes meanwhile may be newer than what was seen here.
+        newest = lake.state()
+        if known is not None and known.version > newest.version:
+            raise self._other_history(account, lake, known, f"ends with version {newest.version}")
+        self._note(account, lake, known, newest)
+
+    def _note_history(self, account: str, lake: Lake) -> None:
+        """Remember how far the lake is, and say so if another server with this database has gone another way."""
+        known, newest = seen(self.database, account), lake.states.known
+        if known is None or known.version <= newest.version:
+            try:
+                self._note(account, lake, known, newest)
+            except InvalidInput as error:
+                log.warning("%s", error)
+
+    def _note(self, account: str, lake: Lake, known: Seen | None, newest: State) -> None:
+        now = Seen(newest.version, newest.root.root_id)
+        if known == now:
+            return
+        if known is not None and not _has(lake, known):
+            raise self._other_history(account, lake, known, "does not have that one")
+        note_seen(self.database, account, now)
+
+    def _other_history(self, account: str, lake: Lake, known: Seen, found: str) -> InvalidInput:
+        return InvalidInput(
+            f"{self.database.uri} keeps transactions of account {account!r} in a lake that had version {known.version}"
+            f" (root {known.root}); {lake.uri}, which has the same id, {found}: it is a copy of that lake, or was put"
+            " back from one",
+            remedy="Give a copy a database of its own (--state). If the lake was put back, what the database remembers"
+            " has not happened in it: remove the file, or the tables named seiche_*.",
+        )
 
     def _sweep(self, seconds: float) -> None:
         tasks: list[Callable[[], None]] = [
             *(partial(self._decide_overdue, one) for one in self.services.values()),
+            *(partial(self._note_history, account, one.lake) for account, one in self.services.items()),
             self._collect,
         ]
         while not self._stop.wait(seconds):
@@ -222,6 +267,13 @@ def _reached(address: str, runtime: Runtime) -> Database:
     database = open_database(address, runtime=runtime)
     database.read(lambda session: session.run("SELECT 1"))
     return database
+
+
+def _has(lake: Lake, known: Seen) -> bool:
+    """Whether this version is the lake's own, also when it has expired: its root stays there, with its id."""
+    with suppress(NotFound):
+        return read_root(lake.store, known.version).root_id == known.root
+    return False
 
 
 def _warm_up() -> None:

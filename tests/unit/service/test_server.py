@@ -4,6 +4,7 @@ import datetime
 import json
 import pickle
 import queue
+import shutil
 import socket
 import ssl
 import threading
@@ -688,6 +689,49 @@ def test_one_database_keeps_the_transactions_of_one_lake_for_each_account(lake: 
     replica, beside = Host({"default": reopened(lake)}, state), Host({"other": other}, state)
     for host in (first, replica, beside):
         host.close()
+
+
+def test_one_database_does_not_keep_the_transactions_of_a_lake_and_its_copy(lake: Lake, tmp_path: Path) -> None:
+    """Both have the same id. What was committed to one, under a key for instance, was told as committed in the
+    other.
+    """
+    state, folder = f"sqlite://{tmp_path}/state.db", tmp_path / "copy"
+    shutil.copytree(tmp_path / "lake", folder)
+    copy = seiche.open(str(folder), durability="os")
+    first = Host({"default": lake}, state)
+    lake.create_namespace("first")
+    first.close()
+    with pytest.raises(InvalidInput, match=f"ends with version {copy.version}: it is a copy"):
+        Host({"default": copy}, state)
+    for name in ("second", "third"):
+        copy.create_namespace(name)
+    with pytest.raises(InvalidInput, match="does not have that one"):
+        Host({"default": copy}, state)
+    for name in ("a", "b", "c"):
+        lake.create_namespace(name)
+    lake.expire(older_than=0, keep=1)
+    lake.export("copy", tmp_path / "export")
+    with pytest.raises(InvalidInput, match="does not have that one"):
+        Host({"default": seiche.open(tmp_path / "export")}, state)
+    replicas = [Host({"default": reopened(lake)}, state) for _ in range(2)]
+    for host in replicas:
+        host.close()
+
+
+def test_a_server_notices_that_another_one_goes_on_with_a_copy(
+    lake: Lake, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, folder = f"sqlite://{tmp_path}/state.db", tmp_path / "copy"
+    shutil.copytree(tmp_path / "lake", folder)
+    copy = seiche.open(str(folder), durability="os")
+    hosts = [Host({"default": one}, state) for one in (lake, copy)]
+    for one in (lake, copy):
+        one.create_namespace("new")
+    for host in hosts:
+        host.close()
+    assert "it is a copy of that lake" in caplog.text
+    with pytest.raises(InvalidInput, match="does not have that one"):
+        Host({"default": copy}, state)
 
 
 def test_servers_with_one_database_do_not_have_one_lake_for_two_accounts(lake: Lake, tmp_path: Path) -> None:

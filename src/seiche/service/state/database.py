@@ -50,6 +50,12 @@ CREATE TABLE IF NOT EXISTS seiche_failures (
 """,
     # In which lake the transactions of an account are looked up.
     "CREATE TABLE IF NOT EXISTS seiche_lakes (account text NOT NULL PRIMARY KEY, lake text NOT NULL)",
+    # The newest version of that lake that a server has seen, and its root: a copy of the lake has the same id.
+    """
+CREATE TABLE IF NOT EXISTS seiche_roots (
+  account text NOT NULL PRIMARY KEY, version bigint NOT NULL, root text NOT NULL
+)
+""",
 )
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from seiche.service.state.database import Database, Session
 
-__all__ = ["Kept", "claimed"]
+__all__ = ["Kept", "Seen", "claimed", "note_seen", "seen"]
 
 
 class Kept(NamedTuple):
@@ -12,6 +12,15 @@ class Kept(NamedTuple):
 
     account: str
     lake: str
+
+
+class Seen(NamedTuple):
+    """A version of a lake, and the id of the root that made it: no other lake has both, not even a copy that went on by
+    itself.
+    """
+
+    version: int
+    root: str
 
 
 def claimed(database: Database, account: str, lake: str) -> Kept:
@@ -36,3 +45,25 @@ def claimed(database: Database, account: str, lake: str) -> Kept:
         return Kept(account, str(kept))
 
     return database.transact(act)
+
+
+def seen(database: Database, account: str) -> Seen | None:
+    """The newest version of the account's lake that any server has noted."""
+    found = database.read(
+        lambda session: session.run("SELECT version, root FROM seiche_roots WHERE account = ?", (account,))
+    )
+    return Seen(int(found[0][0]), str(found[0][1])) if found else None
+
+
+def note_seen(database: Database, account: str, now: Seen) -> None:
+    """Note a version that is there, unless a newer one is noted."""
+
+    def act(session: Session) -> None:
+        session.run(
+            "INSERT INTO seiche_roots (account, version, root) VALUES (?, ?, ?)"
+            " ON CONFLICT (account) DO UPDATE SET version = excluded.version, root = excluded.root"
+            " WHERE excluded.version > seiche_roots.version",
+            (account, *now),
+        )
+
+    database.transact(act)
