@@ -16,6 +16,7 @@ from seiche.errors import SPENT, InvalidInput, NotFound, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.commit.committer import Answer, Committer
 from seiche.lake.commit.intent import Intent
+from seiche.lake.history.forgotten import forgotten_outcome
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.streams import StreamClaim
@@ -198,10 +199,11 @@ class TransactionVerbs(ABC):
     def status(self, transaction_id: str) -> Status:
         """What became of a transaction. `undecided` may still change, unless `settle` decides it.
 
-        So is one that was rolled back, or that changed nothing: it leaves nothing in the lake to tell by.
+        So is one that was rolled back, or that changed nothing: it leaves nothing in the lake to tell by. One that had
+        a `key` is forgotten when its version expires, and undecided again.
         """
         known_as = _as_stored(transaction_id)
-        found = self.states.latest().outcome(known_as)
+        found = self.states.latest().outcome(known_as) or forgotten_outcome(self.states, known_as)
         if found is None:
             return Status(known_as, "undecided")
         return Status(known_as, found.outcome, found.version)
@@ -213,7 +215,8 @@ class TransactionVerbs(ABC):
         """
         known_as = _as_stored(transaction_id)
         self.check_writable()
-        self._committer.abort(known_as)
+        if self.status(known_as).outcome == "undecided":
+            self._committer.abort(known_as)
         return self.status(known_as)
 
     def decide(self, intent: Intent) -> int:

@@ -233,6 +233,35 @@ def test_outcomes_are_forgotten_by_id_only_below_the_fence_and_epochs_never(mode
     assert again.replayed, "an epoch is remembered for ever"
 
 
+def test_what_was_committed_long_ago_is_not_told_as_aborted(model: Model) -> None:
+    """The tree has forgotten it, the tombstones have not; who was told that it never was would do it again."""
+    lake = model.lake
+    made = []
+    for name in ("expired", "tagged"):
+        with lake.transaction() as tx:
+            tx.table("shop.a").apply(append(name))
+        made.append(tx)
+    lake.tag("kept", made[1].version)
+    given_up = lake.transaction()
+    lake.settle(given_up.id)
+    never = lake.transaction()
+    model.commits(3)
+    lake.expire(older_than="0s", keep=1)
+    model.runtime.clock.sleep(30 * 86400)
+    model.commits(3)
+    lake.expire(older_than="1d", keep=1)
+    for tx in made:
+        assert lake.states.latest().outcome(tx.id) is None, "or this would prove nothing"
+        for told in (lake.status(tx.id), lake.settle(tx.id)):
+            assert (told.outcome, told.version) == ("committed", tx.version)
+    assert lake.status(given_up.id).outcome == "aborted"
+    assert lake.status(never.id).outcome == "undecided"
+    assert lake.settle(never.id).outcome == "aborted"
+    young = lake.transaction()
+    assert lake.status(young.id).outcome == "undecided"
+    assert lake.status("ffffffff-ffff-7fff-bfff-ffffffffffff").outcome == "undecided"
+
+
 def test_a_clean_up_does_not_make_it_forget(model: Model) -> None:
     """A clean-up raises the fence too, far above what may expire."""
     with model.lake.transaction(key="young") as young:
