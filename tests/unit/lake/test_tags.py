@@ -34,6 +34,16 @@ def test_a_tag_opens_its_version(lake: Lake) -> None:
     assert {name: tag.version for name, tag in lake.tags().items()} == {"also-first": 1, "first": 1, "nightly": version}
 
 
+def test_a_number_of_thousands_of_digits_is_no_version(lake: Lake) -> None:
+    for ask in (
+        lambda point: seiche.open(lake.store, version=point),
+        lake.rollback,
+        lambda point: lake.tag("x", point),
+    ):
+        with pytest.raises(NotFound, match="no version whose number has 5000 digits"):
+            ask("9" * 5000)
+
+
 def test_a_name_is_given_once_and_can_be_taken_away(lake: Lake) -> None:
     lake.tag("nightly", 1)
     before = lake.version

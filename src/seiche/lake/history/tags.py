@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from seiche.core.given import text
 from seiche.core.runtime import Runtime
@@ -23,6 +23,9 @@ __all__ = ["Point", "Tag", "Tagging", "Untagging", "check_tag_name", "tags", "ve
 
 # What stands for a version: its number, the name of a tag or an export, or a time, meaning the newest at that time.
 Point: TypeAlias = int | str | datetime
+
+# Numbers of versions have 64 bits.
+_MOST_DIGITS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ def version_of(states: States, point: Point) -> int:
         return states.as_of(point)
     text(point, "a version", "Give a number, the name of a tag, or a time.")
     if point.isdecimal() and point.isascii():
+        if len(point) > _MOST_DIGITS:  # Python itself refuses to read some thousands of them
+            raise NotFound(f"there is no version whose number has {len(point)} digits")
         return int(point)
     state = states.latest()
     tag = state.get(tag_key(point))
