@@ -319,6 +319,36 @@ def test_records_that_are_behind_the_directory_are_caught_up(store: DictStore, r
     ExternalVersions(store, records).claim(5, history().manifests[5])
 
 
+def test_records_that_fell_behind_take_nobody_back(store: DictStore, records: MemoryManifestStore) -> None:
+    """A database that was put back from a copy: who has seen a later version is not given an older one."""
+    external = ExternalVersions(store, records)
+    for version in (3, 4, 5):
+        external.claim(version, history().manifests[version])
+    for version in (3, 4, 5):
+        records.delete(store.uri, version)
+    store.delete(Naming.V2.path(3))  # which a clean-up took since the copy was made
+    assert external.newest(5) == 5
+    assert records.get_latest(store.uri) == ManifestRecord(
+        5, f"{store.uri}/{Naming.V2.path(5)}", len(history().manifests[5])
+    )
+
+
+def test_who_writes_on_records_that_fell_behind_is_told_of_all_at_once(
+    store: DictStore, records: MemoryManifestStore
+) -> None:
+    """One by one, each found by a claim that is lost, would take as many attempts."""
+    external = ExternalVersions(store, records)
+    for version in (3, 4, 5):
+        external.claim(version, history().manifests[version])
+    for version in (3, 4, 5):
+        records.delete(store.uri, version)
+    late = ExternalVersions(store, records)
+    assert late.newest(2) == 2
+    with pytest.raises(AlreadyExists):
+        late.claim(3, another_manifest(3))
+    assert late.newest(2) == 5
+
+
 def test_who_may_only_read_needs_no_record(store: DictStore) -> None:
     class ReadOnly(MemoryManifestStore):
         def put_if_absent(self, base_uri: str, record: ManifestRecord) -> None:

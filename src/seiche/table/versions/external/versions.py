@@ -84,7 +84,8 @@ class ExternalVersions(Versions):
         return self._naming
 
     def newest(self, known: int = 0) -> int:
-        """Costs one look into the manifest store, and at the first time one for a version that came past it.
+        """Costs one look into the manifest store, and at the first time one for a version that came past it; as it does
+        when the records are behind what is `known`, as those of a database that was put back from a copy are.
 
         The version is under its final name when this returns. `Corrupt`, `PermissionDenied` or `Unavailable` with both
         paths if that cannot be brought about: an older version is never given out instead.
@@ -93,8 +94,8 @@ class ExternalVersions(Versions):
         if record is None:
             return self._newest_stored()
         self._materialise(record)
-        if not known and self.store.exists(self.naming.path(record.version + 1)):
-            return self._newest_stored()
+        if record.version < known or (not known and self.store.exists(self.naming.path(record.version + 1))):
+            return max(record.version, self._newest_stored())
         return record.version
 
     def all(self) -> list[int]:
@@ -219,7 +220,9 @@ class ExternalVersions(Versions):
             found = self.store.head(final).size
         except NotFound:
             return False
-        self._record_stored(version)
+        if self.manifest_store.get(self.base_uri, version) is None:
+            # It came past the manifest store, or the records are behind: by how much, only the directory tells.
+            self._newest_stored()
         if found == size and self.store.get(final) == joined(data):
             return True
         raise AlreadyExists(f"{final}: exists already", path=final, version=version)
