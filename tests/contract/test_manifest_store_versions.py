@@ -333,6 +333,21 @@ def test_records_that_fell_behind_take_nobody_back(store: DictStore, records: Me
     )
 
 
+def test_records_of_a_version_that_was_cleaned_up_are_caught_up(store: DictStore, records: MemoryManifestStore) -> None:
+    """So old was the copy of the database: neither its latest version is there, nor the one after it."""
+    external = ExternalVersions(store, records)
+    for version in (3, 4, 5):
+        external.claim(version, history().manifests[version])
+    for version in (3, 4, 5):
+        records.delete(store.uri, version)
+    for version in (1, 2, 3):
+        store.delete(Naming.V2.path(version))
+    late = ExternalVersions(store, records)
+    with pytest.raises(Unavailable, match="are at version 5 now"):
+        late.read(late.newest())
+    assert late.newest() == 5
+
+
 def test_who_writes_on_records_that_fell_behind_is_told_of_all_at_once(
     store: DictStore, records: MemoryManifestStore
 ) -> None:

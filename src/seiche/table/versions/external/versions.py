@@ -202,6 +202,15 @@ class ExternalVersions(Versions):
         latest = self.manifest_store.get_latest(self.base_uri)
         if latest is None or latest.version != version or self.store.exists(self.naming.path(version)):
             return
+        with suppress(NotFound):
+            if (newest := self._newest_stored()) > version:
+                raise Unavailable(
+                    f"{self.store.uri}: by the manifest store the latest version was {version}, which was cleaned up;"
+                    f" its records were behind, and are at version {newest} now, the latest in the directory",
+                    remedy="Try again.",
+                    table=self.store.uri,
+                    version=newest,
+                ) from missing
         raise Corrupt(
             f"{self.store.uri}: the manifest store says that the latest version is {version}, in {latest.path},"
             " but there is no such file",
