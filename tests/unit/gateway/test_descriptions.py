@@ -9,6 +9,7 @@ import pytest
 
 import seiche
 from seiche import InvalidInput, Lake
+from seiche.gateway.grouping import Grouping
 from seiche.gateway.iceberg_rest.view_metadata import with_updates
 from seiche.store import open_store
 from tests.gateway_server import Direct, Said, direct
@@ -200,6 +201,47 @@ def test_who_lost_the_answer_is_not_shown_another_of_the_same_name(servers: Dire
         assert servers.ask("POST", path, bodies[kind] | {"schema": struct("b")}).status == 200
     again = servers.ask("POST", path, bodies[kind], headers=key)
     assert (again.status, again.json) == (200, first.json)
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("what", ["commit", "commits", "table", "view", "namespace"])
+def test_two_requests_under_one_key_at_the_same_time(
+    servers: Direct, monkeypatch: pytest.MonkeyPatch, what: str, same: bool
+) -> None:
+    """Both begin before either is decided. The same request twice is answered twice with what the first has made, which
+    was another view; another one is refused: it was told as applied, and nothing of it was.
+    """
+    servers.ask("POST", "/v1/lake/namespaces/db/tables", {"name": "i", "schema": struct("a")})
+    change = {
+        "identifier": {"namespace": ["db"], "name": "i"},
+        "requirements": [],
+        "updates": [{"action": "set-properties", "updates": {"by": "first"}}],
+    }
+    made = {"name": "x", "schema": struct("a"), "properties": {"by": "first"}}
+    path, first = {
+        "commit": ("/v1/lake/namespaces/db/tables/i", change),
+        "commits": ("/v1/lake/transactions/commit", {"table-changes": [change]}),
+        "table": ("/v1/lake/namespaces/db/tables", made),
+        "view": (VIEWS, made | {"view-version": version(1, 0, "select 1")}),
+        "namespace": ("/v1/lake/namespaces", {"namespace": ["n"], "properties": {"by": "first"}}),
+    }[what]
+    second = first if same else json.loads(json.dumps(first).replace("first", "second"))
+    key = {"Idempotency-Key": "0199"}
+    earlier: list[Said] = []
+    commit = Grouping.commit
+
+    def late(self: Grouping, transactions: Any) -> Any:
+        monkeypatch.setattr(Grouping, "commit", commit)
+        earlier.append(direct(servers.lake).ask("POST", path, first, headers=key))  # another server of the lake
+        return commit(self, transactions)
+
+    monkeypatch.setattr(Grouping, "commit", late)
+    later = servers.ask("POST", path, second, headers=key)
+    assert earlier[0].status in (200, 204)
+    if same:
+        assert (later.status, later.body) == (earlier[0].status, earlier[0].body)
+    else:
+        assert later.error == (409, "CommitFailedException")
 
 
 def test_who_lost_the_answer_about_properties_hears_the_first_one(servers: Direct) -> None:

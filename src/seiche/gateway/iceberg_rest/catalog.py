@@ -13,7 +13,8 @@ from seiche.gateway.credentials import Credentials
 from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.calls import Answer, Call, integer
 from seiche.gateway.iceberg_rest.aftercare import Aftercare
-from seiche.gateway.iceberg_rest.commits import HASH, Commits, attempts, check_same_request, too_many, version_of
+from seiche.gateway.iceberg_rest.commits import Commits
+from seiche.gateway.iceberg_rest.keys import HASH, attempts, check_applied, check_same_request, too_many, version_of
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.repetitions import showing
 from seiche.gateway.iceberg_rest.requests import call_hash
@@ -106,9 +107,13 @@ class Catalog:
             transaction, _decided = self._begun(call)
             result = do(transaction)
             try:
-                return result, commit_surely(self.lake, transaction, self.runtime, self.grouping)
+                state = commit_surely(self.lake, transaction, self.runtime, self.grouping)
             except RetryableConflict as error:
                 conflict = error
+            else:
+                if IDEMPOTENCY in call.headers:
+                    check_applied(self.lake, state, transaction.id, call_hash(call))
+                return result, state
         raise conflict or RetryableConflict("other writers were faster each time")
 
     def done_before(self, call: Call) -> Repeated | None:

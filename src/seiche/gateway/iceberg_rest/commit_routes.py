@@ -7,7 +7,8 @@ from typing import Any, Final
 from seiche.errors import CommitUnknown, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Joint, Route
 from seiche.gateway.iceberg_rest.catalog import Catalog, key_of
-from seiche.gateway.iceberg_rest.commits import HASH, Committed, Request, check_same_request
+from seiche.gateway.iceberg_rest.commits import Committed, Request
+from seiche.gateway.iceberg_rest.keys import HASH, check_same_request
 from seiche.gateway.iceberg_rest.loading import Loading, etag
 from seiche.gateway.iceberg_rest.names import table_in
 from seiche.gateway.iceberg_rest.requests import one_change, request_hash, several_changes

@@ -6,16 +6,22 @@ A hash is a weaker sign: the same request can also be meant again, later. It cou
 wrote is still there, whatever the tables are called by then.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import AlreadyExists, ConflictError, InvalidInput, NotFound, RetryableConflict, SeicheError
+from seiche.errors import (
+    AlreadyExists,
+    ConflictError,
+    InvalidInput,
+    NotFound,
+    RetryableConflict,
+)
 from seiche.gateway.grouping import Grouping
-from seiche.gateway.iceberg_rest.problems import Refusal
+from seiche.gateway.iceberg_rest.keys import HASH, attempts, check_applied, check_same_request, too_many, version_of
 from seiche.gateway.iceberg_rest.repetitions import is_there, showing, was_there_before
 from seiche.gateway.iceberg_rest.requests import TableChange, request_hash
 from seiche.gateway.settling import commit_all_surely, commit_surely
@@ -25,20 +31,14 @@ from seiche.lake.iceberg.updates import unmet
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import text
 from seiche.lake.state import State
-from seiche.lake.tree.latest import read_root
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
     from seiche.lake.transaction import Transaction
 
-__all__ = ["HASH", "Commits", "Committed", "Request", "attempts", "check_same_request", "too_many", "version_of"]
-
-# The property of a transaction that says what was asked for.
-HASH: Final = "iceberg.commit.request-hash"
+__all__ = ["HASH", "Commits", "Committed", "Request"]
 
 _PLANNING = Patience(attempts=8, timeout=30.0, first_delay=0.01, longest_delay=0.5)
-# How many times the same request is told apart from its earlier ones.
-_MOST_ATTEMPTS: Final = 10_000
 
 
 class Committed(NamedTuple):
@@ -81,6 +81,8 @@ class Commits:
             except RetryableConflict as error:
                 conflict = error
             else:
+                if key is not None:
+                    check_applied(self._lake, state, begun.id, request_hash(list(changes)))
                 return Committed(state, begun.id)
         raise conflict or RetryableConflict("other writers were faster each time")
 
@@ -105,7 +107,7 @@ class Commits:
         ended = commit_all_surely(self._lake, list(planned.values()), self._runtime, self._grouping)
         for (number, transaction), made in zip(planned.items(), ended, strict=True):
             if not isinstance(made, Exception):
-                found[number] = Committed(made, transaction.id)
+                found[number] = self._applied(requests[number], made, transaction.id)
             elif not isinstance(made, RetryableConflict):
                 found[number] = made
         return found
@@ -153,6 +155,14 @@ class Commits:
         self._stay(transaction, request.changes)
         return transaction
 
+    def _applied(self, request: Request, state: State, transaction: str) -> Committed | Exception:
+        try:
+            if request.key is not None:
+                check_applied(self._lake, state, transaction, request_hash(list(request.changes)))
+        except Exception as error:  # noqa: BLE001 - the answer to this one, and no concern of the others
+            return error
+        return Committed(state, transaction)
+
     def _plan_one(self, transaction: "Transaction", change: TableChange) -> None:
         # Who says which snapshot a branch must have wants to be told if it has another, not to be put behind it.
         exact = any(isinstance(one, AssertRefSnapshotId) for one in change.requirements)
@@ -194,33 +204,6 @@ def _changes_anything(transaction: "Transaction") -> bool:
     changed = [edit for edit in transaction.edits.values() if edit.changed]
     works = [edit.iceberg if isinstance(edit, IcebergEdit) else None for edit in changed]
     return any(work is None or not work.changes_nothing for work in works)
-
-
-def version_of(lake: "Lake", version: int) -> State | None:
-    """A version of the past; `None` if it has expired: that was long ago."""
-    try:
-        return lake.states.at(version)
-    except SeicheError:
-        return None
-
-
-def attempts(base: str) -> Iterator[str]:
-    """The keys of a request and of its repetitions that are meant anew: what was decided against stays so."""
-    yield base
-    for attempt in range(1, _MOST_ATTEMPTS):
-        yield f"{base}:tx-attempt-{attempt}"
-
-
-def too_many() -> RetryableConflict:
-    return RetryableConflict(f"the same request came {_MOST_ATTEMPTS} times", remedy="Send another Idempotency-Key.")
-
-
-def check_same_request(lake: "Lake", transaction_id: str, version: int, wanted: str) -> None:
-    """Refuse a key that has been used for another request, which was applied in `version`."""
-    for record in read_root(lake.store, version).transactions:
-        if record.id == transaction_id and record.properties.get(HASH) != wanted:
-            why = "the Idempotency-Key, or the name of the transaction, was used before, for another request"
-            raise Refusal(409, "CommitFailedException", why)
 
 
 def check_format(transaction: "Transaction", change: TableChange) -> None:

@@ -8,7 +8,7 @@ from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.http.openapi import query
 from seiche.gateway.iceberg_rest.catalog import Catalog, page, paged, require_namespace
-from seiche.gateway.iceberg_rest.commits import version_of
+from seiche.gateway.iceberg_rest.keys import version_of
 from seiche.gateway.iceberg_rest.names import namespace_in
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.routing import route

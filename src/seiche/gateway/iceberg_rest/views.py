@@ -5,7 +5,7 @@ files.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.catalog.rest import CreateViewRequest
@@ -76,14 +76,14 @@ class _Views:
         asked: CreateViewRequest = checked(CreateViewRequest, {"location": None, **call.document()})
         name = (*namespace_in(call.path["namespace"]), check_name(asked.name, what="view"))
 
-        def create(transaction: "Transaction") -> Answer:
+        def create(transaction: "Transaction") -> ViewRow:
             check_free(transaction, name)
             view_id = str(transaction.runtime.uuid())
             place = asked.location or f"{root_address(transaction.state.store)}/views/{view_id}"
             metadata = new_view(view_id, place, asked.view_schema, asked.view_version, asked.properties)
-            return self._put(transaction, name, _new_row(view_id, metadata, transaction))
+            return _put(transaction, name, _new_row(view_id, metadata, transaction))
 
-        return self._shown_again(call, name) or self._catalog.change(call, create)[0]
+        return self._changed(call, name, create)
 
     def load(self, call: Call) -> Answer:
         return self._loaded(call, table_in(call.path, "view"))
@@ -100,13 +100,13 @@ class _Views:
         if not isinstance(requirements, list) or not isinstance(updates, list):
             raise InvalidInput("requirements and updates have to be lists", remedy="Send lists.")
 
-        def replace(transaction: "Transaction") -> Answer:
+        def replace(transaction: "Transaction") -> ViewRow:
             row = _require(transaction, name)
             now = millis(transaction.runtime.clock.now())
             metadata = with_updates(_metadata(row, transaction.state.store), requirements, updates, now)
-            return self._put(transaction, name, _with(row, metadata))
+            return _put(transaction, name, _with(row, metadata))
 
-        return self._shown_again(call, name) or self._catalog.change(call, replace)[0]
+        return self._changed(call, name, replace)
 
     def drop(self, call: Call) -> Answer:
         name = table_in(call.path, "view")
@@ -124,13 +124,13 @@ class _Views:
         name = (*namespace_in(call.path["namespace"]), check_name(str(body.get("name") or ""), what="view"))
         where = body.get("metadata-location")
 
-        def register(transaction: "Transaction") -> Answer:
+        def register(transaction: "Transaction") -> ViewRow:
             check_free(transaction, name)
             metadata = _read(str(where), transaction)
             view_id = str(transaction.runtime.uuid())
-            return self._put(transaction, name, _new_row(view_id, metadata, transaction))
+            return _put(transaction, name, _new_row(view_id, metadata, transaction))
 
-        return self._shown_again(call, name) or self._catalog.change(call, register)[0]
+        return self._changed(call, name, register)
 
     def rename(self, call: Call) -> Answer:
         body = call.document()
@@ -145,6 +145,17 @@ class _Views:
         if self._catalog.done_before(call) is None:
             self._catalog.change(call, rename)
         return Answer(204)
+
+    def _changed(self, call: Call, name: Name, do: "Callable[[Transaction], ViewRow]") -> Answer:
+        """The view that was made or changed: as the lake has it, because the same request may have come twice, under
+        one key, and the other one have been first.
+        """
+        again = self._shown_again(call, name)
+        if again is not None:
+            return again
+        row, state = self._catalog.change(call, do)
+        there = None if state is None else state.relation(name)
+        return self._shown(there if isinstance(there, ViewRow) else row, self._catalog.lake.store)
 
     def _shown_again(self, call: Call, name: Name) -> Answer | None:
         """The view as it is, to whoever asks again for what was done, having lost the answer; as it was then if it is
@@ -162,16 +173,17 @@ class _Views:
         with self._catalog.reading(call) as transaction:
             return self._shown(_require(transaction, name), transaction.state.store)
 
-    def _put(self, transaction: "Transaction", name: Name, row: ViewRow) -> Answer:
-        transaction.write_row(table_key(name), rows.encode(row))
-        return self._shown(row, transaction.state.store)
-
     @staticmethod
     def _shown(row: ViewRow, store: Store) -> Answer:
         metadata = _metadata(row, store)
         # There is no such file: the name tells one state of the view from another.
         where = f"{metadata['location']}/metadata/{row.pointer_version:05d}-{row.id}.metadata.json"
         return Answer(body={"metadata-location": where, "metadata": metadata, "config": {}})
+
+
+def _put(transaction: "Transaction", name: Name, row: ViewRow) -> ViewRow:
+    transaction.write_row(table_key(name), rows.encode(row))
+    return row
 
 
 def _row(transaction: "Transaction", name: Name) -> ViewRow | None:
