@@ -160,6 +160,11 @@ def test_a_view_keeps_as_many_versions_as_it_says(view: dict[str, Any], most: in
     assert again["version-log"][-1]["version-id"] == again["current-version-id"] == numbers[0]
 
 
+@pytest.mark.parametrize("body", [{"limit": -1}, {"page_token": "9" * 5000}])
+def test_pages_that_there_cannot_be_are_refused(servers: Direct, body: dict[str, Any]) -> None:
+    assert servers.ask("POST", f"{TABLE}/version/list", body, lance=True).status == 400
+
+
 @pytest.mark.parametrize("most", ["0", "-1", "x", "", "9" * 5000])
 def test_a_view_cannot_keep_no_version(view: dict[str, Any], most: str) -> None:
     with pytest.raises(seiche.InvalidInput, match="num-entries"):

@@ -58,6 +58,8 @@ def request(call: Call, model: type[BaseModel], *, named: bool = False) -> Any:
     if limit is not None:
         asked["limit"] = limit
     asked |= body
+    if isinstance(asked.get("limit"), int) and asked["limit"] < 0:
+        raise InvalidInput(f"limit cannot be {asked['limit']}", remedy="Send a number of at least 0.")
     if "id" in call.path:
         asked["id"] = object_id(call, body)
         if named and not asked["id"]:

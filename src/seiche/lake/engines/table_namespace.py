@@ -8,7 +8,7 @@ the commit has happened, if it finds another's it has lost, and if it finds noth
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import lance_namespace as lance
 
@@ -26,6 +26,9 @@ from seiche.store.prefix import below
 from seiche.table.versions.naming import Naming, parse
 
 __all__ = ["TableNamespace", "found"]
+
+# More digits than the number of a version has: Python itself reads only so many.
+_LONGEST: Final = 32
 
 
 class TableNamespace(CatalogNamespace):
@@ -239,7 +242,7 @@ def found(store: Store, version: int, path: str, size: int) -> lance.TableVersio
 
 
 def _since(token: str) -> int:
-    if not (token.isascii() and token.isdigit()):
+    if not (token.isascii() and token.isdigit() and len(token) < _LONGEST):
         raise InvalidInput(f"{token!r} is not a page token of this server", remedy="Begin at the first page.")
     return int(token)
 
