@@ -202,11 +202,19 @@ class TransactionVerbs(ABC):
         So is one that was rolled back, or that changed nothing: it leaves nothing in the lake to tell by. One that had
         a `key` is forgotten when its version expires, and undecided again.
         """
+        known = self.remembered(transaction_id)
+        if known.outcome != "undecided":
+            return known
+        found = forgotten_outcome(self.states, known.transaction)
+        return known if found is None else Status(known.transaction, found.outcome, found.version)
+
+    def remembered(self, transaction_id: str) -> Status:
+        """`status` as far as the tree goes, which forgets a transaction with its version: for who asks often, and for
+        young ones. Where versions expire within a day, `status` of one that is undecided reads what is left of each.
+        """
         known_as = _as_stored(transaction_id)
-        found = self.states.latest().outcome(known_as) or forgotten_outcome(self.states, known_as)
-        if found is None:
-            return Status(known_as, "undecided")
-        return Status(known_as, found.outcome, found.version)
+        found = self.states.latest().outcome(known_as)
+        return Status(known_as, "undecided") if found is None else Status(known_as, found.outcome, found.version)
 
     def settle(self, transaction_id: str) -> Status:
         """Decide a transaction: if it is not committed by now, it never will be.

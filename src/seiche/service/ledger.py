@@ -69,7 +69,7 @@ class Ledger:
         aborted_here = record.state is State.ABORTED and not record.lake_version
         if not aborted_here and (record.final or not record.attempts):
             return record
-        status = self._lake.status(record.id)
+        status = self._lake.remembered(record.id)
         if status.outcome == "undecided":
             return record
         return self._note(record, status)

@@ -355,6 +355,23 @@ def test_a_conflict_is_not_answered_while_another_server_may_apply_it(lake: Lake
     service.close()
 
 
+def test_a_conflict_is_told_without_reading_what_is_left_of_expired_versions(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they expire within a day there may be tens of thousands, and everybody else in the group would wait."""
+    service = make_service(lake, tmp_path)
+    for number in range(3):
+        lake.create_namespace(f"n{number}")
+    lake.expire(older_than=0, keep=1)
+    tx = service.begin().id
+    service.prepare(tx, [defining(lake, "shop.orders", "taken")])
+    lake.create_table("shop.taken", SCHEMA)
+    monkeypatch.setattr("seiche.lake.transacting.forgotten_outcome", raising(AssertionError("old roots are read")))
+    assert service.commit(tx).state is State.APPLY_FAILED_CONFLICT
+    assert service.get(tx).state is State.APPLY_FAILED_CONFLICT
+    service.close()
+
+
 def test_a_conflict_is_not_answered_if_another_server_applies_it_meanwhile(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,13 +383,13 @@ def test_a_conflict_is_not_answered_if_another_server_applies_it_meanwhile(
     told = []
 
     def slow(id_: str) -> Status:
-        found = type(lake).status(lake, id_)
+        found = type(lake).remembered(lake, id_)
         monkeypatch.undo()
         lake.drop_table("shop.taken")
         told.append(second.commit(tx).state)
         return found
 
-    monkeypatch.setattr(lake, "status", slow)
+    monkeypatch.setattr(lake, "remembered", slow)
     assert [first.commit(tx).state, *told] == [State.APPLIED] * 2
     first.close()
     second.close()

@@ -106,7 +106,7 @@ class Decider:
         """What was prepared, from what was kept of it."""
         if not intents:
             # Another server may have applied it, and have cleared them away; the tree tells.
-            if self.lake.status(record.id).outcome == "undecided":
+            if self.lake.remembered(record.id).outcome == "undecided":
                 raise Unavailable(f"transaction {record.id} has no intents", code="EMPTY_TRANSACTION")
             return Plan(record.id, record.base_version, kept=True)
         if intents[0].kind == "work":
@@ -276,7 +276,7 @@ class Decider:
 
     def _settled(self, tx: str, failure: SeicheError, given: Verdict, begun: Begun) -> Status:
         """What others made of a transaction that failed here; if that is nothing, what is given may be answered."""
-        status = self.lake.status(tx)
+        status = self.lake.remembered(tx)
         if status.outcome != "undecided" or given.state is not State.APPLY_FAILED_CONFLICT:
             return status
         if not self._notes.refuse(tx, given.errors, failure, begun):
