@@ -118,25 +118,26 @@ def run(folder: Path, seed: int, steps: int) -> World:
     return world
 
 
-def run_all(folder: Path, seeds: int) -> list[World]:
-    return [run(folder, seed, 120) for seed in range(seeds)]
+def run_all(folder: Path, seeds: range) -> list[World]:
+    return [run(folder, seed, 120) for seed in seeds]
 
 
 @pytest.mark.soak
 def test_what_serializable_transactions_saw_was_so_when_they_committed(
     tmp_path: Path, effort: Callable[[int, int], int]
 ) -> None:
-    worlds = run_all(tmp_path, effort(5, 500))
+    worlds = run_all(tmp_path, range(effort(5, 500)))
     committed, refused = sum(one.committed for one in worlds), sum(one.refused for one in worlds)
     print(f"{committed} transactions committed, {refused} refused")
     assert committed > 4 * len(worlds)
     assert refused > len(worlds) / 2
 
 
-@pytest.mark.parametrize("forgotten", ["note_columns", "note_properties", "note_read"])
+@pytest.mark.parametrize(("forgotten", "first"), [("note_columns", 112), ("note_properties", 17), ("note_read", 18)])
 def test_a_transaction_that_forgets_what_it_looked_at_is_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: str, first: int
 ) -> None:
+    """One in thirty to sixty runs meets it: the first seed is that of one that does."""
     monkeypatch.setattr(Sight, forgotten, lambda *_: None)
     with pytest.raises(AssertionError, match="not so any more"):
-        run_all(tmp_path, 100)
+        run_all(tmp_path, range(first, first + 100))
