@@ -515,6 +515,24 @@ def test_partition_specs_that_are_added_need_no_ids(servers: Gateways, route: st
     assert wanted == [(1, [1000]), (2, [1000, 1001]), (3, alone), (0, []), (1, [1000]), (2, [1000, 1001])]
 
 
+@pytest.mark.parametrize("number", [None, 1])
+def test_sort_orders_that_are_added_need_no_ids_of_their_own(servers: Gateways, number: int | None) -> None:
+    """The protocol does not ask for one, and Rust's client gives 1 to each of them."""
+    own: dict[str, Any] = {} if number is None else {"order-id": number}
+    found = []
+    for by in ("asc", "desc", "asc", None, "desc"):
+        field = {"source-id": 1, "transform": "identity", "direction": by, "null-order": "nulls-first"}
+        order = {"fields": [field], **own} if by else {"fields": []}
+        default = {"action": "set-default-sort-order", "sort-order-id": (number if by else None) or -1}
+        said = post(servers, "one", change("t", [{"action": "add-sort-order", "sort-order": order}, default]))
+        metadata = said.json["metadata"]
+        orders = {one["order-id"]: one["fields"] for one in metadata["sort-orders"]}
+        assert len(orders) == len(metadata["sort-orders"])
+        chosen = metadata["default-sort-order-id"]
+        found.append((chosen, [one["direction"] for one in orders[chosen]]))
+    assert found == [(1, ["asc"]), (2, ["desc"]), (1, ["asc"]), (0, []), (2, ["desc"])]
+
+
 def test_branches_that_others_could_not_read_are_refused(servers: Gateways) -> None:
     servers.lake.table("db.t").append(ROWS)
     number = servers.lake.table("db.t").metadata.current_snapshot_id  # type: ignore[attr-defined]

@@ -167,7 +167,11 @@ def _change(body: Mapping[str, Any], name: Name) -> TableChange:
 
 
 def _with_ids(update: dict[str, Any]) -> dict[str, Any]:
-    """The update, with a sign in the place of each id that a partition spec need not have by the protocol."""
+    """The update, with a sign in the place of each id that a partition spec or a sort order need not have by the
+    protocol.
+    """
+    if update["action"] == "add-sort-order" and isinstance(update.get("sort-order"), dict):
+        return {**update, "sort-order": {"order-id": NO_ID, **update["sort-order"]}}
     spec = update.get("spec") if update["action"] == "add-spec" else None
     fields = spec.get("fields") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(fields, list):

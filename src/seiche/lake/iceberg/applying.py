@@ -37,7 +37,7 @@ from seiche.lake.iceberg.metadata import Metadata, last_number
 
 __all__ = ["NO_ID", "Applying", "check_paths"]
 
-# Of a partition spec, or of a field of one, that is sent without an id.
+# Of a partition spec, of a field of one, or of a sort order, that is sent without an id.
 NO_ID: Final = -1
 
 # Where an engine would put files if a table said so. Those of a table of the lake lie in its own place, where the
@@ -73,7 +73,7 @@ _MOST_DIGITS: Final = 38
 @dataclass(slots=True)
 class Applying:
     """Metadata while updates are applied to it one by one. An id of -1 means the last that was added, and one that was
-    given to a schema with the updates means that, whatever id it has got.
+    given to a schema or sort order with the updates means that, whatever id it has got.
     """
 
     metadata: Metadata
@@ -82,9 +82,10 @@ class Applying:
     added: list[int] = field(default_factory=list)
     schema_id: int | None = None
     spec_id: int | None = None
-    order_id: int | None = None
     # The ids of schemas that were added, by those that they were sent with.
     schema_ids: dict[int | None, int] = field(default_factory=dict)
+    # Likewise of sort orders, the last of which is that of -1.
+    order_ids: dict[int, int] = field(default_factory=dict)
     # The partition specs that were added.
     specs: list[Any] = field(default_factory=list)
 
@@ -150,16 +151,21 @@ class Applying:
         return SetDefaultSpecUpdate.model_validate({"spec-id": _last(update.spec_id, self.spec_id, "partition spec")})
 
     def order(self, update: Any) -> Any:
-        self.order_id = update.sort_order.order_id
-        _check_ids("sort order", self.order_id)
-        if bool(self.order_id) != bool(update.sort_order.fields):
+        given, orders = update.sort_order, self.metadata.sort_orders
+        if given.order_id != NO_ID and bool(given.order_id) != bool(given.fields):
             raise ValueError("0 is the id of the sort order without fields, and of no other")
-        return None if update.sort_order in self.metadata.sort_orders else update
+        _check_ids("sort order", given.order_id)
+        # Some clients give the same id to every order that they add.
+        if given.order_id == NO_ID or any(one.order_id == given.order_id and one != given for one in orders):
+            same = [one.order_id for one in orders if one.fields == given.fields]
+            fresh = max((one.order_id for one in orders), default=0) + 1 if given.fields else 0
+            given = given.model_copy(update={"order_id": [*same, fresh][0]})
+        self.order_ids |= {update.sort_order.order_id: given.order_id, NO_ID: given.order_id}
+        return None if given in orders else AddSortOrderUpdate.model_validate({"sort-order": given})
 
     def default_order(self, update: Any) -> Any:
-        return SetDefaultSortOrderUpdate.model_validate(
-            {"sort-order-id": _last(update.sort_order_id, self.order_id, "sort order")}
-        )
+        number = self.order_ids.get(update.sort_order_id, update.sort_order_id)
+        return SetDefaultSortOrderUpdate.model_validate({"sort-order-id": _last(number, None, "sort order")})
 
     def snapshot(self, update: Any) -> Any:
         snapshot, metadata = update.snapshot, self.metadata
