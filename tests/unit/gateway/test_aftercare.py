@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 
 import seiche
@@ -135,6 +136,29 @@ def test_what_is_wanted_stays(lake: Lake, clock: SimulatedClock, cares: list[Aft
     assert snapshots(lake) == [made[0], made[3], made[4], made[5]]
     refs = lake.table("db.t").metadata.refs  # type: ignore[attr-defined]
     assert set(refs) == {"main", "start", "dev"}
+
+
+def test_a_branch_keeps_its_own_limits_when_it_gets_rows(
+    lake: Lake, clock: SimulatedClock, cares: list[Aftercare]
+) -> None:
+    """An append by PyIceberg or DuckDB says nothing of them: the snapshots that they keep would expire."""
+    made = filled(lake, 3, KEEPING_AN_HOUR)
+    limits = {"min-snapshots-to-keep": 10, "max-ref-age-ms": 1 << 50}
+    limited = {"ref-name": "main", "type": "branch", "snapshot-id": made[-1], **limits}
+    lake.run(lambda tx: tx.commit_iceberg("db.t", [], [SetSnapshotRefUpdate.model_validate(limited)]))
+    lake.table("db.t").append(ROWS)
+    made = snapshots(lake)
+    clock.advance(2 * 3600)
+    touch(server(lake, clock), cares)
+    assert snapshots(lake) == made
+    head = {**limited, "snapshot-id": made[-1]}
+    assert lake.table("db.t").metadata.refs["main"].model_dump(exclude_none=True) == {  # type: ignore[attr-defined]
+        name: value for name, value in head.items() if name != "ref-name"
+    }
+    unlimited = {name: value for name, value in head.items() if name not in limits}
+    lake.run(lambda tx: tx.commit_iceberg("db.t", [], [SetSnapshotRefUpdate.model_validate(unlimited)]))
+    touch(server(lake, clock), cares, "2")
+    assert snapshots(lake) == made[-1:], "who says so takes the limits away"
 
 
 def test_whoever_lost_an_answer_still_finds_his_snapshot(

@@ -195,7 +195,13 @@ class Applying:
         _check_ids("reference", update.min_snapshots_to_keep or 0)
         if max(update.max_ref_age_ms or 0, update.max_snapshot_age_ms or 0) > _GREATEST:
             raise ValueError(f"{update.ref_name} has an age beyond 64 bits")
-        return update
+        there = self.metadata.refs.get(update.ref_name)
+        if there is None or update.snapshot_id not in self.added or there.snapshot_id == update.snapshot_id:
+            return update
+        # New rows say nothing of how long a branch is wanted, nor how much of it: PyIceberg and DuckDB leave that out.
+        ages = ("min_snapshots_to_keep", "max_snapshot_age_ms", "max_ref_age_ms")
+        said = any(getattr(update, name) is not None for name in ages)
+        return update if said else update.model_copy(update={name: getattr(there, name) for name in ages})
 
     def removed_snapshots(self, update: Any) -> Any:
         for name, ref in self.metadata.refs.items():
