@@ -208,6 +208,72 @@ def test_what_other_readers_could_not_read_is_refused() -> None:
             apply(begun(2), [UPDATES.validate_python(added)], now_millis=1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "wrong", "right"),
+    [
+        ("int", 1 << 31, 5),
+        ("int", "5", -5),
+        ("long", 5.5, 1 << 40),
+        ("double", 1, 1.0),
+        ("boolean", 1, False),
+        ("string", 5, ""),
+        ("uuid", 5, "550e8400-e29b-41d4-a716-446655440000"),
+        ("decimal(9, 2)", "1", "1.00"),
+        ("decimal(9, 2)", "12345678.00", "-1234567.00"),
+    ],
+)
+def test_a_default_is_a_value_of_its_column(kind: str, wrong: Any, right: Any) -> None:
+    """Java opens no table with a column of which it is not."""
+    for name in ("initial-default", "write-default"):
+        for value in (wrong, right):
+            column = {"id": 2, "name": "x", "type": kind, "required": False, name: value}
+            schema = {"type": "struct", "fields": [*SCHEMA.model_dump()["fields"], column]}
+            given = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+            updates = [UPDATES.validate_python(one) for one in given]
+            if value is wrong:
+                with pytest.raises(InvalidInput, match="has a default of"):
+                    apply(begun(3), updates, now_millis=1)
+            else:
+                made = json.loads(json_of(apply(begun(3), updates, now_millis=1)))
+                assert made["schemas"][-1]["fields"][-1][name] == right
+
+
+def partitioned(base: Metadata, transform: str, name: str) -> Metadata:
+    spec = {"spec-id": 1, "fields": [{"source-id": 1, "field-id": 1000, "transform": transform, "name": name}]}
+    given = [{"action": "add-spec", "spec": spec}, {"action": "set-default-spec", "spec-id": -1}]
+    return apply(base, [UPDATES.validate_python(one) for one in given], now_millis=1)
+
+
+def with_column(base: Metadata, name: str) -> Metadata:
+    column = {"id": 2, "name": name, "type": "string", "required": False}
+    schema = {"type": "struct", "fields": [*SCHEMA.model_dump()["fields"], column]}
+    given = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+    return apply(base, [UPDATES.validate_python(one) for one in given], now_millis=1)
+
+
+@pytest.mark.parametrize("transform", ["bucket[4]", "identity", "void"])
+def test_no_partition_is_called_as_a_column_is_that_it_is_not_of(transform: str) -> None:
+    """Java opens no such table, whichever of the two came first, nor after the partitions have changed again."""
+    with pytest.raises(InvalidInput, match="both called 'x'"):
+        partitioned(with_column(begun(2), "x"), transform, "x")
+    made = partitioned(begun(2), transform, "x")
+    default = [UPDATES.validate_python({"action": "set-default-spec", "spec-id": 0})]
+    for base in (made, apply(made, default, now_millis=1)):
+        with pytest.raises(InvalidInput, match="both called 'x'"):
+            with_column(base, "x")
+    assert with_column(partitioned(begun(2), transform, "id"), "x").default_spec_id == 1, "its own column's name"
+
+
+@pytest.mark.parametrize("transform", ["bucket[0]", "truncate[0]", "bucket[4294967296]"])
+def test_partitions_and_orders_are_by_numbers_that_there_are(transform: str) -> None:
+    with pytest.raises(InvalidInput, match="not between 1 and"):
+        partitioned(begun(2), transform, "x")
+    field = {"source-id": 1, "transform": transform, "direction": "asc", "null-order": "nulls-first"}
+    added = {"action": "add-sort-order", "sort-order": {"order-id": 1, "fields": [field]}}
+    with pytest.raises(InvalidInput, match="not between 1 and"):
+        apply(begun(2), [UPDATES.validate_python(added)], now_millis=1)
+
+
 def with_default(number: int, *columns: dict[str, Any], version: int | None = None) -> list[Any]:
     """A schema with a column whose value older rows have, too, and with others."""
     own = {"id": 2, "name": "x", "type": "int", "required": False, "initial-default": 5}

@@ -7,7 +7,9 @@ there is nothing to do; and raises `ValueError` where PyIceberg would let someth
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.name_mapping import parse_mapping_from_json
@@ -31,7 +33,19 @@ from pyiceberg.table.update import (
     _apply_table_update,
     _TableMetadataUpdateContext,
 )
-from pyiceberg.types import DecimalType, FixedType, NestedField
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import (
+    BooleanType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    UUIDType,
+)
 
 from seiche.lake.iceberg.metadata import Metadata, last_number
 
@@ -62,6 +76,15 @@ _NUMBERS: Final = (
 
 # What columns are called in files that do not know their ids; whoever reads a table begins with it.
 _MAPPING: Final = "schema.name-mapping.default"
+
+# What a default of a column is here.
+_VALUES: Final[dict[type[Any], type[Any]]] = {
+    BooleanType: bool,
+    DoubleType: float,
+    FloatType: float,
+    StringType: str,
+    UUIDType: UUID,
+}
 
 # Of numbers in metadata, and of ids of columns and the like: Java reads no greater ones. Some ids below that are those
 # of columns that every table has.
@@ -125,6 +148,8 @@ class Applying:
         for own in ([one.name or None for one in spec.fields], [one.field_id for one in spec.fields]):
             if None in own or len({*own}) < len(own):
                 raise ValueError("each field of a partition spec needs a name and an id of its own")
+        for one in spec.fields:
+            _check_transform(one)
         self.specs.append(spec)
         return None if spec in self.metadata.partition_specs else AddPartitionSpecUpdate(spec=spec)
 
@@ -155,6 +180,8 @@ class Applying:
         if given.order_id != NO_ID and bool(given.order_id) != bool(given.fields):
             raise ValueError("0 is the id of the sort order without fields, and of no other")
         _check_ids("sort order", given.order_id)
+        for one in given.fields:
+            _check_transform(one)
         # Some clients give the same id to every order that they add.
         if given.order_id == NO_ID or any(one.order_id == given.order_id and one != given for one in orders):
             same = [one.order_id for one in orders if one.fields == given.fields]
@@ -301,6 +328,28 @@ def _check_column(column: NestedField) -> None:
         raise ValueError(f"column {column.name!r} has the type {kind}: values have one byte at least")
     if isinstance(kind, DecimalType) and not (0 <= kind.scale <= kind.precision <= _MOST_DIGITS and kind.precision):
         raise ValueError(f"column {column.name!r} has the type {kind}, and there are up to {_MOST_DIGITS} digits")
+    for value in (column.initial_default, column.write_default):
+        if value is not None and not _is_of(kind, value):
+            raise ValueError(f"column {column.name!r} has a default of {value!r}, which is no {kind}")
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    """Whether the default of a column is a value of its type, as far as PyIceberg does not see to that."""
+    if isinstance(kind, DecimalType):
+        digits = value.as_tuple() if isinstance(value, Decimal) else None
+        return digits is not None and digits.exponent == -kind.scale and len(digits.digits) <= kind.precision
+    if isinstance(kind, IntegerType | LongType):
+        return type(value) is int and kind.min <= value <= kind.max
+    wanted = _VALUES.get(type(kind))
+    return wanted is None or isinstance(value, wanted)
+
+
+def _check_transform(one: Any) -> None:
+    """Refuse buckets and widths that there are not."""
+    made = one.transform
+    number = made.num_buckets if isinstance(made, BucketTransform) else getattr(made, "width", 1)
+    if not 0 < number <= _GREATEST_ID:
+        raise ValueError(f"{made} has a number that is not between 1 and {_GREATEST_ID}")
 
 
 def _is_number(text: str) -> bool:

@@ -85,15 +85,16 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         if not simple:
             made.schema().check_format_version_compatibility(made.format_version)
             _check_defaults(before, made)
+            _check_names(base, made)
             for spec in (made.spec(), *applying.specs):
                 spec.check_compatible(made.schema())
             made.sort_order().check_compatible(made.schema())
+        if base is not None and made is base:
+            return base
+        timed = _timed(before, made, applying.added, now_millis)
+        return timed if simple else _read_back(timed)
     except (ValueError, KeyError, NotImplementedError, ValidationException, IcebergValidationError) as error:
         raise InvalidInput(f"the update cannot be applied: {error}", remedy="Nothing was written.") from error
-    if base is not None and made is base:
-        return base
-    timed = _timed(before, made, applying.added, now_millis)
-    return timed if simple else _read_back(timed)
 
 
 def _check_complete(made: Metadata) -> None:
@@ -113,6 +114,24 @@ def _check_defaults(before: Metadata, made: Metadata) -> None:
     new = {} if made.format_version >= 3 else _defaults(made)
     for number in new.keys() - _defaults(before).keys():
         raise ValueError(f"column {new[number]!r} has an initial default, which there is from format version 3 on")
+
+
+def _check_names(before: Metadata | None, made: Metadata) -> None:
+    """Refuse partitions that are called as a column is which they are not of: Java opens no such table. Of those that
+    are there nothing can be refused any more.
+    """
+    for spec, name in sorted(_misnamed(made) - (set() if before is None else _misnamed(before))):
+        raise ValueError(f"a partition of spec {spec} and a column that it is not of are both called {name!r}")
+
+
+def _misnamed(metadata: Metadata) -> set[tuple[int, str]]:
+    columns, there = metadata.schema()._name_to_id, metadata.schema().field_ids
+    fields = ((spec.spec_id, one) for spec in metadata.partition_specs for one in spec.fields)
+    return {
+        (spec, one.name)
+        for spec, one in fields
+        if one.source_id in there and columns.get(one.name, one.source_id) != one.source_id
+    }
 
 
 def _check_types(before: Metadata, made: Metadata, added: Collection[int]) -> None:
