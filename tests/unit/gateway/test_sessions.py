@@ -65,6 +65,33 @@ def test_of_a_request_that_is_refused_nothing_is_in_the_transaction(servers: Dir
     assert properties(servers.lake) == {"a": "1"}
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_who_lost_the_answer_to_a_statement_is_not_told_of_a_conflict_with_it(lake: Lake, restarted: bool) -> None:
+    """Its client would delete files that are committed with the transaction, or write its rows once more."""
+    table = lake.table("db.t").to_iceberg()
+    begun = table.transaction()
+    begun.append(pa.table({"id": [2]}))
+    required = [one.model_dump(mode="json", by_alias=True) for one in begun._requirements]
+    updates = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in begun._updates]
+    column = {"id": 2, "name": "x", "type": "string", "required": False}
+    schema = {"type": "struct", "fields": [*table.schema().model_dump()["fields"], column]}
+    altered = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+    old = [{"type": "assert-current-schema-id", "current-schema-id": 0}]
+    servers, name = direct(lake), {"X-Seiche-Transaction": "s"}
+    for statement in (change("t", updates, required), change("t", altered, old)):
+        said = []
+        for _ in range(2):
+            said.append(servers.ask("POST", "/v1/lake/namespaces/db/tables/t", statement, headers=name))
+            servers = direct(lake) if restarted else servers
+        assert [one.status for one in said] == [200, 200], said[1].body
+        first, again = (one.json["metadata"] for one in said)
+        assert {**again, "last-updated-ms": 0} == {**first, "last-updated-ms": 0}
+    late = servers.ask("POST", "/v1/lake/namespaces/db/tables/t", change("t", updates, required), headers=name)
+    assert late.json["metadata"]["current-schema-id"] == 1
+    assert commit(servers, "s").status == 204
+    assert lake.table("db.t").to_arrow().to_pylist() == [{"id": 2, "x": None}, {"id": 1, "x": None}]
+
+
 def test_a_transaction_that_is_committed_swallows_no_other_request(servers: Direct) -> None:
     one, other = change("t", [setting("a", "1")]), change("t", [setting("b", "1")])
     assert commit(servers, "s", one).status == 204

@@ -11,6 +11,7 @@ from seiche.gateway.iceberg_rest.commits import Committed, Request
 from seiche.gateway.iceberg_rest.keys import HASH, check_same_request
 from seiche.gateway.iceberg_rest.loading import Loading, etag
 from seiche.gateway.iceberg_rest.names import table_in
+from seiche.gateway.iceberg_rest.repetitions import was_said
 from seiche.gateway.iceberg_rest.requests import one_change, request_hash, several_changes
 from seiche.gateway.iceberg_rest.routing import route
 from seiche.gateway.sessions import HEADER
@@ -60,7 +61,8 @@ class _Committing:
         self._catalog.check_prefix(call)
         if HEADER in call.headers:
             with self._catalog.sessions.using(call.headers[HEADER], changes=True) as session:
-                self._catalog.commits.plan(session.transaction, [change])
+                if not was_said(change, session.transaction):
+                    self._catalog.commits.plan(session.transaction, [change])
                 return self._loading.kept(session.transaction.iceberg(name))
         return self._committed(name, self._catalog.commits.commit([change], _key(call)))
 

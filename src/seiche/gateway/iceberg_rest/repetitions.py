@@ -4,7 +4,7 @@ Tables are found by their ids: they may have other names by now.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -13,13 +13,18 @@ from pyiceberg.table.update import (
     SetPartitionStatisticsUpdate,
 )
 
+from seiche.errors import NotFound
 from seiche.gateway.iceberg_rest.requests import TableChange
+from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.metadata import Metadata, load
 from seiche.lake.objects.names import Name
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 
-__all__ = ["is_there", "showing", "was_there_before"]
+if TYPE_CHECKING:
+    from seiche.lake.transaction import Transaction
+
+__all__ = ["is_there", "showing", "was_said", "was_there_before"]
 
 
 def is_there(changes: Sequence[TableChange], then: State, now: State) -> bool:
@@ -37,6 +42,20 @@ def is_there(changes: Sequence[TableChange], then: State, now: State) -> bool:
 def was_there_before(changes: Sequence[TableChange], now: State) -> bool:
     """The same of a request that the lake does not remember any more: by the very snapshots that it brings."""
     return any(_has_the_very_snapshots(one, now) for one in changes if one.snapshots)
+
+
+def was_said(change: TableChange, transaction: "Transaction") -> bool:
+    """Whether a transaction has the request in it already: as the last that it did to the table or, if it brings
+    snapshots, at all. Who asks for it again has lost the answer: told of a conflict with its own work, a client would
+    delete files that are committed later.
+    """
+    try:
+        edit = transaction.named(change.name)
+    except NotFound:
+        return False
+    steps = edit.iceberg.steps if isinstance(edit, IcebergEdit) and edit.iceberg is not None else ()
+    asked = (change.requirements, change.updates)
+    return any((one.requirements, one.updates) == asked for one in (steps if change.snapshots else steps[-1:]))
 
 
 def _has_snapshots(change: TableChange, then: State, now: State) -> bool:
