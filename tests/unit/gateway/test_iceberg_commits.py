@@ -681,6 +681,21 @@ def test_who_lost_the_answer_hears_of_success_also_when_the_lake_has_forgotten_t
     assert post(servers, route, other).status in (400, 409), "another one under the same number"
 
 
+def test_a_request_of_which_another_has_applied_a_part_is_not_said_to_be_applied(servers: Gateways) -> None:
+    """Nor is it refused: the files of that part count, and a client that hears "no" deletes them."""
+    lake = servers.lake
+    one, other = appended(servers, "t"), appended(servers, "u")
+    uuid = str(lake.table("db.u").metadata.table_uuid)  # type: ignore[attr-defined]
+    other["requirements"].append({"type": "assert-table-uuid", "uuid": uuid})
+    assert post(servers, "one", one).status == 200
+    both = {"table-changes": [one, other]}
+    said = servers.ask("POST", "/v1/lake/transactions/commit", both)
+    assert said.error == (502, "CommitStateUnknownException")
+    assert [lake.table(f"db.{table}").count_rows() for table in "tu"] == [3, 0]
+    assert post(servers, "one", other).status == 200
+    assert servers.ask("POST", "/v1/lake/transactions/commit", both).status == 204, "both are there"
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_table_that_is_renamed_before_the_root_is_not_changed_under_its_new_name(

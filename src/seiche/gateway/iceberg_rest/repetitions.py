@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
+    AssertTableUUID,
     RemovePartitionStatisticsUpdate,
     RemoveSnapshotsUpdate,
     SetPartitionStatisticsUpdate,
 )
 
-from seiche.errors import NotFound
+from seiche.errors import CommitUnknown, NotFound
 from seiche.gateway.iceberg_rest.requests import TableChange
 from seiche.lake.iceberg.edit import IcebergEdit
-from seiche.lake.iceberg.metadata import Metadata, load
-from seiche.lake.objects.names import Name
+from seiche.lake.iceberg.metadata import Metadata, last_number, load
+from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
 
@@ -40,8 +41,20 @@ def is_there(changes: Sequence[TableChange], then: State, now: State) -> bool:
 
 
 def was_there_before(changes: Sequence[TableChange], now: State) -> bool:
-    """The same of a request that the lake does not remember any more: by the very snapshots that it brings."""
-    return any(_has_the_very_snapshots(one, now) for one in changes if one.snapshots)
+    """The same of a request that the lake does not remember any more: by the very snapshots that it brings.
+
+    `CommitUnknown` if one table has them and another never had those for it: it has them by another request, and the
+    files of that one count, whatever is said of this one.
+    """
+    bringing = [one for one in changes if one.snapshots]
+    there = [one for one in bringing if _has_the_very_snapshots(one, now)]
+    lacking = [one for one in bringing if one not in there and _never_had_them(one, now)]
+    if there and lacking:
+        raise CommitUnknown(
+            f"{text(there[0].name)} has the snapshots of this request by another one, and {text(lacking[0].name)} never"
+            " had those for it: nothing was written now",
+        )
+    return bool(there)
 
 
 def was_said(change: TableChange, transaction: "Transaction") -> bool:
@@ -72,6 +85,17 @@ def _has_the_very_snapshots(change: TableChange, now: State) -> bool:
     lists = {one.snapshot_id: one.manifest_list for one in there}
     brought = [one.snapshot for one in change.updates if isinstance(one, AddSnapshotUpdate)]
     return any(lists.get(one.snapshot_id) == one.manifest_list for one in brought)
+
+
+def _never_had_them(change: TableChange, now: State) -> bool:
+    """Whether the table is certain not to have had the snapshots of a request: numbers of snapshots never go back."""
+    row = now.relation(change.name)
+    if not isinstance(row, TableRow) or not row.is_own("iceberg"):
+        return False
+    metadata = load(now, row)
+    meant = any(isinstance(one, AssertTableUUID) and one.uuid == metadata.table_uuid for one in change.requirements)
+    brought = [one.snapshot.sequence_number or 0 for one in change.updates if isinstance(one, AddSnapshotUpdate)]
+    return meant and last_number(metadata) < min(brought)
 
 
 def _carries(change: TableChange, then: State, now: State) -> bool:
