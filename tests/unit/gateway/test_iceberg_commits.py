@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -679,6 +680,24 @@ def test_who_lost_the_answer_hears_of_success_also_when_the_lake_has_forgotten_t
         if update["action"] == "add-snapshot":
             update["snapshot"]["snapshot-id"] = body["updates"][0]["snapshot"]["snapshot-id"]
     assert post(servers, route, other).status in (400, 409), "another one under the same number"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_snapshot_that_others_were_faster_than_is_a_conflict(servers: Gateways, version: int) -> None:
+    """Who replaces a table, as Java's client does, requires nothing of its branches."""
+    lake, body = servers.lake, appended(servers, "t")
+    if version == 3:
+        up = {"action": "upgrade-format-version", "format-version": 3}
+        assert post(servers, "one", change("t", [up])).status == 200
+        body["updates"][0]["snapshot"] |= {"first-row-id": 0, "added-rows": 3}
+    uuid = str(lake.table("db.t").metadata.table_uuid)  # type: ignore[attr-defined]
+    replacing = {**body, "requirements": [{"type": "assert-table-uuid", "uuid": uuid}]}
+    faster = deepcopy(body)
+    faster["updates"][0]["snapshot"]["snapshot-id"] = faster["updates"][1]["snapshot-id"] = 5
+    assert post(servers, "one", faster).status == 200
+    if version == 3:
+        replacing["updates"][0]["snapshot"]["sequence-number"] = 2
+    assert post(servers, "one", replacing).error == (409, "CommitFailedException")
 
 
 def test_a_request_of_which_another_has_applied_a_part_is_not_said_to_be_applied(servers: Gateways) -> None:

@@ -26,7 +26,7 @@ from seiche.lake.iceberg.rebase import Rebase, conflict
 from seiche.lake.iceberg.registering import registered
 from seiche.lake.iceberg.specs import missing_spec
 from seiche.lake.iceberg.table import IcebergTable
-from seiche.lake.iceberg.updates import apply, unmet
+from seiche.lake.iceberg.updates import apply, too_late, unmet
 from seiche.lake.iceberg.work import IcebergWork, Step
 from seiche.lake.objects.keys import table_key
 from seiche.lake.objects.names import Name, parts, text
@@ -238,7 +238,7 @@ def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) ->
     if isinstance(edit, ForeignEdit):
         check_one_name(edit, transaction.edits.values())
     work = _work(transaction, edit)
-    why = unmet(step.requirements, work.running)
+    why = unmet(step.requirements, work.running) or ("" if follow else too_late(step.updates, work.running))
     if isinstance(edit, ForeignEdit) and foreign.was_made(transaction, edit, step):
         running = work.running
     elif not why:

@@ -26,9 +26,9 @@ from pyiceberg.table.update import (
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.applying import Applying, check_paths
 from seiche.lake.iceberg.columns import retyped
-from seiche.lake.iceberg.metadata import Metadata, json_of
+from seiche.lake.iceberg.metadata import Metadata, json_of, last_number
 
-__all__ = ["apply", "empty_metadata", "unmet"]
+__all__ = ["apply", "empty_metadata", "too_late", "unmet"]
 
 # What these leave is what reading it back would give: their parts were looked at when the request was read, and no
 # schema, partition spec or sort order moves. Reading back is most of what a commit to a table would cost.
@@ -62,6 +62,20 @@ def unmet(requirements: Iterable[Any], metadata: Metadata | None) -> str:
             one.validate(metadata)
         except CommitFailedException as error:
             return str(error).removeprefix("Requirement failed: ")
+    return ""
+
+
+def too_late(updates: Iterable[Any], metadata: Metadata) -> str:
+    """Which snapshot was numbered before others were committed; empty if there is none. Who replaces a table requires
+    nothing of its branches: that is how he meets them.
+    """
+    for one in (update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)):
+        number, last = one.sequence_number or 0, last_number(metadata)
+        if metadata.format_version > 1 and number <= last:
+            return f"snapshot {one.snapshot_id} has sequence number {number}, and the table has had {last}"
+        row, following = one.first_row_id, getattr(metadata, "next_row_id", None)
+        if row is not None and following is not None and row < following:
+            return f"snapshot {one.snapshot_id} begins with row {row}, and the table has had {following - 1}"
     return ""
 
 
