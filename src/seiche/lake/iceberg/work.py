@@ -1,6 +1,6 @@
 """What one transaction does to one Iceberg table: commits as an engine makes them, and what they have made so far."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,12 +72,12 @@ def changes_content(before: Metadata | None, after: Metadata) -> bool:
 
 
 def _heads(metadata: Metadata) -> dict[str, int]:
-    return {name: _content_of(metadata, ref.snapshot_id) for name, ref in metadata.refs.items()}
-
-
-def _content_of(metadata: Metadata, snapshot_id: int) -> int:
-    """The snapshot that has brought the rows of this one: behind those that only rewrote files."""
     by_id = {one.snapshot_id: one for one in metadata.snapshots}
+    return {name: _content_of(by_id, ref.snapshot_id) for name, ref in metadata.refs.items()}
+
+
+def _content_of(by_id: Mapping[int, Any], snapshot_id: int) -> int:
+    """The snapshot that has brought the rows of this one: behind those that only rewrote files."""
     while (one := by_id.get(snapshot_id)) is not None and one.parent_snapshot_id in by_id:
         if one.summary is None or one.summary.operation.value != "replace":
             break
