@@ -20,7 +20,7 @@ from pyiceberg.table.update import TableUpdate
 from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import DateType, DecimalType, IntegerType, LongType, NestedField, StringType
 
-from seiche import InvalidInput, Lake
+from seiche import InvalidInput, Lake, SeicheError
 from seiche.lake.iceberg.metadata import Metadata, decode, json_of
 from seiche.lake.iceberg.updates import apply
 from seiche.lake.iceberg.work import changes_content
@@ -207,6 +207,20 @@ def test_what_other_readers_could_not_read_is_refused() -> None:
         added["snapshot"] |= wrong
         with pytest.raises(InvalidInput, match="64 bits"):
             apply(begun(2), [UPDATES.validate_python(added)], now_millis=1)
+    for value in (5, None):
+        added = snapshot(2, 1, 1, None, 1)
+        added["snapshot"]["summary"]["run"] = value
+        with pytest.raises(InvalidInput, match=f"'run' is {value}, and no text"):
+            apply(begun(2), [UPDATES.validate_python(added)], now_millis=1)
+
+
+def test_what_an_append_says_of_itself_is_text(lake: Lake) -> None:
+    table = lake.create_table("shop.i", ARROW, format="iceberg")
+    rows = pa.table({"id": [1]}, schema=ARROW)
+    with pytest.raises(SeicheError, match="'run' is 5, and no text"):
+        table.to_iceberg().append(rows, snapshot_properties={"run": 5})
+    table.to_iceberg().append(rows, snapshot_properties={"run": "5"})
+    assert table.count_rows() == 1
 
 
 class Counted(list[Any]):

@@ -203,6 +203,9 @@ class Applying:
             )
         if max(number, snapshot.timestamp_ms) > _GREATEST:
             raise ValueError(f"snapshot {snapshot.snapshot_id} has a sequence number or a time beyond 64 bits")
+        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        for name in (name for name, value in summary.items() if not isinstance(value, str)):
+            raise ValueError(f"summary of snapshot {snapshot.snapshot_id}: {name!r} is {summary[name]!r}, and no text")
         if metadata.format_version >= 3 and snapshot.added_rows is None:
             # PyIceberg would forget how many rows there were, and begin to count anew.
             raise ValueError(f"snapshot {snapshot.snapshot_id} does not say how many added-rows it has")
