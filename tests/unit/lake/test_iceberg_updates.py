@@ -214,6 +214,22 @@ def test_what_other_readers_could_not_read_is_refused() -> None:
             apply(begun(2), [UPDATES.validate_python(added)], now_millis=1)
 
 
+@pytest.mark.parametrize("name", ["file-size-in-bytes", "file-footer-size-in-bytes", "sequence-number", "fields"])
+def test_statistics_have_numbers_that_others_can_read(name: str) -> None:
+    blob = {"type": "apache-datasketches-theta-v1", "snapshot-id": 1, "sequence-number": 1, "fields": [1]}
+    file = {"snapshot-id": 1, "statistics-path": "file:///t/s", "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}
+    wrong = {name: [1 << 31] if name == "fields" else 1 << 63}
+    given = {**file, "blob-metadata": [blob | (wrong if name in blob else {})]} | (wrong if name in file else {})
+    updates = [{"action": "set-statistics", "statistics": given}]
+    if name == "file-size-in-bytes":
+        updates.append({"action": "set-partition-statistics", "partition-statistics": file | wrong})
+    for one in updates:
+        with pytest.raises(InvalidInput, match=r"beyond"):
+            apply(begun(2), [UPDATES.validate_python(one)], now_millis=1)
+    sound = {"action": "set-statistics", "statistics": {**file, "blob-metadata": [blob]}}
+    assert apply(begun(2), [UPDATES.validate_python(sound)], now_millis=1).statistics
+
+
 def test_what_an_append_says_of_itself_is_text(lake: Lake) -> None:
     table = lake.create_table("shop.i", ARROW, format="iceberg")
     rows = pa.table({"id": [1]}, schema=ARROW)

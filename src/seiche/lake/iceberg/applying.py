@@ -27,8 +27,10 @@ from pyiceberg.table.update import (
     SetDefaultSortOrderUpdate,
     SetDefaultSpecUpdate,
     SetLocationUpdate,
+    SetPartitionStatisticsUpdate,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
+    SetStatisticsUpdate,
     UpgradeFormatVersionUpdate,
     _apply_table_update,
     _TableMetadataUpdateContext,
@@ -245,6 +247,16 @@ class Applying:
                 raise ValueError(f"schema {snapshot.schema_id} is that of snapshot {snapshot.snapshot_id}")
         return update
 
+    def statistics(self, update: Any) -> Any:
+        found = update.statistics if isinstance(update, SetStatisticsUpdate) else update.partition_statistics
+        numbers = [found.snapshot_id, found.file_size_in_bytes, getattr(found, "file_footer_size_in_bytes", 0)]
+        for one in getattr(found, "blob_metadata", ()):
+            _check_ids("blob", *one.fields)
+            numbers += [one.snapshot_id, one.sequence_number]
+        if max(map(abs, numbers)) > _GREATEST:
+            raise ValueError(f"the statistics of snapshot {found.snapshot_id} have a number beyond 64 bits")
+        return update
+
     def properties(self, update: Any) -> Any:
         if not self.created:
             check_paths(update.updates, self.metadata.location)
@@ -293,6 +305,8 @@ _GUARDS: Final[dict[type[Any], Callable[[Applying, Any], Any]]] = {
     SetSnapshotRefUpdate: Applying.reference,
     RemoveSnapshotsUpdate: Applying.removed_snapshots,
     RemoveSchemasUpdate: Applying.removed_schemas,
+    SetPartitionStatisticsUpdate: Applying.statistics,
+    SetStatisticsUpdate: Applying.statistics,
     SetPropertiesUpdate: Applying.properties,
     RemovePropertiesUpdate: Applying.removed_properties,
     SetLocationUpdate: Applying.location,
