@@ -512,7 +512,7 @@ def test_a_place_outside_of_the_lake_is_refused(ice: Lake, tmp_path: Path) -> No
     ("update", "why"),
     [
         (SetLocationUpdate(location="file:///elsewhere"), "its place is the lake's"),
-        (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [5]}), "5"),
+        (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [5]}), "there is no snapshot 5, or not any more\n"),
         (
             SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "tag", "snapshot-id": 5}),
             "cannot become a tag",

@@ -239,6 +239,9 @@ class Applying:
         for name, ref in self.metadata.refs.items():
             if ref.snapshot_id in update.snapshot_ids:
                 raise ValueError(f"snapshot {ref.snapshot_id} is what {name} stands for, and cannot be removed")
+        there = {one.snapshot_id for one in self.metadata.snapshots}
+        for number in (one for one in update.snapshot_ids if one not in there):  # PyIceberg would tell of all that are
+            raise ValueError(f"there is no snapshot {number}, or not any more")
         return update
 
     def removed_schemas(self, update: Any) -> Any:
