@@ -1,6 +1,7 @@
 """What kept a transaction from being applied, with everything that whoever meets it without a server would know."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ from seiche import errors
 from seiche.errors import ConflictError, SeicheError
 from seiche.service import transactions_pb2 as pb
 
-__all__ = ["KINDS", "conflict", "details", "from_text", "to_text", "write"]
+__all__ = ["KINDS", "conflict", "details", "from_text", "sayable", "to_text", "write"]
 
 KINDS: Final[Mapping[str, type[SeicheError]]] = {
     kind.kind: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SeicheError)
@@ -17,11 +18,20 @@ KINDS: Final[Mapping[str, type[SeicheError]]] = {
 _NEVER_SENT: Final = frozenset({"path", "uri"})
 # A list of very many rows or fragments is left out.
 _LONGEST: Final = 10_000
+# PostgreSQL keeps no NUL, and half of a pair of surrogates, which JSON may have, is no text for anybody else.
+_UNSAYABLE: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def sayable(text: str) -> str:
+    """The text without characters that cannot be kept in SQL, or sent: it may have names in it that a client made up,
+    and nothing would be noted of the whole group.
+    """
+    return _UNSAYABLE.sub("\ufffd", text)
 
 
 def write(error: SeicheError, message: pb.Failure) -> None:
     """Write an error into a message."""
-    message.kind, message.remedy = error.kind, error.remedy
+    message.kind, message.remedy = error.kind, sayable(error.remedy)
     message.details.update(_told(error))
 
 

@@ -63,16 +63,17 @@ def test_requirements_and_updates(service: Service, facts: Lake) -> None:
     assert commit(service, given).state is State.APPLY_FAILED_CONFLICT
 
 
+@pytest.mark.parametrize("character", ["\0", "\ud800"], ids=["nul", "half a pair"])
 @pytest.mark.parametrize("kept_in", ["sqlite", "postgres"])
 def test_what_failed_is_told_the_same_again_whatever_characters_a_client_put_into_it(
-    facts: Lake, tmp_path: Path, request: pytest.FixtureRequest, kept_in: str
+    facts: Lake, tmp_path: Path, request: pytest.FixtureRequest, kept_in: str, character: str
 ) -> None:
     facts.table("shop.facts").append([{"a": 1}])
     address = request.getfixturevalue("postgres") if kept_in == "postgres" else f"sqlite://{tmp_path}/state.db"
     database = open_database(address)
     with closing(Service(facts, database, account=f"account-{uuid.uuid4()}")) as service:
         given = {
-            "requirements": [{"type": "assert-ref-snapshot-id", "ref": "a\0b", "snapshot-id": 7}],
+            "requirements": [{"type": "assert-ref-snapshot-id", "ref": f"a{character}b", "snapshot-id": 7}],
             "updates": [{"action": "set-properties", "updates": {"owner": "you"}}],
         }
         done = commit(service, given)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from seiche.errors import AlreadyExists, ConflictError, IncompatibleConflict, InvalidInput, NotFound, SeicheError
 from seiche.lake.state import State as LakeState
 from seiche.service.changes import Wanted
+from seiche.service.failures import sayable
 from seiche.service.state.records import ApplyError
 from seiche.service.states import State
 
@@ -33,9 +34,7 @@ def verdict(error: SeicheError, wanted: Sequence[Wanted], lake: LakeState, now: 
     """A conflict is for good: the same intents cannot succeed. Everything else may work later, but for files that the
     disk did not take: they must be written anew.
     """
-    # It may have names in it that a client made up, and PostgreSQL keeps no such character: nothing would be noted of
-    # the whole group.
-    message = error.message.replace("\0", "\ufffd")
+    message = sayable(error.message)
     if isinstance(error, ConflictError) and error.details.get("reason") != "outrun":
         precise = _culprits(message, wanted, lake, now)
         if precise:
