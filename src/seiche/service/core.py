@@ -23,7 +23,7 @@ from seiche.service.idempotency import Idempotency
 from seiche.service.ids import Ids
 from seiche.service.ledger import Ledger, from_tree
 from seiche.service.lookup import Targets
-from seiche.service.properties import FLUSHED, RESERVED
+from seiche.service.properties import FLUSHED, KEYED, RESERVED
 from seiche.service.refusals import (
     committed_already,
     key_mismatch,
@@ -185,7 +185,7 @@ class Service:
 
         `base_version` is a version of the lake from before any of the files that the changes name were written. With
         `work`, a saved transaction of the lake, there are no changes. `tx` is the id that it shall have; the same id
-        again is the same transaction.
+        again is the same transaction. One whose id follows from a key (`KEYED`) may be tried anew after a conflict.
         """
         done: Future[Decided] = Future()
         self.submit(
@@ -234,6 +234,7 @@ class Service:
         request = "" if chosen else request_hash or execute_hash(ttl, given, changes, work)
         # Who says from when its files are is believed also about the rest. It is nothing that the lake remembers.
         flushed = given.pop(FLUSHED, "") == "true" and base_version is not None
+        keyed = given.pop(KEYED, "") == "true" and bool(chosen)
         record = self._ledger.new(tx, ttl, given, request, base=base)
         if work:
             plan = Plan(tx, base, properties=given, work=work, flushed=True)
@@ -244,7 +245,7 @@ class Service:
         named = any(change.table_name for change in changes)
         if plan.flushed and (named or not proven):
             proven = check_written_here(self.lake, base, plan.wanted, work) or proven
-        self.group.submit(Ticket(tx, done, record, plan, key="" if chosen else key.strip()))
+        self.group.submit(Ticket(tx, done, record, plan, key="" if chosen else key.strip(), keyed=keyed))
         return proven
 
     def sweep(self, limit: int = 100) -> int:

@@ -2,12 +2,14 @@
 
 from typing import Final
 
-__all__ = ["FAILURE_CODE", "FAILURE_MESSAGE", "FAILURE_NAMES", "FLUSHED", "LAKE", "LAKE_VERSION", "RESERVED"]
+__all__ = ["FAILURE_CODE", "FAILURE_MESSAGE", "FAILURE_NAMES", "FLUSHED", "KEYED", "LAKE", "LAKE_VERSION", "RESERVED"]
 
 # They hold ids of tables which the transaction may make, by name.
 RESERVED: Final = "seiche.reserved-table-id:"
 # A client that has flushed the files that it names says so in this one.
 FLUSHED: Final = "seiche.flushed"
+# One whose id follows from a key, so that it does the same work anew under the same id, says so in this one.
+KEYED: Final = "seiche.keyed"
 # A client that knows which lake it means says so in this header: its id.
 LAKE: Final = "x-seiche-lake"
 # What the service adds once it is decided, for clients that look at properties. Why it was not applied is said under

@@ -457,6 +457,25 @@ def test_a_key_is_applied_once(client: RemoteLake, lake: Lake) -> None:
     assert numbers_in(lake) == [1]
 
 
+@pytest.mark.parametrize("verb", ["append", "delete"])
+def test_a_key_is_not_used_up_by_a_conflict(client: RemoteLake, lake: Lake, verb: str) -> None:
+    """Under a key the same work is done anew until it is applied; nobody has to be told that it never will be."""
+    lake.table("shop.orders").append(data(1, 2))
+    tx = client.transaction(key="nightly")
+    if verb == "append":
+        tx.append("shop.orders", data(3))
+        lake.table("shop.orders").overwrite(data(1, 2))
+    else:
+        tx.delete("shop.orders", "number = 1")
+        lake.table("shop.orders").update({"writer": "2"}, where="number = 1")
+    with pytest.raises(ConflictError):
+        tx.commit()
+    assert lake.status(tx.id).outcome == "undecided"
+    for _ in range(2):
+        client.run(lambda again: again.append("shop.orders", data(4)), key="nightly")
+    assert numbers_in(lake) == [1, 2, 4]
+
+
 def test_epochs_of_a_stream(client: RemoteLake, lake: Lake) -> None:
     for epoch in (1, 1, 2):
         with client.transaction(stream="s", epoch=epoch, owner="run") as tx:

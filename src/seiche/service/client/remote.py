@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from uuid import UUID
 
 from seiche.core.durations import Duration
 from seiche.core.retry import Patience
@@ -32,7 +33,7 @@ from seiche.service.client.certificates import Certificates
 from seiche.service.client.channel import Address, Channel
 from seiche.service.client.tokens import Token
 from seiche.service.client.trust import obstacle
-from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, FLUSHED
+from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, FLUSHED, KEYED
 from seiche.table.operations import Append
 from seiche.table.transaction import Transaction as TableTransaction
 
@@ -42,6 +43,8 @@ _AGAIN: Final = Patience(attempts=8, timeout=60.0, first_delay=0.05, longest_del
 # How long a transaction may wait is decided by the server, by its own clock: what this machine takes for now may be
 # days ago there, and nothing would ever be in time.
 _NEVER: Final = (1 << 63) - 1
+# The version of ids that follow from keys.
+_DERIVED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,8 @@ class RemoteCommitter(Committer):
         if not all(_can_be_told(edit) for edit in intent.edits.values()):
             return None
         request = pb.ExecuteTransactionRequest(tx_id=intent.id, base_version=intent.base)
+        if UUID(intent.id).version == _DERIVED:
+            request.properties[KEYED] = "true"
         appended = _appends(intent)
         if appended is None:
             request.work = saved.encode(intent, _NEVER).SerializeToString()

@@ -277,7 +277,7 @@ class Decider:
     def _settled(self, tx: str, failure: SeicheError, given: Verdict, begun: Begun) -> Status:
         """What others made of a transaction that failed here; if that is nothing, what is given may be answered."""
         status = self.lake.remembered(tx)
-        if status.outcome != "undecided" or given.state is not State.APPLY_FAILED_CONFLICT:
+        if status.outcome != "undecided" or given.state is not State.APPLY_FAILED_CONFLICT or tx in begun.keyed:
             return status
         if not self._notes.refuse(tx, given.errors, failure, begun):
             # Another server may be about to apply it, having seen less or more: only a root makes this answer true.

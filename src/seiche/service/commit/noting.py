@@ -7,6 +7,10 @@ finds it in the tree.
 Appends in one call are not written down before. Nothing can be asked about them that the tree does not answer: who
 sends them again is told what became of them, and a negative answer about them is a root. Those with a key are: what the
 tree has under a key may be another request that came at the same time, to another server.
+
+Of one whose client has made the id from a key of its own nothing is written down, before or after. It is done anew
+under the same id until it is in the tree, where it can be only once: nobody needs to be told that it will never happen,
+and who was would never be able to do it.
 """
 
 import logging
@@ -35,13 +39,15 @@ log = logging.getLogger("seiche.service")
 class Begun:
     """A group as it goes to be decided: what is known of its members, and the answers of those that do not go.
 
-    `appends` are those in one call, `unwritten` those of them that no other server can know of.
+    `appends` are those in one call, `unwritten` those of them that no other server can know of; `keyed` are those of
+    which nothing is written.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
     answers: dict[str, Decided | SeicheError] = field(default_factory=dict)
     appends: frozenset[str] = frozenset()
     unwritten: frozenset[str] = frozenset()
+    keyed: frozenset[str] = frozenset()
     # When the first of them was decided, which is when all of them were.
     decided_at: int = 0
 
@@ -58,19 +64,21 @@ class Notes:
     def begin(self, group: Sequence[Ticket]) -> Begun:
         """Count the attempt of each member, and find those that may not be committed, or not any more."""
         appends = {one.id: one.key for one in group if one.plan is not None and one.plan.appends}
-        unnamed = [tx for tx, key in appends.items() if not key]
+        keyed = frozenset(one.id for one in group if one.keyed)
+        unnamed = [tx for tx, key in appends.items() if not key and tx not in keyed]
         known = self._store.known(self._account, unnamed) if unnamed else {}
         unwritten = frozenset(unnamed) - known.keys()
-        executing = [one.record for one in group if one.record is not None and one.id not in unwritten]
+        new = unwritten | keyed
+        executing = [one.record for one in group if one.record is not None and one.id not in new]
         committing = [one.id for one in group if one.record is None]
         started = {}
         if executing or committing:
             started = self._store.start(self._account, executing, committing, self._now())
-        begun = Begun(appends=frozenset(appends), unwritten=unwritten)
+        begun = Begun(appends=frozenset(appends), unwritten=unwritten, keyed=keyed)
         failed = [one.id for one in started.values() if one.state is State.APPLY_FAILED_CONFLICT]
         failures = self._store.failures(self._account, failed) if failed else {}
         for ticket in group:
-            record = ticket.record if ticket.id in unwritten else started.get(ticket.id)
+            record = ticket.record if ticket.id in new else started.get(ticket.id)
             refusal = _refusal(ticket, record, failures.get(ticket.id))
             if refusal is not None:
                 begun.answers[ticket.id] = refusal
@@ -95,6 +103,8 @@ class Notes:
         new, endings, again = [], [], set()
         for one in decided:
             record = one.record
+            if record.id in begun.keyed:
+                continue
             if record.id in begun.unwritten:
                 new.append(record)
             if record.id not in begun.unwritten or one.errors:

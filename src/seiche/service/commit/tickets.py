@@ -41,6 +41,8 @@ class Ticket:
     plan: Plan | None = None
     # What its id follows from, if the client gave a key.
     key: str = ""
+    # Whether its client does the same work anew under the same id, if it comes to nothing now.
+    keyed: bool = False
     told: bool = False
 
     def tell(self, answer: Decided | SeicheError) -> None:
