@@ -418,6 +418,29 @@ def test_who_comes_after_a_conflict_was_found_hears_of_it(
     second.close()
 
 
+def test_what_failed_at_one_server_is_not_written_on_what_another_has_applied(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients look there for whether to try anew."""
+    first, second = make_service(lake, tmp_path), make_service(reopened(lake), tmp_path)
+    tx = first.begin().id
+    first.prepare(tx, [appending(lake, "shop.orders", numbers=[1])])
+    told = []
+
+    def late(self: Notes, *given: Any) -> None:
+        monkeypatch.undo()
+        told.append(second.commit(tx).state)
+        self.end(*given)
+
+    monkeypatch.setattr(lake, "decide_group", raising(Unavailable("storage is away")))
+    monkeypatch.setattr(Notes, "end", late)
+    assert [first.commit(tx).state, *told] == [State.APPLY_FAILED_RETRYABLE, State.APPLIED]
+    found = first.get(tx)
+    assert (found.state, found.error_code, found.error_message) == (State.APPLIED, "", "")
+    first.close()
+    second.close()
+
+
 def test_a_commit_that_comes_late_and_finds_another_that_was_in_time_is_told_so(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

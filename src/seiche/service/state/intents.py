@@ -77,8 +77,16 @@ def release(session: Session, account: str, ids: Sequence[str], target: str | No
 
 
 def annotate(session: Session, account: str, ending: Ending) -> None:
-    """Write on the transaction and its intents why they failed, if they did."""
+    """Write on the transaction and its intents why they failed, if they did and it did not end otherwise meanwhile."""
     if not ending.errors:
+        return
+    common = ending.errors.get("") or next(iter(ending.errors.values()))
+    failed = session.run(
+        "UPDATE seiche_transactions SET error_code = ?, error_message = ? WHERE account = ? AND id = ? AND state = ?"
+        " RETURNING id",
+        (common.code, common.message, account, ending.id, int(ending.state)),
+    )
+    if not failed:
         return
     if ending.failure:
         session.run(
@@ -86,11 +94,6 @@ def annotate(session: Session, account: str, ending: Ending) -> None:
             " DO UPDATE SET failure = excluded.failure",
             (account, ending.id, ending.failure),
         )
-    common = ending.errors.get("") or next(iter(ending.errors.values()))
-    session.run(
-        "UPDATE seiche_transactions SET error_code = ?, error_message = ? WHERE account = ? AND id = ?",
-        (common.code, common.message, account, ending.id),
-    )
     for target, error in sorted(ending.errors.items()):
         one = " AND target = ?" if target else ""
         session.run(
