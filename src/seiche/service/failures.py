@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from seiche import errors
-from seiche.errors import ConflictError, SeicheError
+from seiche.errors import ConflictError, NotFound, SeicheError
 from seiche.service import transactions_pb2 as pb
 
-__all__ = ["KINDS", "conflict", "details", "from_text", "sayable", "to_text", "write"]
+__all__ = ["KINDS", "details", "from_text", "raised", "sayable", "to_text", "write"]
 
 KINDS: Final[Mapping[str, type[SeicheError]]] = {
     kind.kind: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SeicheError)
@@ -57,10 +57,10 @@ def _told(error: SeicheError) -> dict[str, str]:
     return found
 
 
-def conflict(message: pb.Failure) -> type[ConflictError] | None:
-    """The kind of conflict that it is; none if it is something else."""
+def raised(message: pb.Failure) -> type[ConflictError | NotFound] | None:
+    """What is raised without a server: the kind of conflict that it is, or `NotFound`; none if it is something else."""
     kind = KINDS.get(message.kind)
-    return kind if kind is not None and issubclass(kind, ConflictError) else None
+    return kind if kind is not None and issubclass(kind, ConflictError | NotFound) else None
 
 
 def details(message: pb.Failure) -> dict[str, Any]:

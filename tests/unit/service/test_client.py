@@ -191,6 +191,14 @@ def test_conflicts_are_what_they_are_without_a_server(client: RemoteLake, lake: 
     assert numbers_in(lake, "shop.stock") == []
 
 
+def test_what_is_not_there_any_more_is_called_that(client: RemoteLake) -> None:
+    for number in range(3):
+        client.table("shop.orders").append(data(number))
+    client.expire(older_than=0, keep=1)
+    with pytest.raises(NotFound, match="expired"):
+        client.table("shop.orders").restore(2)
+
+
 @pytest.mark.parametrize("answered", ["told", "lost"])
 @pytest.mark.parametrize("met", ["rows", "overwritten", "read", "name"])
 def test_a_conflict_says_as_much_as_without_a_server(

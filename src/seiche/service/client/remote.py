@@ -193,8 +193,8 @@ def _answer(intent: Intent, response: pb.ExecuteTransactionResponse, seen: int) 
     # One that the server has forgotten has none, and the message has to do.
     failure = response.failure
     details = {"transaction_id": intent.id, "code": code, **failures.details(failure)}
-    kind: type[SeicheError] = failures.conflict(failure) or RetryableConflict
-    if code == "TABLE_INTENT_INVALID_PAYLOAD":
+    kind: type[SeicheError] = failures.raised(failure) or RetryableConflict
+    if code == "TABLE_INTENT_INVALID_PAYLOAD" and kind is not NotFound:
         kind = InvalidInput
     elif code == "INCOMPATIBLE_CONFLICT":
         kind = IncompatibleConflict
