@@ -34,6 +34,7 @@ from seiche.service.refusals import (
     refused,
 )
 from seiche.service.requests import (
+    as_written,
     begin_hash,
     check_properties,
     check_reserved,
@@ -110,11 +111,13 @@ class Service:
 
     def prepare(self, tx: str, changes: Sequence[Change], *, key: str = "") -> Record:
         """PREPARED: everything that is wanted is written down, and exclusive targets are this transaction's."""
+        tx = as_written(tx)
         request = prepare_hash(tx, changes)
         return self._keys.once("PrepareTransaction", key, request, tx, lambda: self._prepare(tx, changes, request))
 
     def commit(self, tx: str, *, key: str = "") -> Record:
         """Decided, if it could be: look at the state. What is final is answered again without doing anything."""
+        tx = as_written(tx)
 
         def act() -> Record:
             done: Future[Decided] = Future()
@@ -125,6 +128,7 @@ class Service:
 
     def submit_commit(self, tx: str, done: Callable[[Decided | SeicheError], None]) -> Record | None:
         """As `commit`, for those who do not want to wait: returns the record if there is nothing to decide."""
+        tx = as_written(tx)
         record = self._ledger.load(tx)
         match self._ledger.action(record, Call.COMMIT):
             case Action.SAME:
@@ -137,6 +141,7 @@ class Service:
 
     def abort(self, tx: str, reason: str = "") -> Record:
         """ABORTED, for good: no root will ever have it. Refused if it is found to be applied."""
+        tx = as_written(tx)
         record = self._ledger.load(tx)
         match self._ledger.action(record, Call.ABORT):
             case Action.SAME:
@@ -150,14 +155,16 @@ class Service:
 
     def get(self, tx: str) -> Record:
         """The transaction as it is. A commit that nobody noted the end of is looked up in the tree."""
-        return self._ledger.load(tx)
+        return self._ledger.load(as_written(tx))
 
     def intents(self, tx: str) -> list[IntentRecord]:
         """What the transaction wants, and why that failed if it did."""
+        tx = as_written(tx)
         return self.store.intents(self.account, [tx]).get(tx, [])
 
     def reserve(self, tx: str, table_name: str) -> str:
         """An id for a table that this transaction will make; the same each time for the same name."""
+        tx = as_written(tx)
         record = self._ledger.load(tx)
         name = RESERVED + text(split_name(table_name, self.settings.catalog))
         if name not in record.properties and self._ledger.action(record, Call.RESERVE) is Action.RESERVE:

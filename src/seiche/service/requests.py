@@ -12,6 +12,7 @@ from seiche.service.properties import RESERVED
 from seiche.service.refusals import refused
 
 __all__ = [
+    "as_written",
     "begin_hash",
     "check_properties",
     "check_reserved",
@@ -57,12 +58,20 @@ def _summary(change: Change) -> tuple[object, ...]:
 
 def checked_id(tx: str) -> str:
     """The id that a client has chosen, as ids are written."""
+    found = as_written(tx)
+    if not _AS_WRITTEN.fullmatch(found):
+        raise refused(f"{tx!r} cannot be the id of a transaction", "tx-id.invalid", "Use a UUID.")
+    return found
+
+
+def as_written(tx: str) -> str:
+    """An id as ids are written, of which a client may have another spelling; unchanged if it is none."""
     if _AS_WRITTEN.fullmatch(tx):
         return tx
     try:
         return str(UUID(tx))
     except ValueError:
-        raise refused(f"{tx!r} cannot be the id of a transaction", "tx-id.invalid", "Use a UUID.") from None
+        return tx
 
 
 def check_properties(properties: Mapping[str, str]) -> None:

@@ -83,6 +83,19 @@ def test_a_commit_is_applied_and_holds_nothing(service: Service, lake: Lake) -> 
     assert numbers_in(lake) == [1, 2]
 
 
+@pytest.mark.parametrize("spelled", ["{}", "{{{}}}", "urn:uuid:{}"])
+def test_an_id_is_the_same_however_it_is_spelled(service: Service, lake: Lake, spelled: str) -> None:
+    """A client may have chosen it, in its own spelling, and asks for it by that."""
+    made = service.begin().id
+    tx = spelled.format(made.upper())
+    assert service.get(tx).id == made
+    assert service.reserve(tx, "lake.shop.new") == service.reserve(made, "lake.shop.new")
+    assert service.prepare(tx, [appending(lake, "shop.orders", numbers=[1])]).id == made
+    assert len(service.intents(tx)) == 1
+    assert service.commit(tx).state is State.APPLIED
+    assert service.abort(spelled.format(service.begin().id.upper())).state is State.ABORTED
+
+
 def test_several_tables_change_with_one_version(service: Service, lake: Lake) -> None:
     """Scenario 2: one new version of each, however many intents there are."""
     before = lake.version
