@@ -22,7 +22,7 @@ from seiche.service.host import Host
 from seiche.service.running import Running, running
 from seiche.service.state.opening import open_database
 from seiche.service.undecided import Undecided
-from seiche.service.wire import arrivals, server, statuses
+from seiche.service.wire import arrivals, messages, server, statuses
 from seiche.service.wire.arrivals import parts_in
 from seiche.service.wire.bounds import Bounds
 from seiche.service.wire.handlers import NAMES
@@ -233,17 +233,22 @@ def test_a_message_has_so_many_fields(bounded: Callable[..., Bounded]) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("place", ["parts", "payload"])
-@pytest.mark.parametrize("way", ["call", "open call"])
+@pytest.mark.parametrize("place", ["parts", "change", "payload"])
+@pytest.mark.parametrize("way", ["call", "open call", "prepare"])
 def test_nobody_waits_until_a_large_request_is_looked_through(
     bounded: Callable[..., Bounded], lake: Lake, monkeypatch: pytest.MonkeyPatch, way: str, place: str
 ) -> None:
     entered, go = threading.Event(), threading.Event()
-    where, name = (arrivals, "parts_in") if place == "parts" else (operations, "decode")
+    places: dict[str, tuple[Any, str]] = {
+        "parts": (arrivals, "parts_in"),
+        "change": (messages, "change"),
+        "payload": (operations, "decode"),
+    }
+    where, name = places[place]
     plain = getattr(where, name)
 
-    def slow(data: bytes, *rest: Any) -> Any:
-        if len(data) > 1 << 18:
+    def slow(data: bytes | Message, *rest: Any) -> Any:
+        if (data.ByteSize() if isinstance(data, Message) else len(data)) > 1 << 18:
             entered.set()
             assert go.wait(60)
         return plain(data, *rest)
@@ -256,6 +261,10 @@ def test_nobody_waits_until_a_large_request_is_looked_through(
     def ask() -> Any:
         if way == "call":
             return given.refused("ExecuteTransaction", large)[1]
+        if way == "prepare":
+            tx = given.call("BeginTransaction", pb.BeginTransactionRequest()).transaction.tx_id
+            prepare = pb.PrepareTransactionRequest(tx_id=tx, changes=large.changes)
+            return given.refused("PrepareTransaction", prepare)[1]
         (answer,) = given.open(iter([message(large)]))
         return pb.ExecuteTransactionsResponse.FromString(answer).responses[0].status.code
 

@@ -120,19 +120,23 @@ def submitting(
     `proven` as in `Service.submit`.
     """
     properties = request.properties
-    return partial(
-        service.submit,
-        [wire.change(one) for one in request.changes],
-        done,
-        base_version=request.base_version if request.HasField("base_version") else None,
-        key=request.idempotency.key,
-        tx=request.tx_id,
-        ttl=wire.ttl(request),
-        properties={name: properties[name] for name in properties},
-        work=request.work,
-        request_hash="" if request.tx_id else _request_hash(request),
-        proven=proven,
-    )
+
+    def submit(*, look: bool = True) -> bool:
+        return service.submit(
+            [wire.change(one) for one in request.changes],
+            done,
+            base_version=request.base_version if request.HasField("base_version") else None,
+            key=request.idempotency.key,
+            tx=request.tx_id,
+            ttl=wire.ttl(request),
+            properties={name: properties[name] for name in properties},
+            work=request.work,
+            request_hash="" if request.tx_id else _request_hash(request),
+            look=look,
+            proven=proven,
+        )
+
+    return submit
 
 
 def _request_hash(request: pb.ExecuteTransactionRequest) -> str:

@@ -98,8 +98,11 @@ class Handlers:
         return pb.BeginTransactionResponse(transaction=wire.transaction(await self._run(act)))
 
     async def prepare(self, service: Service, request: pb.PrepareTransactionRequest) -> Message:
-        changes = [wire.change(one) for one in request.changes]
-        act = partial(service.prepare, request.tx_id, changes, key=request.idempotency.key)
+        def act() -> Record:
+            # There may be very many: all others would have to wait.
+            changes = [wire.change(one) for one in request.changes]
+            return service.prepare(request.tx_id, changes, key=request.idempotency.key)
+
         return pb.PrepareTransactionResponse(transaction=wire.transaction(await self._run(act)))
 
     async def commit(self, service: Service, request: pb.CommitTransactionRequest) -> Message:
