@@ -40,7 +40,8 @@ class Idempotency:
             case Verdict.PENDING:
                 raise key_pending(operation, key)
             case Verdict.REPLAY:
-                return self._ledger.load(tx)
+                record = self._ledger.load(tx)
+                return record if _is_done(operation, record) else act()
         try:
             record = act()
         except SeicheError as error:
@@ -61,3 +62,10 @@ class Idempotency:
             note(claim)
         except SeicheError as error:
             log.warning("a key is not noted: %s", error.message, extra={"operation": claim.operation})
+
+
+def _is_done(operation: str, record: Record) -> bool:
+    """Whether it shows what was done under a key. Keys are remembered longer than transactions: one that was given up
+    and forgotten may have been begun anew, under the same key and so with the same id, and nothing is done for it yet.
+    """
+    return record.final or (operation == "PrepareTransaction" and record.state is not State.OPEN)

@@ -716,6 +716,31 @@ def test_a_key_of_a_prepare_and_of_a_commit(service: Service, lake: Lake) -> Non
     assert numbers_in(lake) == [0]
 
 
+@pytest.mark.parametrize("met", ["expiry", "conflict"])
+def test_what_is_begun_anew_under_its_keys_is_done_anew(lake: Lake, tmp_path: Path, met: str) -> None:
+    """Keys of prepare and commit are remembered longer than the transaction that they were used for."""
+    runtime, clock = shifted()
+    service = make_service(lake, tmp_path, runtime=runtime)
+    change = defining(lake, "shop.orders", "taken")
+
+    def done() -> Record:
+        tx = service.begin(ttl=60, key="b").id
+        assert service.prepare(tx, [change], key="p").state is State.PREPARED
+        return service.commit(tx, key="c") if met == "conflict" or clock.later else service.get(tx)
+
+    if met == "conflict":
+        lake.run(lambda other: other.create_view("shop.taken", "SELECT 1"))
+    assert done().state is (State.APPLY_FAILED_CONFLICT if met == "conflict" else State.PREPARED)
+    if met == "conflict":
+        lake.run(lambda other: other.drop_view("shop.taken"))
+    clock.later = timedelta(minutes=3)
+    service.sweep()
+    service.store.collect(service._ledger.now())
+    assert done().state is State.APPLIED
+    assert lake.table("shop.taken").row.id == change.table_id
+    service.close()
+
+
 def test_a_key_is_not_used_up_by_a_failure_that_may_pass(
     service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
