@@ -79,7 +79,8 @@ class ProviderKeys:
         with self._fetching:
             if self._may_ask():
                 self._replace()
-            elif self._clock.monotonic() - self._fetched > _GOOD_SECONDS:
+            elif self._fetched < self._asked or self._clock.monotonic() - self._fetched > _GOOD_SECONDS:
+                # It may have the key by now: of a token that it has just given out nobody can say that it is not valid.
                 raise Unavailable("the identity provider did not tell its keys a moment ago", remedy="Try again later.")
 
     def _fetch_quietly(self) -> None:
@@ -89,7 +90,8 @@ class ProviderKeys:
     def _replace(self) -> None:
         try:
             found = self._client.get_jwk_set().keys
-        except (self._jwt.PyJWTError, OSError, ValueError) as error:
+        except Exception as error:
+            # It does not answer, breaks off, or says what is no set of keys, over which a library may stumble anyhow.
             raise Unavailable(f"the identity provider does not tell its keys: {error}") from error
         self._keys = {one.key_id: one for one in found if one.key_id and one.public_key_use in ("sig", None)}
         self._fetched = self._clock.monotonic()

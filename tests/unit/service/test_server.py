@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from http.client import IncompleteRead
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -790,6 +791,25 @@ def test_keys_of_the_provider_are_asked_for_anew_and_nobody_waits(monkeypatch: p
         with pytest.raises(Unavailable):
             called("new")
     assert len(threads) == 4, "who is away is not asked by everybody who comes"
+
+
+@pytest.mark.parametrize("answer", [IncompleteRead(b"{"), {"keys": [7]}, ConnectionResetError("away")], ids=repr)
+def test_a_provider_that_cannot_be_understood_makes_no_token_invalid(
+    monkeypatch: pytest.MonkeyPatch, answer: Exception | dict[str, Any]
+) -> None:
+    """It may have given it out just now, signed with a key that it has not told yet."""
+    provider = SlowProvider(monkeypatch)
+
+    def fetch(_: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("jwt.PyJWKClient.fetch_data", fetch)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="identity provider"):
+            provider.authenticator.principal(f"Bearer {provider.token('new')}")
+    assert provider.authenticator.principal(f"Bearer {provider.token('known')}").account == "default"
 
 
 @pytest.mark.parametrize("call", ["get", "watch", "execute"])
