@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from seiche import errors
-from seiche.errors import ConflictError, NotFound, SeicheError
+from seiche.errors import CommitUnknown, ConflictError, NotFound, SeicheError
 from seiche.service import transactions_pb2 as pb
 
-__all__ = ["KINDS", "details", "from_text", "raised", "sayable", "to_text", "write"]
+__all__ = ["KINDS", "details", "from_text", "raised", "remedy", "sayable", "to_text", "write"]
 
 KINDS: Final[Mapping[str, type[SeicheError]]] = {
     kind.kind: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SeicheError)
@@ -61,6 +61,12 @@ def raised(message: pb.Failure) -> type[ConflictError | NotFound] | None:
     """What is raised without a server: the kind of conflict that it is, or `NotFound`; none if it is something else."""
     kind = KINDS.get(message.kind)
     return kind if kind is not None and issubclass(kind, ConflictError | NotFound) else None
+
+
+def remedy(message: pb.Failure) -> str:
+    """What somebody has to do about it; nothing if it may pass by itself, or if nobody knows."""
+    kind = KINDS.get(message.kind, CommitUnknown)
+    return "" if kind.retryable or kind is CommitUnknown else message.remedy
 
 
 def details(message: pb.Failure) -> dict[str, Any]:

@@ -309,14 +309,15 @@ def test_a_refusal_says_nothing_about_an_attempt_before_it_that_was_left_open(
 
 def test_why_the_server_cannot_decide_is_told(client: RemoteLake, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: object) -> bool:
-        raise PermissionDenied("the bucket says no")
+        raise PermissionDenied("the bucket says no", remedy="Ask its owner.")
 
     monkeypatch.setattr(remote, "_AGAIN", Patience(attempts=2, first_delay=0.001))
     monkeypatch.setattr(Committer, "_put", denied)
     transaction = client.transaction()
     transaction.append("shop.orders", data(1))
-    with pytest.raises(CommitUnknown, match="could not decide the transaction: the bucket says no"):
+    with pytest.raises(CommitUnknown, match="could not decide the transaction: the bucket says no") as told:
         transaction.commit()
+    assert told.value.remedy.startswith("Ask its owner. Ask with lake.status("), "what to do about it, too"
 
 
 @pytest.mark.parametrize("done", [True, False])

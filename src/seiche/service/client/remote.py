@@ -76,7 +76,7 @@ class RemoteCommitter(Committer):
         self.write(intent.unwritten)
         self.states.store.flush(intent.unflushed)
         seen = self.states.known.version
-        why = ""
+        why = remedy = ""
         for attempt in _AGAIN.tries(self.runtime):
             try:
                 response = self.channel.execute(request)
@@ -89,8 +89,8 @@ class RemoteCommitter(Committer):
                 return Answer(error=self._gone(intent) if error.details.get("reason") == "table.not-found" else error)
             if response.transaction.state != pb.TS_APPLY_FAILED_RETRYABLE:
                 return self._with_tables(intent, _answer(intent, response, seen))
-            why = response.transaction.properties[FAILURE_MESSAGE]
-        return self._looked_up(intent, CommitUnknown(f"the server could not decide the transaction: {why}"))
+            why, remedy = response.transaction.properties[FAILURE_MESSAGE], failures.remedy(response.failure)
+        return self._looked_up(intent, CommitUnknown(f"the server could not decide the transaction: {why}"), remedy)
 
     def _gone(self, intent: Intent) -> SeicheError:
         """The conflict behind a table that the server does not find: when the transaction began it was there."""
@@ -104,18 +104,20 @@ class RemoteCommitter(Committer):
                 return conflict
         return RetryableConflict("a table was not there when the server looked for it", transaction_id=intent.id)
 
-    def _looked_up(self, intent: Intent, unknown: CommitUnknown) -> Answer:
-        """What became of it, as far as the tree tells. That it is not there says nothing, nor that nobody answers."""
+    def _looked_up(self, intent: Intent, unknown: CommitUnknown, remedy: str = "") -> Answer:
+        """What became of it, as far as the tree tells. That it is not there says nothing, nor that nobody answers.
+
+        `remedy` is what has to be done before it can be decided.
+        """
         with suppress(Unavailable):
             found = self.states.latest().outcome(intent.id)
             if found is not None and found.outcome == "committed":
                 return self._with_tables(intent, Answer(found.version))
             if found is not None:
                 return aborted(intent.id, found.version)
+        asking = f"Ask with lake.status({intent.id!r}) before doing it again; lake.settle decides it."
         raise CommitUnknown(
-            unknown.message,
-            remedy=f"Ask with lake.status({intent.id!r}) before doing it again; lake.settle decides it.",
-            transaction_id=intent.id,
+            unknown.message, remedy=f"{remedy} {asking}".lstrip(), transaction_id=intent.id
         ) from unknown
 
     def _with_tables(self, intent: Intent, answer: Answer) -> Answer:

@@ -272,7 +272,7 @@ class Decider:
                 return Decided(record.became(State.ABORTED, now, lake_version=status.version or 0))
         first = next(iter(given.errors.values()))
         failed = replace(record.became(given.state, now), error_code=first.code, error_message=first.message)
-        return Decided(failed, errors=given.errors, failure=answer.error if failed.final else None)
+        return Decided(failed, errors=given.errors, failure=answer.error)
 
     def _settled(self, tx: str, failure: SeicheError, given: Verdict, begun: Begun) -> Status:
         """What others made of a transaction that failed here; if that is nothing, what is given may be answered."""

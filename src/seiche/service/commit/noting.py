@@ -108,7 +108,7 @@ class Notes:
             if record.id in begun.unwritten:
                 new.append(record)
             if record.id not in begun.unwritten or one.errors:
-                failure = "" if one.failure is None else to_text(one.failure)
+                failure = "" if one.failure is None or not record.final else to_text(one.failure)
                 endings.append(Ending(record.id, record.state, record.lake_version, one.errors, failure))
             if record.state is State.APPLY_FAILED_RETRYABLE:
                 again.add(record.id)

@@ -19,7 +19,7 @@ log = logging.getLogger("seiche.service")
 class Decided:
     """A transaction as it is after its commit was tried, and the tables that took part.
 
-    `failure` is what kept it from being applied for good, as it would be raised without a server.
+    `failure` is what kept it from being applied, as it would be raised without a server.
     """
 
     record: Record
