@@ -34,6 +34,14 @@ def test_a_column_of_json_with_a_value_in_one_line_is_of_its_type(made: Lake, ru
     assert made.table("shop.t").to_arrow()["note"].to_pylist() == [[], ["x"], None]
 
 
+@pytest.mark.parametrize("text", ["null\n", '\ufeffnull\n{"id": 1}\n', '{"id": 1}\n  null\n'])
+def test_a_null_in_the_place_of_an_object_of_json_is_refused(made: Lake, run: Command, text: str) -> None:
+    Path("rows.jsonl").write_text(text)
+    assert "has a line with null" in run("create-table", "lake", "shop.t", "--from", "rows.jsonl", code=2)
+    made.create_table("shop.t", pa.schema([("id", pa.int64())]))
+    assert "has a line with null" in run("append", "lake", "shop.t", "rows.jsonl", code=2)
+
+
 @pytest.mark.parametrize("ending", ["arrow", "feather"])
 def test_arrow_in_the_format_for_streams_is_read(made: Lake, run: Command, ending: str) -> None:
     name = f"rows.{ending}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ __all__ = ["json_batches", "json_columns"]
 
 # So much of a file is looked at in one go. A line may be as long, too.
 _PORTION = 8 << 20
+_NULL = re.compile(rb"(?:\xef\xbb\xbf)?\s*null\b")
 
 
 def json_columns(path: Path, files: Sequence[str], into: pa.Schema | None) -> pa.Schema:
@@ -86,12 +88,21 @@ def _columns(path: Path, files: Sequence[str], *, exact: bool) -> pa.Schema:
     for name in files:
         with Path(name).open("rb") as file:
             while lines := file.readlines(_PORTION):
+                _require_objects(path, lines)
                 if exact:
                     require_whole_json(path, lines)
                 block = b"".join(lines)
                 more = read_json(BytesIO(block), read_options=ReadOptions(block_size=len(block))).schema
                 found = pa.unify_schemas([_as_texts(found, more), _as_texts(more, found)], promote_options="permissive")
     return found
+
+
+def _require_objects(path: Path, lines: Iterable[bytes]) -> None:
+    """`InvalidInput` for a null in the place of an object: where Arrow begins to read at one, it ends the process."""
+    if any(map(_NULL.match, lines)):
+        raise InvalidInput(
+            f"{path} has a line with null, which is no object", remedy='Write one object in each line, as in {"id": 1}.'
+        )
 
 
 def _as_texts(columns: pa.Schema, others: pa.Schema) -> pa.Schema:
