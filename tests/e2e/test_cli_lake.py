@@ -252,6 +252,8 @@ def test_numbers_and_days_of_json_are_what_the_column_is(made: Lake, run: Comman
         "price": (pa.decimal128(9, 2), 1.25, 1.255),
         "day": (pa.date32(), "2020-01-01", "2020-01-01T10:00:00"),
         "at": (pa.timestamp("us", "UTC"), "2020-01-01T10:00:00Z", "soon"),
+        "opens": (pa.time32("s"), "09:30:00", "09:30:00.5"),
+        "closes": (pa.time64("us"), "18:00:00.250000", "18:00:00+02:00"),
         "vector": (pa.list_(pa.float32(), 2), [0.5, 1], [0.5, 1e300]),
         "inside": (pa.struct([("n", pa.int16())]), {"n": 3}, {"n": 3, "more": 1}),
     }

@@ -126,10 +126,20 @@ def _meant_type(read: pa.DataType, wanted: pa.DataType) -> pa.DataType:
 def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
+    columns = [_as(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
     from seiche.table.data.values import shortened
 
-    columns = [shortened(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    if kinds.is_time(kind) and kinds.is_string(column.type):  # Arrow makes no time of day of a text, but of a time
+        return pc.binary_join_element_wise("1970-01-01T", column, "").cast(pa.timestamp(kind.unit)).cast(kind)
+    return shortened(column, kind)
 
 
 @contextmanager
