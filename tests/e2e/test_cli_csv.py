@@ -36,6 +36,13 @@ def test_values_without_commas_between_are_not_taken_for_one_column(made: Lake, 
         run("drop-table", "lake", "shop.other")
 
 
+def test_empty_lines_before_the_names_of_columns_do_not_hide_what_is_between_them(made: Lake, run: Command) -> None:
+    Path("other.csv").write_text("\n\r\nid;name\n1;a\n")
+    assert "Say --delimiter ';'" in run("create-table", "lake", "shop.other", "--from", "other.csv", code=2)
+    run("create-table", "lake", "shop.other", "--from", "other.csv", "--delimiter", ";")
+    assert run.json("head", "lake", "shop.other") == [{"id": 1, "name": "a"}]
+
+
 def test_one_column_may_have_any_character_in_its_name(made: Lake, run: Command) -> None:
     Path("one.csv").write_text("a;b\n1;2\n")
     run("create-table", "lake", "shop.said", "--from", "one.csv", "--delimiter", ",")
@@ -79,6 +86,15 @@ def test_digits_that_no_number_would_keep_are_texts(made: Lake, run: Command) ->
     run("create-table", "lake", "shop.numbers", "--schema", "zip:int64,hash:string,count:int64,left:int64")
     run("append", "lake", "shop.numbers", "codes.csv")
     assert [row["zip"] for row in run.json("head", "lake", "shop.numbers")] == [1067, 501]
+
+
+def test_digits_that_no_number_would_keep_are_not_lost_behind_many_that_it_does(made: Lake, run: Command) -> None:
+    Path("late.csv").write_text("id,zip,note\n" + f"1,99501,{'x' * 10_000}\n" * 1000 + "2,02101,\n")
+    said = run("create-table", "lake", "shop.late", "--from", "late.csv", code=2)
+    assert "column 'zip' of late.csv begins with whole numbers" in said
+    run("create-table", "lake", "shop.late", "--schema", "id:int64,zip:string,note:string")
+    run("append", "lake", "shop.late", "late.csv")
+    assert made.table("shop.late").to_arrow(filter="id = 2")["zip"].to_pylist() == ["02101"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "json"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _CODE = r"^\s*[+-]?0[\dxX]"
 _SHOWN = 30
 _QUOTED = re.compile('"[^"]*"')
+_AS_TEXT = "If it is right, make the table with --schema, where it is a text, and then use 'seiche append'."
 
 
 def delimiter_of(path: Path, files: Sequence[str], given: str | None) -> str:
@@ -44,14 +46,19 @@ def delimiter_of(path: Path, files: Sequence[str], given: str | None) -> str:
         return made
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     for file in files:
-        with Path(file).open(encoding="utf-8", errors="replace") as lines:
-            heading = _QUOTED.sub("", lines.readline(_PORTION))
+        heading = _QUOTED.sub("", _heading(file))
         if usual not in heading and (other := next((one for one in _TYPED if one in heading), None)):
             raise InvalidInput(
                 f"the values in {path} seem to have {_TYPED[other]} between them, not {_TYPED[usual]}",
                 remedy=f"Say --delimiter {_TYPED[other]}; or --delimiter {_TYPED[usual]}, if it has one column.",
             )
     return usual
+
+
+def _heading(file: str) -> str:
+    """The first line that is not empty: those before it are passed over by Arrow, too."""
+    with Path(file).open(encoding="utf-8", errors="replace") as lines:
+        return next((line for line in iter(partial(lines.readline, _PORTION), "") if line != "\n"), "")
 
 
 def open_csv_files(path: Path, files: Sequence[str], into: pa.Schema | None, delimiter: str) -> pyarrow.dataset.Dataset:
@@ -122,15 +129,19 @@ def _first_portions(files: Sequence[str], columns: Sequence[str], delimiter: str
 
 
 def csv_batches(
-    path: Path, files: Sequence[str], rows: pyarrow.dataset.Dataset, delimiter: str
+    path: Path, files: Sequence[str], rows: pyarrow.dataset.Dataset, delimiter: str, *, guessed: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of CSV files; `InvalidInput` if one has a number that is too large for a float.
+    """The rows of CSV files; `InvalidInput` if one has a number that is too large for a float, or digits that would be
+    lost in a column that is `guessed` to be of whole numbers.
 
     Arrow makes infinity of it, as of the word. Which it was can be seen in the file, so where there is infinity it is
     looked into once more.
     """
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    if guessed and (whole := [field.name for field in rows.schema if pa.types.is_integer(field.type)]):
+        _require_no_codes(path, files, whole, delimiter)
     seen: set[str] = set()
     for batch in rows.to_batches():
         for field, column in zip(batch.schema, batch.columns, strict=True):
@@ -138,6 +149,20 @@ def csv_batches(
                 seen.add(field.name)
                 _require_words(path, files, field.name, delimiter)
         yield batch
+
+
+def _require_no_codes(path: Path, files: Sequence[str], columns: Sequence[str], delimiter: str) -> None:
+    """`InvalidInput` if columns, which the first portions say are of whole numbers, have digits such as 007 later."""
+    for file in files:
+        if Path(file).stat().st_size <= _PORTION:
+            continue
+        if codes := _codes(islice(_texts(file, columns, delimiter), 1, None)):
+            raise InvalidInput(
+                f"column {min(codes)!r} of {path} begins with whole numbers, and has digits later that none would keep,"
+                " such as those of 007",
+                remedy=_AS_TEXT,
+                column=min(codes),
+            )
 
 
 def _require_words(path: Path, files: Sequence[str], column: str, delimiter: str) -> None:
@@ -152,8 +177,7 @@ def _require_words(path: Path, files: Sequence[str], column: str, delimiter: str
             if len(large):
                 raise InvalidInput(
                     f"column {column!r} of {path} has the number {large[0].as_py()[:_SHOWN]}, which no float can hold",
-                    remedy="If it is right, make the table with --schema, where it is a text, and then use"
-                    " 'seiche append'.",
+                    remedy=_AS_TEXT,
                 )
 
 

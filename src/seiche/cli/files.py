@@ -82,8 +82,9 @@ def open_file(path: Path, into: pa.Schema | None = None, *, delimiter: str | Non
         if format == "csv":
             between = delimiter_of(path, files, delimiter)
             found = open_csv_files(path, files, into, between)
-            read = partial(csv_batches, path, files, found, between)
-            return FileRows(path, format, read, _meant(found.schema, into), guessed=into is None)
+            guessed = into is None
+            read = partial(csv_batches, path, files, found, between, guessed=guessed)
+            return FileRows(path, format, read, _meant(found.schema, into), guessed=guessed)
         if format == "ipc" and path.is_file() and is_stream(path):
             return FileRows(path, format, partial(stream_batches, path), stream_columns(path))
         found = open_files(path, format)
