@@ -1,5 +1,6 @@
 """Files of JSON and of Arrow, of which commands make tables."""
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,3 +67,15 @@ def test_a_stream_of_arrow_that_was_cut_adds_nothing(made: Lake, run: Command) -
     run("create-table", "lake", "shop.t", "--schema", "id:int64")
     assert "cannot be read" in run("append", "lake", "shop.t", "rows.arrow", code=2)
     assert made.table("shop.t").count_rows() == 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "arrow"])
+def test_files_whose_names_are_not_utf_8_are_refused_by_their_names(made: Lake, run: Command, kind: str) -> None:
+    made.create_table("shop.t", pa.schema([("id", pa.int64())]))
+    name = os.fsdecode(b"\xfcber." + kind.encode())
+    Path(name).touch()
+    Path(f"folder.{kind}").mkdir()
+    Path(f"folder.{kind}", name).touch()
+    said = run("append", "lake", "shop.t", name, code=2)
+    assert rf"'\udcfcber.{kind}' is a name that is not UTF-8. Give the file another name" in said
+    assert "has a file with a name that is not UTF-8" in run("append", "lake", "shop.t", f"folder.{kind}", code=2)

@@ -16,11 +16,17 @@ __all__ = ["files_of", "open_files"]
 
 
 def files_of(path: Path, format: str) -> list[str]:
-    """The file itself, or all in a folder; `InvalidInput` if the names of folders below it are part of the rows."""
+    """The file itself, or all in a folder; `InvalidInput` if the names of folders below it are part of the rows, or if
+    Arrow cannot take the name of one.
+    """
     import pyarrow as pa
     import pyarrow.dataset
 
-    files = list(pyarrow.dataset.dataset(path, format=format, schema=pa.schema([])).files)
+    try:
+        files = list(pyarrow.dataset.dataset(path, format=format, schema=pa.schema([])).files)
+    except UnicodeError as error:
+        what = "has a file with a name" if path.is_dir() else "is a name"
+        raise InvalidInput(f"{str(path)!r} {what} that is not UTF-8", remedy="Give the file another name.") from error
     if path.is_dir():
         for file in files:
             _require_whole_rows(path, Path(relpath(file, path)).parent)
