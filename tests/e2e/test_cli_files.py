@@ -43,6 +43,13 @@ def test_a_null_in_the_place_of_an_object_of_json_is_refused(made: Lake, run: Co
     assert "has a line with null" in run("append", "lake", "shop.t", "rows.jsonl", code=2)
 
 
+@pytest.mark.parametrize("value", [b'{"\xfc": 1}', b'[{"a": {"\xfc": 1}}]'])
+@pytest.mark.usefixtures("made")
+def test_names_inside_of_a_column_of_json_that_are_not_utf_8_are_refused(run: Command, value: bytes) -> None:
+    Path("rows.jsonl").write_bytes(b'{"id": 1, "inside": ' + value + b"}\n")
+    assert "rows.jsonl is not UTF-8" in run("create-table", "lake", "shop.t", "--from", "rows.jsonl", code=2)
+
+
 @pytest.mark.parametrize("ending", ["arrow", "feather"])
 def test_arrow_in_the_format_for_streams_is_read(made: Lake, run: Command, ending: str) -> None:
     name = f"rows.{ending}"

@@ -75,20 +75,33 @@ def open_file(path: Path, into: pa.Schema | None = None, *, delimiter: str | Non
     if not path.exists():
         raise NotFound(f"there is no file {path}", remedy="Check its name, and the folder you are in.")
     with _readable(path, format):
-        files = files_of(path, format)
-        if format == "json":
-            columns = json_columns(path, files, into)
-            return FileRows(path, format, partial(json_batches, files, columns), _meant(columns, into))
-        if format == "csv":
-            between = delimiter_of(path, files, delimiter)
-            found = open_csv_files(path, files, into, between)
-            guessed = into is None
-            read = partial(csv_batches, path, files, found, between, guessed=guessed)
-            return FileRows(path, format, read, _meant(found.schema, into), guessed=guessed)
-        if format == "ipc" and path.is_file() and is_stream(path):
-            return FileRows(path, format, partial(stream_batches, path), stream_columns(path))
-        found = open_files(path, format)
-        return FileRows(path, format, found.to_batches, found.schema)
+        rows = _opened(path, format, into, delimiter)
+        _read_names(rows.schema)
+    return rows
+
+
+def _opened(path: Path, format: str, into: pa.Schema | None, delimiter: str | None) -> FileRows:
+    files = files_of(path, format)
+    if format == "json":
+        columns = json_columns(path, files, into)
+        return FileRows(path, format, partial(json_batches, files, columns), _meant(columns, into))
+    if format == "csv":
+        between = delimiter_of(path, files, delimiter)
+        found = open_csv_files(path, files, into, between)
+        guessed = into is None
+        read = partial(csv_batches, path, files, found, between, guessed=guessed)
+        return FileRows(path, format, read, _meant(found.schema, into), guessed=guessed)
+    if format == "ipc" and path.is_file() and is_stream(path):
+        return FileRows(path, format, partial(stream_batches, path), stream_columns(path))
+    found = open_files(path, format)
+    return FileRows(path, format, found.to_batches, found.schema)
+
+
+def _read_names(columns: Iterable[pa.Field]) -> None:
+    """`UnicodeDecodeError` for a name that is not UTF-8, of a column or of something inside of one."""
+    for field in columns:
+        _ = field.name
+        _read_names(field.type.field(at) for at in range(field.type.num_fields))
 
 
 def _meant(read: pa.Schema, into: pa.Schema | None) -> pa.Schema:
