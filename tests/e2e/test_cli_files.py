@@ -86,3 +86,15 @@ def test_files_whose_names_are_not_utf_8_are_refused_by_their_names(made: Lake, 
     said = run("append", "lake", "shop.t", name, code=2)
     assert rf"'\udcfcber.{kind}' is a name that is not UTF-8. Give the file another name" in said
     assert "has a file with a name that is not UTF-8" in run("append", "lake", "shop.t", f"folder.{kind}", code=2)
+
+
+@pytest.mark.parametrize(("kind", "text"), [("csv", "id\n1\n"), ("json", '{"id": 1}\n')])
+def test_a_file_of_no_bytes_among_others_has_no_rows(made: Lake, run: Command, kind: str, text: str) -> None:
+    folder = Path(f"rows.{kind}")
+    folder.mkdir()
+    (folder / f"part-0.{kind}").touch()  # as Spark writes a first partition without rows
+    assert "has no columns" in run("create-table", "lake", "shop.t", "--from", str(folder), code=2)
+    (folder / f"part-1.{kind}").write_text(text)
+    run("create-table", "lake", "shop.t", "--from", str(folder))
+    run("append", "lake", "shop.t", str(folder))
+    assert made.table("shop.t").to_arrow()["id"].to_pylist() == [1, 1]

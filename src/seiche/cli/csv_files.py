@@ -73,7 +73,7 @@ def open_csv_files(path: Path, files: Sequence[str], into: pa.Schema | None, del
         format = pyarrow.dataset.CsvFileFormat(
             read_options=reading, parse_options=parsing, convert_options=ConvertOptions(column_types=types)
         )
-        return open_files(path, format)
+        return open_files(path, files, format)
 
     if into is not None:
         # Of a short float Arrow would make infinity where the number is too large for it.

@@ -93,7 +93,7 @@ def _opened(path: Path, format: str, into: pa.Schema | None, delimiter: str | No
         return FileRows(path, format, read, _meant(found.schema, into), guessed=guessed)
     if format == "ipc" and path.is_file() and is_stream(path):
         return FileRows(path, format, partial(stream_batches, path), stream_columns(path))
-    found = open_files(path, format)
+    found = open_files(path, files, format)
     return FileRows(path, format, found.to_batches, found.schema)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.dataset
 
 __all__ = ["files_of", "open_files"]
+
+# In these formats a file of no bytes has no rows, as Spark writes it. In others it is damaged.
+_TEXTS = ("csv", "json")
 
 
 def files_of(path: Path, format: str) -> list[str]:
@@ -30,6 +33,8 @@ def files_of(path: Path, format: str) -> list[str]:
     if path.is_dir():
         for file in files:
             _require_whole_rows(path, Path(relpath(file, path)).parent)
+        if format in _TEXTS:
+            files = [file for file in files if Path(file).stat().st_size]
     return files
 
 
@@ -43,18 +48,19 @@ def _require_whole_rows(path: Path, below: Path) -> None:
             )
 
 
-def open_files(path: Path, format: str | pyarrow.dataset.FileFormat) -> pyarrow.dataset.Dataset:
-    """The rows of a file, or of all in a folder: every column that one of them has. Arrow by itself takes those of the
-    first, and passes over in silence what only others have.
+def open_files(path: Path, files: Sequence[str], format: str | pyarrow.dataset.FileFormat) -> pyarrow.dataset.Dataset:
+    """The rows of a file, or of `files` of a folder: every column that one of them has. Arrow by itself takes those of
+    the first, and passes over in silence what only others have.
     """
     import pyarrow as pa
     import pyarrow.dataset
 
-    found = pyarrow.dataset.dataset(path, format=format)
-    if path.is_dir():
-        columns = [one.physical_schema for one in found.get_fragments()]
-        together: pa.Schema = pa.unify_schemas(columns, promote_options="permissive") if columns else pa.schema([])
-        found = pyarrow.dataset.dataset(path, format=format, schema=together)
+    columns = None if files else pa.schema([])
+    found = pyarrow.dataset.dataset(list(files), format=format, schema=columns)
+    if files and path.is_dir():
+        each = [one.physical_schema for one in found.get_fragments()]
+        columns = pa.unify_schemas(each, promote_options="permissive")
+        found = pyarrow.dataset.dataset(list(files), format=format, schema=columns)
     if not found.schema.names:
         raise InvalidInput(f"{path} has no columns", remedy="Check the file.")
     return found
