@@ -234,7 +234,7 @@ def test_what_an_append_says_of_itself_is_text(lake: Lake) -> None:
     table = lake.create_table("shop.i", ARROW, format="iceberg")
     rows = pa.table({"id": [1]}, schema=ARROW)
     with pytest.raises(SeicheError, match="'run' is 5, and no text"):
-        table.to_iceberg().append(rows, snapshot_properties={"run": 5})
+        table.to_iceberg().append(rows, snapshot_properties={"run": 5})  # type: ignore[dict-item]
     table.to_iceberg().append(rows, snapshot_properties={"run": "5"})
     assert table.count_rows() == 1
 
