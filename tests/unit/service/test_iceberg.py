@@ -85,6 +85,13 @@ def test_what_failed_is_told_the_same_again_whatever_characters_a_client_put_int
     database.close()
 
 
+def test_a_text_that_no_metadata_can_have_is_refused_for_good(service: Service, facts: Lake) -> None:
+    given = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"owner": "\ud800"}}]}
+    done = commit(service, given)
+    assert (done.state, done.error_code) == (State.APPLY_FAILED_CONFLICT, "TABLE_INTENT_INVALID_PAYLOAD")
+    assert "surrogates" in done.error_message
+
+
 def test_a_definition_says_all_properties_that_there_are(service: Service, facts: Lake) -> None:
     """As that of a Lance table does: what it leaves out is gone."""
     facts.run(lambda tx: tx.set_properties("shop.facts", {"owner": "me", "team": "red"}))

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 from pyiceberg.exceptions import ValidationError as IcebergValidationError
 from pyiceberg.table.metadata import TableMetadataUtil, TableMetadataV1, TableMetadataV2, TableMetadataV3
 from pyiceberg.table.snapshots import MetadataLogEntry
@@ -163,7 +164,10 @@ def _spelled(log: list[MetadataLogEntry]) -> bytes:
 
 def _dumped(model: IcebergBaseModel, exclude: set[str] | None = None) -> bytes:
     # PyIceberg refuses to write version 3 in its own method; its models hold all that there is to write.
-    text: str = IcebergBaseModel.model_dump_json(model, exclude_none=True, exclude=exclude)
+    try:
+        text: str = IcebergBaseModel.model_dump_json(model, exclude_none=True, exclude=exclude)
+    except PydanticSerializationError as error:  # of half of a pair of surrogates, which JSON may have
+        raise InvalidInput(f"the metadata cannot be written: {error}", remedy="Nothing was written.") from error
     return text.encode()
 
 
