@@ -521,6 +521,28 @@ def test_columns_that_are_called_as_ours_are_refused_by_name(spark: "SparkSessio
     assert lake.table("shop.t").to_arrow().to_pylist() == [{"id": 1, "n": 7}]
 
 
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+def test_a_star_does_not_stand_for_columns_of_ours(spark: "SparkSession", lake: Any, format: str) -> None:
+    """A digest of all columns had the address of the row in it, which is another after each change."""
+    lake.create_table("shop.t", pa.schema([("id", pa.int64()), ("v", pa.string())]), format=format)
+    lake.table("shop.t").append(pa.table({"id": [1, 2], "v": ["(*", "b"]}))
+    data = spark.sql("SELECT 1L AS id, 'c' AS v")
+    with lake.transaction(spark=spark) as tx:
+        for all_of_it in ("struct(*)", "struct(/* all of it */ *)"):
+            with pytest.raises(InvalidInput, match=r"a \* in a condition or a value"):
+                tx.update("shop.t", {"v": f"to_json({all_of_it})"})
+        with pytest.raises(InvalidInput, match=r"a \* in a condition or a value"):
+            tx.update("shop.t", {"v": fn.to_json(fn.struct("*")).alias("v")})
+        with pytest.raises(InvalidInput, match=r"a \* in a condition or a value"):
+            tx.delete("shop.t", "to_json(struct(*)) LIKE '%rowaddr%'")
+        for side in ("", "source.", "target."):
+            with pytest.raises(InvalidInput, match=r"a \* in a condition or a value"):
+                tx.merge("shop.t", data, on="id").when_matched_update({"v": f"to_json(struct({side}*))"}).execute()
+        # What only looks like one is none.
+        tx.update("shop.t", {"v": "concat(v, /* so */ '.*')"}, where="v = '(*' AND id*2 = (id)*2")
+    assert sorted(row["v"] for row in lake.table("shop.t").to_arrow().to_pylist()) == ["(*.*", "b"]
+
+
 def test_errors_of_workers_that_read_a_frame_are_raised_as_what_they_are(
     spark: "SparkSession", lake: Any, tmp_path: Path
 ) -> None:

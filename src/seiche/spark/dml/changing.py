@@ -13,6 +13,7 @@ from seiche.errors import InvalidInput
 from seiche.spark.casting import stored_as
 from seiche.spark.dml.applying import edit_part
 from seiche.spark.dml.edits import ACTION, Action, Edited, Editing, by_kind, unpacked, value_of
+from seiche.spark.dml.stars import and_more, may_mean_all, refuse_stars
 from seiche.spark.explaining import explained
 from seiche.spark.given import check_expression, check_expressions
 from seiche.spark.jobs import Readable, collected, frame_of
@@ -55,11 +56,6 @@ Outcome_co = TypeVar("Outcome_co", covariant=True)
 
 # SQL of Spark, or a column of it.
 Expression: TypeAlias = str | Column
-
-# All columns are meant by a star that nothing is multiplied by.
-_STAR = re.compile(r"(^|[(,.])\s*\*")
-# How Spark says that it left out a part of an expression when it wrote it down.
-_LEFT_OUT = re.compile(r"\.\.\. \d+ more fields|\.\.\.$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +128,7 @@ class LanceGround:
 def mentioned(expressions: Iterable[Expression], names: Sequence[str]) -> list[str]:
     """Those columns that may be meant in the expressions: at least all that are."""
     text = "\n".join(one if isinstance(one, str) else str(one) for one in expressions)
-    if _LEFT_OUT.search(text) or _STAR.search(text):
+    if may_mean_all(text):
         return list(names)
     # In SQL a backtick in a name stands twice.
     text = text.replace("``", "`")
@@ -147,6 +143,11 @@ def as_column(expression: Expression) -> Column:
 def empty(session: "SparkSession", schema: "pa.Schema") -> "DataFrame":
     """No rows, under the columns of a table."""
     return session.createDataFrame([], spark_schema(schema))
+
+
+def _refuse_stars(session: "SparkSession", schema: "pa.Schema", said: Iterable[Expression]) -> None:
+    rows = empty(session, schema)
+    refuse_stars(rows, and_more(rows), said)
 
 
 def shown_type(schema: "pa.Schema", name: str) -> "DataType":
@@ -187,6 +188,7 @@ class Deleting:
         rows = ground.rows(self._session, mentioned([self._condition], ground.schema.names), self._parts)
         with explained(lambda: empty(self._session, ground.schema).where(as_column(self._condition))):
             found = rows.frame.where(as_column(self._condition)).select(ADDRESS, GROUP, fn.lit(0).alias(ACTION))
+            _refuse_stars(self._session, ground.schema, [self._condition])
         return ground.edit(Statement("delete", (Action(None),)), _by_task(found, len(rows.tasks)))
 
 
@@ -227,6 +229,7 @@ class Updating:
                 for name, value, given in zip(self._set, values, types_of(chosen, values), strict=True)
             ]
             edits = chosen.select(ADDRESS, GROUP, fn.lit(0).alias(ACTION), *stored)
+            _refuse_stars(self._session, schema, said)
         names = tuple(self._set)
         statement = Statement("update", (Action(names),), assigned=names, limits=self._limits)
         return ground.edit(statement, _by_task(edits, len(rows.tasks)))

@@ -5,7 +5,7 @@ clause is for becomes an edit: it goes to the worker that has the row's fragment
 rows with its key.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
@@ -26,6 +26,7 @@ from seiche.spark.dml.changing import (
     types_of,
 )
 from seiche.spark.dml.edits import ACTION, Action, value_of
+from seiche.spark.dml.stars import and_more, may_mean_all, refuse_stars
 from seiche.spark.dml.upserting import Unsuited, suits, upsert
 from seiche.spark.explaining import explained
 from seiche.spark.names import quoted, refuse_ours
@@ -111,6 +112,7 @@ class FrameMerging:
         columns = sorted({name for names in taken.values() for name in names or ()})
         tasks, inserting = len(rows.tasks), self._inserting_tasks()
         with explained(lambda: self._said_of(schema)):
+            self._refuse_stars(schema)
             given_types = self._given_types(taken, schema)
             edits = self._decided(rows, inserting, given_types, schema)
             chosen = edits.select(
@@ -250,9 +252,22 @@ class FrameMerging:
                 sides[clause.side].where(as_column(clause.condition))
             sides[clause.side].select(*map(as_column, (clause.assignments or {}).values()))
 
-    def _sides(self, schema: "pa.Schema") -> "dict[str, DataFrame]":
-        """The columns that each kind of clause can speak of."""
-        target, source = empty(self._frame.sparkSession, schema).alias("target"), self._frame.alias("source")
+    def _refuse_stars(self, schema: "pa.Schema") -> None:
+        said: list[tuple[Side, list[Expression]]] = [("matched", [] if self._condition is None else [self._condition])]
+        for clause in self._clauses:
+            condition = [] if clause.condition is None else [clause.condition]
+            said.append((clause.side, [*(clause.assignments or {}).values(), *condition]))
+        if any(may_mean_all(str(one)) for _, some in said for one in some):
+            sides, more = self._sides(schema), self._sides(schema, and_more)
+            for side, some in said:
+                refuse_stars(sides[side], more[side], some)
+
+    def _sides(
+        self, schema: "pa.Schema", made: "Callable[[DataFrame], DataFrame]" = lambda rows: rows
+    ) -> "dict[str, DataFrame]":
+        """The columns that each kind of clause can speak of, of what is made of either side."""
+        target, source = made(empty(self._frame.sparkSession, schema)), made(self._frame)
+        target, source = target.alias("target"), source.alias("source")
         return {"matched": target.crossJoin(source), "not matched": source, "not matched by source": target}
 
     def _which(self, numbers: Sequence[int]) -> "Column":

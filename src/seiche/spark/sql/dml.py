@@ -14,6 +14,7 @@ from seiche.spark.names import quoted
 from seiche.spark.scanning import GROUP
 from seiche.spark.sql.failures import as_input_errors
 from seiche.spark.sql.merging import MergeColumns
+from seiche.spark.sql.pruning import starred
 from seiche.spark.sql.queries import Expression, dotted
 from seiche.spark.sql.reading import Reader, as_frame
 from seiche.spark.sql.refusals import refusal
@@ -60,7 +61,9 @@ def _insert(statement: Insert, reader: Reader) -> Changed:
 def _delete(statement: Delete, reader: Reader) -> Changed:
     name = qualified(statement.table, reader.namespace)
     target = table(reader.tx, name)
-    _check_names(name, target.schema, *([statement.where] if statement.where else []))
+    said = [statement.where] if statement.where else []
+    _check_names(name, target.schema, *said)
+    _refuse_stars(statement.alias or name[-1], *said)
     if statement.where is None:
         done = reader.tx.delete(name, "true")
     elif _keeps_names(statement.where):
@@ -79,13 +82,15 @@ def _update(statement: Update, reader: Reader) -> Changed:
     _check_ansi(reader)
     alias, where = statement.alias, statement.where
     values = {column_of(target.schema, column, name): value for column, value in statement.assignments}
-    _check_names(name, target.schema, *values.values(), *([where] if where else []))
+    said = [*values.values(), *([where] if where else [])]
+    _check_names(name, target.schema, *said)
+    _refuse_stars(alias or name[-1], *said)
     # What the values are is looked at in any case: names that do not exist and types that do not fit show here.
     frame = _affected(reader, name, alias, where, values)
     shown = {field.name: field.dataType for field in spark_schema(target.schema)}
     for number, column in enumerate(values):
         check_storable(frame.schema[f"{_NEW}{number}"].dataType, shown[column], column)
-    if any(_keeps_names(one) for one in (*values.values(), *([where] if where else []))):
+    if any(map(_keeps_names, said)):
         merge = reader.tx.merge(name, frame, condition=f"target.{ADDRESS} = source.{_AT}")
         sets = {column: f"source.{_NEW}{number}" for number, column in enumerate(values)}
         done = merge.when_matched_update(sets).execute()
@@ -151,6 +156,17 @@ def _check_names(name: Name, schema: Any, *expressions: Expression) -> None:
     for column in (one for expression in expressions for one in expression.tree.find_all(exp.Column)):
         if column.name.lower() in (ADDRESS, GROUP):
             column_of(schema, column.name, name)
+
+
+def _refuse_stars(called: str, *expressions: Expression) -> None:
+    """A star for the columns of the table, which is `called` so: it would stand for those that we add, too."""
+    for expression in expressions:
+        for star in expression.tree.find_all(exp.Star):
+            of = starred(star.parent)
+            own = star.find_ancestor(exp.Select) is expression.tree and not isinstance(star.parent, exp.Count)
+            if of.lower() == called.lower() if of else own:
+                what = "* is not understood in a condition or a value of a change"
+                raise refusal(expression.text, expression.start, what, "Name the columns, as in struct(id, total).")
 
 
 def _keeps_names(expression: Expression) -> bool:

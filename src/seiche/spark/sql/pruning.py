@@ -19,7 +19,7 @@ from seiche.spark.sql.queries import Query, TableReference, conjuncts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["bare_count", "needed_columns", "pushed_filter"]
+__all__ = ["bare_count", "needed_columns", "pushed_filter", "starred"]
 
 _COMPARED: "dict[type[Any], str]" = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -52,7 +52,7 @@ def _sees_all(select: Any, table: TableReference) -> bool:
         return True
     called = {table.alias.lower(), *(node.alias.lower() for node in around)}
     for star in select.find_all(exp.Star):
-        of = _starred(star.parent)
+        of = starred(star.parent)
         # `LATERAL (SELECT o.*)` is about the table too, from inside; a star alone is about what its own SELECT reads.
         own = star.find_ancestor(exp.Select) is select and not isinstance(star.parent, exp.Count)
         if of.lower() in called if of else own:
@@ -60,7 +60,7 @@ def _sees_all(select: Any, table: TableReference) -> bool:
     return False
 
 
-def _starred(node: Any) -> str:
+def starred(node: Any) -> str:
     """Whose star it is, if that is said: `o` of `o.*`, `d` of `a.b.c.d.*`."""
     if isinstance(node, exp.Dot):
         return str(node.this.name)
