@@ -435,6 +435,20 @@ def test_a_full_refresh_reads_everything_again(shop: Shop) -> None:
     assert [row["id"] for row in shop.rows("shop.seen")] == [1, 2, 3]
 
 
+def test_a_full_refresh_takes_each_key_once_whatever_it_is_called(shop: Shop) -> None:
+    """One that is called as what counts them made every refresh fail, and NaN was no key at all."""
+    text = """\
+lake: lake
+steps: [{table: shop.sizes, mode: merge, key: count, sql: "SELECT * FROM VALUES (1.5D), (2.5D) AS t(count)"}]
+"""
+    shop.run(text)
+    shop.run(text, full_refresh=True)
+    assert [row["count"] for row in shop.rows("shop.sizes", "count")] == [1.5, 2.5]
+    twice = text.replace("(1.5D)", "(double('NaN')), (double('NaN')), (null), (null)")
+    with pytest.raises(InvalidInput, match="two rows have the same count"):
+        shop.run(twice, full_refresh=True)
+
+
 def test_rows_replaced_by_condition(shop: Shop) -> None:
     text = """\
 lake: lake

@@ -8,10 +8,11 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import functions as fn
 
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
-from seiche.spark.names import said_twice
+from seiche.spark.names import quoted, said_twice
 from seiche.spark.pipeline.definition import Step
 from seiche.spark.pipeline.frames import Frames, short
 from seiche.spark.pipeline.plan import Plan
@@ -101,8 +102,10 @@ class Builder:
     def _check_key(self, step: Step, frame: "DataFrame") -> None:
         if not step.key:
             return
-        keys = frame.na.drop(subset=list(step.key)).groupBy(*step.key).count()
-        if keys.filter("count > 1").limit(1).count():
+        names = list(map(quoted, step.key))
+        known = frame.where(" AND ".join(f"{name} IS NOT NULL" for name in names))
+        times = known.groupBy(*names).agg(fn.count(fn.lit(1)).alias("_seiche_times"))
+        if times.filter("_seiche_times > 1").limit(1).count():
             raise InvalidInput(
                 f"{step.place}: step {step.table}: two rows have the same {', '.join(step.key)}",
                 remedy="A merge takes each key once: choose one of the rows in the query.",
