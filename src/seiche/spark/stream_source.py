@@ -190,6 +190,14 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 remedy="Start a new stream with a checkpoint of its own.",
                 table=self._options.table,
             )
+        if row.table_version < int(start["version"]):
+            # Versions up to there will come again, with other rows, and would be taken for those that were read.
+            raise InvalidInput(
+                f"{self._options.table} is at version {row.table_version}, and the stream has come up to version"
+                f" {start['version']}: the lake was put back to an earlier state",
+                remedy="Put the checkpoint back to the same time, or start a new stream with a checkpoint of its own.",
+                table=self._options.table,
+            )
         return row
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A stream out of a table, asked as Spark asks it, while things happen to the table."""
 
 from pathlib import Path
+from shutil import copytree, rmtree
 from typing import Any
 
 import pyarrow as pa
@@ -207,6 +208,20 @@ def test_a_table_of_the_same_name_is_another_one(lake: Lake) -> None:
     lake.create_table("s.t", SCHEMA)
     with pytest.raises(InvalidInput, match="dropped and made anew"):
         stream.drain()
+
+
+def test_a_lake_that_was_put_back_from_a_copy_is_told(lake: Lake, tmp_path: Path) -> None:
+    """The stream stood still, and passed over the rows of as many versions as the copy had not."""
+    copytree(tmp_path / "lake", tmp_path / "copy")
+    stream = Stream(lake)
+    lake.table("s.t").append([{"id": 2, "v": "b"}])
+    stream.drain()
+    rmtree(tmp_path / "lake")
+    (tmp_path / "copy").rename(tmp_path / "lake")
+    again = Stream(seiche.open(lake.uri))
+    again.offset = stream.offset
+    with pytest.raises(InvalidInput, match="is at version 2, and the stream has come up to version 3"):
+        again.drain()
 
 
 def test_what_is_not_known_any_more_is_not_taken_for_a_rename(lake: Lake) -> None:
