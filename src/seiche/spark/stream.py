@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from seiche.core.given import text, wrong
 from seiche.core.retry import Patience
@@ -40,6 +40,9 @@ _NOTED = re.compile(r'"batchTimestampMs":\s*(\d+)')
 
 # What Hadoop calls the same store.
 _HADOOPS = re.compile(r"^s3[an]://")
+# What stands before the path in the address of a local folder; what means something else in addresses of stores.
+_HOST = re.compile(r"^//[^/]*/")
+_ESCAPED = {"%": "%25", "#": "%23", "?": "%3F"}
 # What a batch does to the lake, all of it in the transaction: it may be called again after a conflict.
 Load: TypeAlias = "Callable[[SparkTransaction, DataFrame], object]"
 
@@ -186,12 +189,15 @@ def planned_at(location: str, epoch: int, storage: Mapping[str, Any] | None = No
 
 
 def _note(location: str, path: str, storage: Mapping[str, Any] | None) -> str:
-    """A file of a checkpoint."""
-    parts = urlsplit(location)
-    if parts.scheme in ("", "file"):
-        return Path(unquote(parts.path) if parts.scheme else location, path).read_text()
+    """A file of a checkpoint. Of an address Spark takes every character for itself: one that has %20 in it is that of a
+    folder that is called so.
+    """
+    scheme = urlsplit(location).scheme
+    if scheme in ("", "file"):
+        return Path(_HOST.sub("/", location.removeprefix("file:")) if scheme else location, path).read_text()
     options = {name: value for name, value in (storage or {}).items() if name != "durability"}
-    return open_store(_HADOOPS.sub("s3://", location), **options).get(path).decode()
+    address = "".join(_ESCAPED.get(one, one) for one in location)
+    return open_store(_HADOOPS.sub("s3://", address), **options).get(path).decode()
 
 
 def _running(session: "SparkSession", query: str) -> tuple[str | None, str | None]:

@@ -19,11 +19,24 @@ def test_the_note_of_the_query_is_read_where_it_is(tmp_path: Path) -> None:
     assert query_of_checkpoint(str(local)) == str(local), "nothing is there yet"
     local.mkdir()
     (local / "metadata").write_bytes(NOTE)
-    assert query_of_checkpoint(str(local)) == query_of_checkpoint(local.as_uri()) == "7f0c"
+    for address in (f"{local}", f"file:{local}", f"file://{local}"):
+        assert query_of_checkpoint(address) == "7f0c"
     open_store("memory://checkpoints/one").put("metadata", NOTE)
     assert query_of_checkpoint("memory://checkpoints/one", {"durability": "os"}) == "7f0c"
     assert query_of_checkpoint("memory://checkpoints/two") == "memory://checkpoints/two"
     assert query_of_checkpoint("dbfs:/checkpoints") == "dbfs:/checkpoints"
+
+
+@pytest.mark.parametrize("name", ["check%20points", "check#points", "check?points"])
+def test_an_address_means_to_spark_what_is_written_there(tmp_path: Path, name: str) -> None:
+    """Where the note was not found, a query that began anew without its checkpoint was taken for a repetition."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "metadata").write_bytes(NOTE)
+    escaped = name.replace("%", "%25").replace("#", "%23").replace("?", "%3F")
+    open_store(f"memory://literally/{escaped}").put("metadata", NOTE)
+    for address in (f"{tmp_path}/{name}", f"file:{tmp_path}/{name}", f"file://{tmp_path}/{name}"):
+        assert query_of_checkpoint(address) == "7f0c"
+    assert query_of_checkpoint(f"memory://literally/{name}") == "7f0c"
 
 
 def test_when_a_batch_was_planned_is_in_the_checkpoint(tmp_path: Path) -> None:
