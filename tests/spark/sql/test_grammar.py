@@ -46,6 +46,7 @@ UNDERSTOOD: dict[str, made.Statement] = {
     "ALTER TABLE a.b SET TBLPROPERTIES ('k' = 'v')": made.AlterTable(("a", "b"), made.SetProperties({"k": "v"})),
     "ALTER TABLE a.b UNSET TBLPROPERTIES ('k')": made.AlterTable(("a", "b"), made.SetProperties({"k": None})),
     "DELETE FROM a.b": made.Delete(("a", "b")),
+    "DELETE FROM /* -- \\\n */ a.b -- \\ \n-- \\": made.Delete(("a", "b")),
     "TRUNCATE TABLE a.b": made.Delete(("a", "b")),
     "SHOW NAMESPACES": made.Show("namespaces"),
     "SHOW SCHEMAS IN a LIKE 'x*'": made.Show("namespaces", ("a",), "x*"),
@@ -151,6 +152,9 @@ def test_a_type_that_is_not_there_says_what_to_write(type_: str, instead: str) -
 
 # What sqlglot takes for something else than it is (an alias, a rename, another statement) is here in full.
 REFUSED: dict[str, tuple[str, int]] = {
+    # To Spark the comment goes on: all rows below 9 were deleted, and of a query those were left out.
+    "DELETE FROM a.b WHERE x < 9 -- as in C:\\old\\\nAND y = 1": ("the comment ends in a backslash", 28),
+    "SELECT x FROM a.b WHERE x < 9 /* -- */ -- \\\nAND y = 1": ("the comment ends in a backslash", 39),
     "START TRANSACTION": ("START", 0),
     "SAVEPOINT a": ("SAVEPOINT", 0),
     "RELEASE SAVEPOINT a": ("RELEASE", 0),

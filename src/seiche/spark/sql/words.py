@@ -18,6 +18,7 @@ __all__ = ["Cursor", "Word", "dialect", "words"]
 Sort: TypeAlias = Literal["word", "quoted", "string", "number", "symbol", "end"]
 
 _PLAIN = re.compile(r"\w+", re.ASCII)
+_COMMENTS = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _STRINGS = frozenset({"STRING", "RAW_STRING"})
 # A prefix that keeps the lexer from taking SHOW and its like, with all that follows, for one opaque command.
 _PREFIX = "("
@@ -58,8 +59,17 @@ def words(text: str) -> tuple[Word, ...]:
         start, end = token.start - len(_PREFIX), token.end + 1 - len(_PREFIX)
         if found and start < found[-1].end:
             continue  # the rest of a number such as 10L, which the lexer has made three of
+        _check_comments(text, found[-1].end if found else 0, start)
         found += _split(text, token.token_type.name, token.text, start, end)
     return tuple(found)
+
+
+def _check_comments(text: str, start: int, end: int) -> None:
+    """Refuse a comment that goes on in the next line, to Spark: what is read as a condition here is none there."""
+    for comment in _COMMENTS.finditer(text, start, end):
+        if comment[0].startswith("--") and comment[0].endswith("\\") and comment.end() < end:
+            what = "the comment ends in a backslash, by which Spark takes the next line for a part of it"
+            raise refusal(text, comment.start(), what, "Put a blank behind it.")
 
 
 def _split(text: str, kind: str, value: str, start: int, end: int) -> list[Word]:
