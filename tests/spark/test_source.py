@@ -1,5 +1,6 @@
 """`spark.read.format("seiche")` and `df.write.format("seiche")`."""
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -424,3 +425,24 @@ def test_a_read_of_no_columns_is_refused(lake: Any) -> None:
     """Spark would count no rows."""
     with pytest.raises(InvalidInput, match="a column at least"):
         SeicheSource({"lake": lake.uri, "table": "shop.t"}).reader(StructType([]))
+
+
+@pytest.mark.parametrize("format", ["lance", "iceberg"])
+def test_a_schema_that_is_given_may_allow_nulls_and_nothing_else(spark: "SparkSession", lake: Any, format: str) -> None:
+    """A column without nulls could not be read so at all, and what was wrong was said in Spark's words."""
+    inside = pa.struct([pa.field("a", pa.int32(), nullable=False)])
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int64()), pa.field("s", inside, False)])
+    lake.create_table("shop.strict", columns, format=format)
+    lake.table("shop.strict").append(pa.Table.from_pylist([{"id": 1, "n": None, "s": {"a": 2}}], columns))
+    options = {"lake": lake.uri, "table": "shop.strict"}
+    read = spark.read.format("seiche").options(**options).schema("s STRUCT<a: INT>, id BIGINT").load()
+    assert [row.asDict(recursive=True) for row in read.collect()] == [{"s": {"a": 2}, "id": 1}]
+    for given, said in {
+        "id INT": "column 'id' of shop.strict was to be read as int, and is bigint not null",
+        "n BIGINT NOT NULL": "column 'n' of shop.strict was to be read as bigint not null, and is bigint",
+        "s STRUCT<b: INT>": "column 's' of shop.strict was to be read as struct<b:int>, and is struct<a:int> not null",
+    }.items():
+        asked: Any = StructType.fromDDL(given)
+        reader: Any = SeicheSource(options).reader(asked)
+        with pytest.raises(InvalidInput, match=re.escape(said)):
+            reader.partitions()

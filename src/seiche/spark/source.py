@@ -3,21 +3,25 @@
 import gc
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from seiche.errors import InvalidInput
 from seiche.lake.lake import Lake
 from seiche.spark.daemon import hush
 from seiche.spark.jobs import Readable
 from seiche.spark.options import Options
-from seiche.spark.types import spark_schema
+from seiche.spark.types import nullable, shown_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader
+
+    from seiche.spark.iceberg import IcebergScan
+    from seiche.spark.scanning import Scan
 
 __all__ = ["SeicheSource", "TableReader"]
 
@@ -93,15 +97,30 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
-        self._columns = schema.names
+        self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks, each with its fragments or files pinned."""
         lake = self._options.open_held()
         with lake.reading():
-            return [ScanPartition(one) for one in self._tasks(lake)]
+            tasks, found = self._tasks(lake)
+        for given, there in zip(self._schema, found, strict=True):
+            self._check(given, there)
+        wanted = shown_schema(self._schema)
+        return [ScanPartition(replace(one, columns=wanted)) for one in tasks]
 
-    def _tasks(self, lake: Lake) -> "Sequence[Readable]":
+    def _check(self, given: StructField, there: StructField) -> None:
+        """`InvalidInput` unless the column is what Spark was told: nulls may be allowed where there are none."""
+        same = given.dataType in (there.dataType, nullable(there.dataType))
+        if not same or (there.nullable and not given.nullable):
+            kinds = [f"{one.dataType.simpleString()}{'' if one.nullable else ' not null'}" for one in (given, there)]
+            raise InvalidInput(
+                f"column {given.name!r} of {self._options.table} was to be read as {kinds[0]}, and is {kinds[1]}",
+                remedy="Leave out `.schema(...)`, and cast the column; if the table has changed, load the frame again.",
+                column=given.name,
+            )
+
+    def _tasks(self, lake: Lake) -> "tuple[Sequence[Scan | IcebergScan], StructType]":
         transaction = lake.transaction()
         table = transaction.table(self._options.table)
         count, where = self._options.number("partitions"), self._options.values.get("filter") or None
@@ -110,12 +129,12 @@ class TableReader(DataSourceReader):
             from seiche.spark.iceberg import iceberg_scans
 
             handle = cast(IcebergTransactionTable, table)
-            return iceberg_scans(handle, transaction, columns=self._columns, where=where, parts=count)[0]
+            return iceberg_scans(handle, transaction, columns=self._schema.names, where=where, parts=count)
         from seiche.spark.scanning import scans, spread
 
         snapshot = table._snapshot()
         count = count or spread(snapshot.manifest.fragments.decoded(), os.cpu_count() or 1)
-        return scans(snapshot, columns=self._columns, where=where, parts=count)[0]
+        return scans(snapshot, columns=self._schema.names, where=where, parts=count)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if isinstance(partition, ScanPartition):
