@@ -454,7 +454,10 @@ def test_rows_replaced_by_condition(shop: Shop) -> None:
 lake: lake
 sources: {raw: {format: csv, path: "orders/*.csv", schema: "id BIGINT, customer STRING, amount DOUBLE"}}
 steps:
-  - {table: shop.ann, mode: replace_where, where: customer = 'ann', sql: "SELECT * FROM raw WHERE customer = 'ann'"}
+  - table: shop.ann
+    mode: replace_where
+    where: customer = 'ann' -- hers
+    sql: SELECT * FROM raw WHERE customer = 'ann'
 """
     shop.run(text)
     shop.lake.table("shop.ann").append(pa.table({"id": pa.array([9]), "customer": ["bob"], "amount": [5.0]}))

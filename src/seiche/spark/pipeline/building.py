@@ -142,13 +142,14 @@ class Builder:
             IcebergColumns(table).drop_columns(gone)
 
     def _replace(self, step: Step, frame: "DataFrame") -> "Result":
-        kind = frame.selectExpr(f"({step.where}) AS condition").schema["condition"].dataType.simpleString()
+        where = f"({step.where}\n)"  # it may end in a comment
+        kind = frame.selectExpr(f"{where} AS condition").schema["condition"].dataType.simpleString()
         if kind != "boolean":
             raise InvalidInput(
                 f"{step.place}: `where` of {step.table} is {kind}, not a condition",
                 remedy="Compare something, as in day = DATE'2030-01-31'.",
             )
-        outside = frame.filter(f"NOT coalesce(({step.where}), false)").limit(1).collect()
+        outside = frame.filter(f"NOT coalesce({where}, false)").limit(1).collect()
         if outside:
             raise InvalidInput(
                 f"{step.place}: step {step.table}: a row is not among those that are replaced: {outside[0].asDict()}",
