@@ -287,6 +287,7 @@ def test_mistakes_are_named(tmp_path: Path, mistake: str) -> None:
         ("WHERE amount <= 0", "WHERE (", "shop.yaml:17: check 'positive'"),
         ("orders/*.csv", "nowhere/*.csv", "shop.yaml:3: source raw: there is no"),
         ("", "", "shop.yaml:4: source seen: there is no table shop.visits"),
+        ("table: shop.visits", "table: shop.orders", "shop.yaml:4: source seen: there is no table shop.orders yet"),
     ],
 )
 def test_the_command_names_mistakes_before_spark_starts(
@@ -341,6 +342,10 @@ def test_a_plan_on_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["run", str(tmp_path / "shop.yaml"), "--dry-run"]) == 0
     assert "stage" in capsys.readouterr().out
     assert lake.version == 2
+    (tmp_path / "shop.yaml").write_text(GOOD.replace("table: shop.visits", "table: shop.orders"))
+    lake.create_table("shop.orders", pa.schema([("id", pa.int64())]), format="iceberg")
+    assert main(["run", str(tmp_path / "shop.yaml"), "--dry-run"]) == 2
+    assert "what is new in shop.orders, an Iceberg table, is not known" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("run_id", ["", "  ", 20300131])

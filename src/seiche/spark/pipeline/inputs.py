@@ -41,6 +41,7 @@ def check_inputs(planned: Plan, lake: "Lake | None") -> None:
                 remedy="Create it, add a step for it, or correct the name.",
                 table=name,
             )
+    _check_sources(planned, lake)
     if lake is not None:
         _check_formats(planned, lake)
 
@@ -56,6 +57,20 @@ def check_tag(lake: "Lake | None", tag: str) -> None:
         )
 
 
+def _check_sources(planned: Plan, lake: "Lake | None") -> None:
+    """Tables that a step makes: as a source each is read as the run found it, so it must be there before."""
+    for source in planned.definition.sources:
+        if not source.table or source.table in planned.tables_needed:
+            continue
+        who = f"{source.place}: source {source.name}"
+        if lake is None or not _has(lake, source.table, who):
+            raise NotFound(
+                f"{who}: there is no table {source.table} yet, and a source gives what there was before the run",
+                remedy="Name the table itself in the query: that reads what the step makes.",
+                table=source.table,
+            )
+
+
 def _check_formats(planned: Plan, lake: "Lake") -> None:
     for step in planned.steps:
         known = _has(lake, step.table, f"{step.place}: step {step.table}")
@@ -65,8 +80,7 @@ def _check_formats(planned: Plan, lake: "Lake") -> None:
                 remedy="Leave out `format`, or drop the table first.",
             )
     for source in planned.definition.sources:
-        known = source.table in planned.tables_needed
-        if source.new and known and lake.table(source.table).row.format != "lance":
+        if source.new and source.table and lake.table(source.table).row.format != "lance":
             raise InvalidInput(
                 f"{source.place}: source {source.name}: what is new in {source.table}, an Iceberg table, is not known",
                 remedy="Leave out `new`, or keep the table in the format lance.",
