@@ -144,3 +144,57 @@ def test_single_rows_of_the_first_format_are_read(tmp_path: Path, stable: bool) 
             replayed[one["id"]] = (one["v"], one["w"])
     assert replayed == expected
     lance.dataset(tmp_path / "t").validate()  # type: ignore[no-untyped-call]
+
+
+WRITING: dict[str, Callable[[Table], object]] = {
+    "append": lambda t: t.append(pa.table({"id": [4, 5], "v": pa.array([None, 1], pa.int64())})),
+    "update": lambda t: t.update({"v": "v + 1"}, where="id = 1"),
+    "merge": lambda t: t.merge([{"id": 1, "v": 5}], on="id").when_matched_update_all().execute(),
+    "merge that adds": lambda t: t.merge([{"id": 4, "v": 5}], on="id").when_not_matched_insert_all().execute(),
+    "compact": lambda t: t.compact(),
+    "reorder": lambda t: t.reorder([("id", "descending")]),
+    "overwrite": lambda t: t.overwrite(pa.table({"v": pa.array([None, 1], pa.int64())})),
+}
+
+
+@pytest.mark.parametrize("verb", WRITING)
+def test_nulls_are_not_written_in_the_first_format_which_has_none(tmp_path: Path, verb: str) -> None:
+    """They came back as zeros, also in columns that nobody had named, or the table could not be read any more."""
+    first = pa.table({"id": [1, 2, 3], "v": [1, 2, 3], "name": ["a", None, "c"]})
+    lance.write_dataset(first, tmp_path / "t", data_storage_version="legacy", max_rows_per_file=2)
+    table = Table.open(tmp_path / "t")
+    table.add_columns(pa.field("late", pa.int64()))
+    before = table.to_arrow().to_pylist()
+    with pytest.raises(InvalidInput, match=r"column '(v|late)' has nulls.*first format"):
+        WRITING[verb](table)
+    assert table.to_arrow().to_pylist() == before
+    table.drop_columns("late")
+    table.compact()
+    assert table.to_arrow().to_pylist() == first.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "where"),
+    [
+        (pa.list_(pa.int64()), [[1], None], "x"),
+        (pa.list_(pa.int64()), [[1, None], []], "x.item"),
+        (pa.list_(pa.float32(), 1), [[1.0], [None]], "x.item"),
+        (pa.struct([("a", pa.struct([("b", pa.bool_())]))]), [{"a": {"b": True}}, {"a": {"b": None}}], "x.a.b"),
+        (pa.struct([("a", pa.string())]), [{"a": "y"}, None], "x"),
+        (pa.list_(pa.string()), [["y", None], []], None),
+        (pa.struct([("a", pa.binary())]), [{"a": None}, {"a": b"y"}], None),
+    ],
+)
+def test_nulls_that_the_first_format_keeps_are_written(
+    tmp_path: Path, kind: pa.DataType, values: list[Any], where: str | None
+) -> None:
+    empty = pa.schema([("id", pa.int64()), ("x", kind)]).empty_table()
+    lance.write_dataset(empty, tmp_path / "t", data_storage_version="legacy")
+    table = Table.open(tmp_path / "t")
+    rows = pa.table({"id": [1, 2], "x": pa.array(values, kind)})
+    if where is None:
+        table.append(rows)
+        assert table.to_arrow()["x"].to_pylist() == values
+    else:
+        with pytest.raises(InvalidInput, match=f"column '{where}' has nulls"):
+            table.append(rows)

@@ -13,6 +13,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.table.blob_files import data_files, large_files
+from seiche.table.data.first_format import without_nulls
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
 from seiche.table.data.native_errors import (
@@ -96,6 +97,8 @@ def write_rows(
     it is; if it comes with the first batch, nothing has been written.
     """
     batches = map(_from_the_start, batches)
+    if header.data_format.version in FIRST_FORMAT:
+        batches = map(without_nulls, batches)
     first = next(batches, None)
     if first is None:
         return Written()

@@ -27,6 +27,7 @@ from seiche.table.data.rewrite.compact_plan import Options
 from seiche.table.data.rewrite.copying import has_dictionaries, stored_rows
 from seiche.table.data.rewrite.row_marks import RowMarks, addresses
 from seiche.table.data.write import Limits, write_rows
+from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
 
@@ -47,7 +48,8 @@ def compacted(portion: Portion, options: Options, store: Store, runtime: Runtime
     if has_dictionaries(snapshot.schema):
         # The native compaction of a dataset that was not opened from its file writes dictionaries that nobody can read.
         dataset = _opened(portion, store)
-    if dataset is None:
+    # Where a format has no nulls, native code puts other values in their place; `_copied` refuses to.
+    if dataset is None or snapshot.manifest.header.data_format.version in FIRST_FORMAT:
         return _copied(snapshot, portion, options)
     task = {
         "task": {"fragments": [fragment_to_json(one) for one in portion.fragments]},
