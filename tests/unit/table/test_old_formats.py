@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from seiche import InvalidInput
+from seiche.table.data.columns.add import merged, new_fields
 from seiche.table.data.native import open_staged
 from seiche.table.table import Table
 from tests.verb_table import files
@@ -163,7 +164,9 @@ def test_nulls_are_not_written_in_the_first_format_which_has_none(tmp_path: Path
     first = pa.table({"id": [1, 2, 3], "v": [1, 2, 3], "name": ["a", None, "c"]})
     lance.write_dataset(first, tmp_path / "t", data_storage_version="legacy", max_rows_per_file=2)
     table = Table.open(tmp_path / "t")
-    table.add_columns(pa.field("late", pa.int64()))
+    # As others may have done it.
+    late = new_fields(pa.schema([("late", pa.int64())]), table.manifest)
+    table.commit(merged(table.manifest, {}, [*table.manifest.header.fields, *late], nullable=True))
     before = table.to_arrow().to_pylist()
     with pytest.raises(InvalidInput, match=r"column '(v|late)' has nulls.*first format"):
         WRITING[verb](table)
@@ -198,3 +201,43 @@ def test_nulls_that_the_first_format_keeps_are_written(
     else:
         with pytest.raises(InvalidInput, match=f"column '{where}' has nulls"):
             table.append(rows)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.append([{"id": 3, "b": 3.5, "c": "r"}]),
+        lambda t: t.append([{"id": 3, "b": 3.5}]),
+        lambda t: t.update({"b": "b + 1"}, where="id = 1"),
+        lambda t: t.merge([{"id": 1, "b": 2.5}], on="id").when_matched_update_all().execute(),
+        lambda t: (t.append([{"b": 3.5, "id": 3}]), t.compact()),
+        lambda t: (t.append([{"c": "r", "b": 3.5, "id": 3}]), t.reorder("id")),
+    ],
+    ids=["append", "append of some", "update", "merge", "compact", "reorder"],
+)
+def test_rows_of_the_first_format_are_written_under_the_ids_that_columns_have(
+    tmp_path: Path, call: Callable[[Table], object]
+) -> None:
+    """Its files say themselves which ids: numbered from 0 on they gave wrong values, or ended the reader's process."""
+    first = pa.table({"id": [1, 2], "a": ["x", "y"], "b": [1.5, 2.5], "c": ["p", "q"]})
+    for version in ("legacy", "2.1"):
+        lance.write_dataset(first, tmp_path / version, data_storage_version=version)
+        table = Table.open(tmp_path / version)
+        table.drop_columns("a")
+        call(table)
+    old, new = (Table.open(tmp_path / version).to_arrow().sort_by("id") for version in ("legacy", "2.1"))
+    assert old.to_pylist() == new.to_pylist()
+    assert Table.open(tmp_path / "legacy").count_rows("b > 0 AND (c IS NULL OR c <> '')") == len(new)
+
+
+def test_columns_are_not_added_or_written_by_themselves_in_the_first_format(tmp_path: Path) -> None:
+    """No condition on a column could be evaluated any more that a file lacks."""
+    lance.write_dataset(pa.table({"id": [1, 2], "v": [1, 2]}), tmp_path / "t", data_storage_version="legacy")
+    table = Table.open(tmp_path / "t")
+    with pytest.raises(InvalidInput, match="one by one"):
+        table.add_columns(pa.field("late", pa.string()))
+    with pytest.raises(InvalidInput, match="one by one"):
+        table.update({"v": "v + 1"}, mode="columns")
+    with pytest.raises(InvalidInput, match="column 'v' has nulls"):
+        table.append([{"id": 3}])
+    assert table.version == 1

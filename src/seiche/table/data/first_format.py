@@ -1,4 +1,6 @@
-"""What data files of the first format cannot hold."""
+"""Rows for data files of the first format, which can hold less than later ones."""
+
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -6,20 +8,31 @@ import pyarrow.compute as pc
 from seiche.errors import InvalidInput
 from seiche.table.data.conform import without_extension
 
-__all__ = ["without_nulls"]
+__all__ = ["whole_rows"]
 
 _LISTS = (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)
 # Those that keep a null.
 _KEEPERS = (pa.NullArray, pa.StringArray, pa.LargeStringArray, pa.BinaryArray, pa.LargeBinaryArray)
 
 
-def without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows; `InvalidInput` if they have nulls that the first format does not keep.
+def whole_rows(
+    table: pa.Schema, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The rows with all columns of the table, null where they were left out: native code does not filter rows of a file
+    that lacks a column of the filter.
 
-    Native code writes a zero, an empty list or a struct of such in their place, and of a column without any value at
-    times a file that nobody can read.
+    `InvalidInput` for nulls that the format does not keep. Native code writes a zero, an empty list or a struct of such
+    in their place, and of a column without any value at times a file that nobody can read.
     """
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+    given = set(schema.names)
+    full = pa.schema([schema.field(one.name) if one.name in given else one for one in table])
+    return full, (_whole(batch, full) for batch in batches)
+
+
+def _whole(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    given = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns = [given[one.name] if one.name in given else pa.nulls(batch.num_rows, one.type) for one in schema]
+    for name, column in zip(schema.names, columns, strict=True):
         if where := _null_in(column, name):
             raise InvalidInput(
                 f"column {where!r} has nulls, and the data files of this table are of the first format version, which"
@@ -28,7 +41,7 @@ def without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
                 " format versions have nulls.",
                 column=where,
             )
-    return batch
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _null_in(values: pa.Array, where: str) -> str | None:

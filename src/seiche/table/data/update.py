@@ -10,11 +10,13 @@ from seiche.errors import InvalidInput
 from seiche.table.change import Change
 from seiche.table.data.assign import assigned, check_columns, check_expressions
 from seiche.table.data.columns.files import rewrite_columns
+from seiche.table.data.columns.new_files import require_columns_apart
 from seiche.table.data.cost import Estimate, estimate
 from seiche.table.data.moving import Moved, Places, stored_form
 from seiche.table.data.removal import by_fragment, remove_rows
 from seiche.table.data.scanning import BATCH_ROWS, batches, quoted, scanner
 from seiche.table.data.write import Limits, fields_of, write_rows
+from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.operations import REWRITE_COLUMNS, REWRITE_ROWS, Update
 from seiche.table.snapshot import Snapshot
 
@@ -41,9 +43,14 @@ class Updating:
         check_columns(self._set, snapshot.schema)
         check_expressions(snapshot.dataset, self._set, snapshot.schema, self._where)
         guess = estimate(snapshot, list(self._set), self._where)
-        if (self._mode or guess.mode) == "columns":
+        if (self._mode or self._cheaper(snapshot, guess)) == "columns":
+            require_columns_apart(snapshot.manifest.header)
             return self._columns(snapshot)
         return self._rows(snapshot, guess)
+
+    @staticmethod
+    def _cheaper(snapshot: Snapshot, guess: Estimate) -> Mode:
+        return "rows" if snapshot.manifest.header.data_format.version in FIRST_FORMAT else guess.mode
 
     def _rows(self, snapshot: Snapshot, guess: Estimate) -> Change | None:
         """Write the matching rows into new fragments, and take them out of their old ones."""

@@ -13,7 +13,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.table.blob_files import data_files, large_files
-from seiche.table.data.first_format import without_nulls
+from seiche.table.data.first_format import whole_rows
 from seiche.table.data.fragments import fragment_from_lance
 from seiche.table.data.native import open_staged
 from seiche.table.data.native_errors import (
@@ -27,11 +27,12 @@ from seiche.table.data.native_errors import (
     without_panics,
 )
 from seiche.table.data.single import encoded, write_single
-from seiche.table.format.flags import FIRST_FORMAT
+from seiche.table.format.flags import FIRST_FORMAT, require_writable
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
 from seiche.table.format.manifest_pb2 import Manifest as Header
+from seiche.table.format.schema import to_arrow
 
 __all__ = ["UNLIMITED", "Limits", "Written", "fields_of", "write_rows"]
 
@@ -98,7 +99,8 @@ def write_rows(
     """
     batches = map(_from_the_start, batches)
     if header.data_format.version in FIRST_FORMAT:
-        batches = map(without_nulls, batches)
+        require_writable(header, managed=True)
+        schema, batches = whole_rows(to_arrow(header.fields), schema, batches)
     first = next(batches, None)
     if first is None:
         return Written()
@@ -131,13 +133,16 @@ def _written_natively(
 ) -> Written:
     reader = pa.RecordBatchReader.from_batches(schema, iter(rows))
     version = header.data_format.version
+    first = version in FIRST_FORMAT
+    # Files of the first format say themselves which fields they have: there the table's ids are needed at once.
+    fields = fields_of(header, schema.names) if first else ()
     try:
         with without_panics():
             made = write_fragments(
                 reader,
-                _nothing(store, header),
-                mode="overwrite",
-                data_storage_version="legacy" if version in FIRST_FORMAT else version,
+                _nothing(store, header, fields),
+                mode="append" if first else "overwrite",
+                data_storage_version="legacy" if first else version,
                 max_rows_per_file=limits.rows,
                 max_bytes_per_file=limits.size,
             )
@@ -145,7 +150,8 @@ def _written_natively(
         if rows.failure is not None:
             raise rows.failure from None
         raise _unwritten(store, error) from error
-    return Written(tuple(_renumbered(fragment_from_lance(one), ids) for one in made))
+    fragments = map(fragment_from_lance, made)
+    return Written(tuple(fragments if first else (_renumbered(one, ids) for one in fragments)))
 
 
 def _unwritten(store: Store, error: Exception) -> SeicheError:
@@ -157,15 +163,16 @@ def _unwritten(store: Store, error: Exception) -> SeicheError:
     return Unavailable(message, remedy=FREE_SPACE if is_full(error) else "", table=store.uri)
 
 
-def _nothing(store: Store, header: Header) -> "lance.LanceDataset":
-    """A dataset at the place of the table, with nothing in it.
+def _nothing(store: Store, header: Header, fields: Sequence[Field]) -> "lance.LanceDataset":
+    """A dataset at the place of the table, with these columns and nothing in it.
 
     The native writer wants one. Given the version that is being changed it would cost as much as that has fragments, be
     refused for what only concerns commits, and not open at all where a column has dictionaries and the version is not
     published.
     """
     # Of its bases, below which values of blobs may be that are given by an address.
-    empty = Header(version=header.version, data_format=header.data_format, base_paths=header.base_paths)
+    bases = header.base_paths
+    empty = Header(version=header.version, data_format=header.data_format, base_paths=bases, fields=fields)
     return open_staged(store, Manifest(empty, Fragments()))
 
 

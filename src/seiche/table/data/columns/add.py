@@ -77,6 +77,8 @@ class AddingNulls:
             )
         if not self._schema.names:
             return None
+        if len(manifest.fragments):
+            require_columns_apart(manifest.header)
         fields = [*manifest.header.fields, *new_fields(self._schema, manifest)]
         return _change(merged(manifest, {}, fields, nullable=strict is None), manifest, {}, self._schema.names)
 
