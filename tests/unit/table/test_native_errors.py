@@ -51,6 +51,17 @@ def test_a_panic_while_rows_are_written_is_an_error_and_changes_nothing(panickin
     assert (table.version, table.to_arrow().num_rows) == (2, 1)
 
 
+def test_rows_of_a_kind_that_native_code_does_not_write_are_refused(tmp_path: Path) -> None:
+    """It was told as trouble with storage, to be tried again later."""
+    packed = pa.field("p", pa.struct([("a", pa.int32())]), metadata={"lance-encoding:packed": "true"})
+    schema = pa.schema([("id", pa.int64()), packed])
+    lance.write_dataset(pa.table([[1, 2], pa.array([{"a": 1}, None], packed.type)], schema=schema), tmp_path)
+    table = seiche.Table.open(tmp_path)
+    with pytest.raises(InvalidInput, match="could not be written: Not supported"):
+        table.update({"id": "id + 1"}, mode="rows")
+    assert table.version == 1
+
+
 @pytest.mark.parametrize(
     "reason",
     [
