@@ -77,24 +77,27 @@ def scanner(
         raise trouble(_UNREAD, error) from error
 
 
-def types_of(dataset: "lance.LanceDataset", expressions: Mapping[str, str]) -> dict[str, pa.DataType]:
+def types_of(dataset: "lance.LanceDataset", expressions: Mapping[str, str], **options: Any) -> dict[str, pa.DataType]:
     """What the SQL expressions, by the columns that they are for, give; `InvalidInput` names the one that is refused.
 
+    `options` are those of the scan that is going to evaluate them, if it has any.
     All are planned at once, since every plan takes longer the more columns there are; one by one only to find out which
     of them is wrong.
     """
     if len(expressions) > 1:
         with suppress(InvalidInput):
-            return _planned(dataset, expressions, "the expressions")
+            return _planned(dataset, expressions, "the expressions", options)
     found: dict[str, pa.DataType] = {}
     for name, sql in expressions.items():
-        found |= _planned(dataset, {name: sql}, f"the expression {sql!r} for column {name!r}")
+        found |= _planned(dataset, {name: sql}, f"the expression {sql!r} for column {name!r}", options)
     return found
 
 
-def _planned(dataset: "lance.LanceDataset", expressions: Mapping[str, str], what: str) -> dict[str, pa.DataType]:
+def _planned(
+    dataset: "lance.LanceDataset", expressions: Mapping[str, str], what: str, options: Mapping[str, Any]
+) -> dict[str, pa.DataType]:
     # With the address beside it also a constant can be planned: a scan needs some column.
-    schema = scanner(dataset, columns={**expressions, ADDRESS: ADDRESS}, what=what).projected_schema
+    schema = scanner(dataset, columns={**expressions, ADDRESS: ADDRESS}, what=what, **options).projected_schema
     return {name: schema.field(name).type for name in expressions}
 
 

@@ -23,6 +23,9 @@ __all__ = ["ColumnSource", "Computed", "Expressions", "InOrder", "Joined", "colu
 
 Function = Callable[[pa.RecordBatch], Any]
 
+# Values are computed from what is in blobs, not from where it lies.
+_BLOBS = "all_binary"
+
 
 class ColumnSource(Protocol):
     """Gives the columns, then their values fragment by fragment."""
@@ -87,7 +90,7 @@ class Expressions:
                     remedy="Give SQL over the columns of the table, such as 'price * 2', or a constant such as '0'.",
                     column=name,
                 )
-        return pa.schema(types_of(snapshot.dataset, self._expressions))
+        return pa.schema(types_of(snapshot.dataset, self._expressions, blob_handling=_BLOBS))
 
     def values(self, snapshot: Snapshot, fragment: DataFragment) -> Iterator[Part]:
         return scanned(snapshot, fragment, self._expressions, "the expressions")
@@ -306,7 +309,7 @@ def scanned(snapshot: Snapshot, fragment: DataFragment, columns: Mapping[str, st
         what=what,
         fragments=[snapshot.dataset.get_fragment(fragment.id)],
         batch_size=BATCH_ROWS,
-        blob_handling="all_binary",
+        blob_handling=_BLOBS,
     )
     for batch in batches(scan, what=what):
         offsets = (batch.column(ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
