@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
+import lance
+import pyarrow as pa
 import pytest
 
 from seiche import IncompatibleConflict, InvalidInput, NotFound
@@ -52,6 +54,30 @@ def test_metadata_of_table_schema_and_field(table: Table) -> None:
     assert plain.schema.metadata[b"unit"] == b"cents"
     assert plain.schema.field("place").type.field("x").metadata == {b"other": b"y"}
     assert plain.schema.field("id").metadata == {b"key": b"1"}
+
+
+def test_metadata_that_says_how_values_are_stored_stays_as_it_is(tmp_path: Path) -> None:
+    """A struct that was called packed afterwards was read as nulls, others could not be read at all."""
+    fields = [("s", pa.struct([("a", pa.int32())])), ("b", pa.large_binary()), ("t", pa.string())]
+    table = Table.create(tmp_path / "t", pa.schema([*fields, lance.blob_field("blob")]))
+    table.update_field_metadata("b", {"lance-encoding:blob": "true"})  # nothing is stored yet
+    table.update_field_metadata("b", {"lance-encoding:blob": None})
+    table.append([{"s": {"a": 1}, "b": b"b", "t": "{}", "blob": b"blob"}])
+    before = table.version
+    for column, metadata in {
+        "s": {"packed": "true"},
+        "b": {"lance-encoding:blob": "true"},
+        "t": {"ARROW:extension:name": "arrow.json"},
+        "blob": {"mine": "1"},
+    }.items():
+        with pytest.raises(InvalidInput, match="says how its values are stored"):
+            table.update_field_metadata(column, metadata, replace=True)
+    assert table.version == before
+    kept = {**table.manifest.header.fields[4].metadata, "mine": b"1"}
+    table.update_field_metadata("blob", {key: value.decode() for key, value in kept.items()}, replace=True)
+    table.update_field_metadata("t", {"ARROW:extension:name": "shop.code", "lance-encoding:compression": "zstd"})
+    rows = native(table).scanner(blob_handling="all_binary").to_table().to_pylist()
+    assert rows == [{"s": {"a": 1}, "b": b"b", "t": "{}", "blob": b"blob"}]
 
 
 def test_what_is_so_already_makes_no_version(table: Table) -> None:

@@ -23,6 +23,12 @@ _PRIMARY_POSITION = f"{_PRIMARY}:position"
 _PRIMARY_KEY = frozenset({_PRIMARY, _PRIMARY_POSITION})
 _CLUSTERING_POSITION = "lance-schema:unenforced-clustering-key:position"
 
+# Metadata by which readers know how the values of a field lie in its files.
+_LAYOUT = ("lance-encoding:blob", "lance-encoding:packed", "packed")
+_EXTENSION = "ARROW:extension:name"
+# Names of extensions that mean another layout, or are refused for another type; others say nothing to readers.
+_KNOWN = (b"lance.", b"arrow.")
+
 
 @dataclass(frozen=True, slots=True)
 class UpdateMap:
@@ -96,8 +102,11 @@ class UpdateConfig(Values):
                     remedy="Write the rows into a new table whose schema declares the other key.",
                     field=field_id,
                 )
+            before = dict(fields[field_id].metadata)
             update.change_bytes(fields[field_id].metadata)
             _read_keys(fields[field_id], update)
+            if len(manifest.fragments):
+                _check_layout(fields[field_id], before)
         return Manifest(header, manifest.fragments, manifest.index_section)
 
     def to_proto(self) -> pb.UpdateConfig:
@@ -156,6 +165,23 @@ def _unknown_field(field_id: int, manifest: Manifest, build: Build) -> InvalidIn
         remedy=f"The fields are {', '.join(f'{one.id} ({one.name})' for one in manifest.header.fields)}.",
         fields=[field_id],
     )
+
+
+def _check_layout(field: Field, before: Mapping[str, bytes]) -> None:
+    """Refuse metadata under which the values that are stored would be taken for something else, or for nulls."""
+    after = field.metadata
+    other = [key for key in _LAYOUT if before.get(key) != after.get(key)]
+    names = before.get(_EXTENSION, b""), after.get(_EXTENSION, b"")
+    if names[0] != names[1] and any(name.startswith(_KNOWN) for name in names):
+        other.append(_EXTENSION)
+    if other:
+        raise InvalidInput(
+            f"{', '.join(other)} of field {field.name!r} says how its values are stored, and they are already",
+            remedy="Add a column that has the metadata from the beginning, fill it, and drop this one; with"
+            " `replace`, give what the field has of it, too.",
+            field=field.id,
+            keys=other,
+        )
 
 
 def _read_keys(field: Field, update: UpdateMap) -> None:

@@ -65,7 +65,10 @@ class SettingVerbs(Verbs):
         attempts: int | None = None,
         timeout: float | None = None,
     ) -> Result:
-        """Set, change or delete metadata of a column, or with dots in the name of a field inside one."""
+        """Set, change or delete metadata of a column, or with dots in the name of a field inside one.
+
+        What says how values are stored, such as the mark of a blob column, stays as it is once there are rows.
+        """
         prepare = settings.FieldMetadata(column, values, replace=replace)
         return self._run("update_field_metadata", prepare, attempts=attempts, timeout=timeout)
 
