@@ -395,6 +395,21 @@ def test_however_many_columns_are_renamed_the_schema_is_gone_through_a_few_times
     assert times[0] == times[1]
 
 
+def test_no_field_is_dropped_out_of_a_packed_struct(tmp_path: Path) -> None:
+    """The values of the dropped field were read as those of the next."""
+    packed = pa.field(
+        "p", pa.struct([("a", pa.int32()), ("b", pa.int32())]), metadata={"lance-encoding:packed": "true"}
+    )
+    table = Table.create(tmp_path / "t", pa.schema([pa.field("id", pa.int64()), packed]))
+    table.append([{"id": 1, "p": {"a": 1, "b": 2}}])
+    with pytest.raises(InvalidInput, match="'p' are stored packed together"):
+        table.drop_columns("p.a")
+    table.rename_columns({"p.a": "c"})
+    assert table.to_arrow().to_pylist() == [{"id": 1, "p": {"c": 1, "b": 2}}]
+    table.drop_columns("p")
+    assert table.to_arrow().to_pylist() == [{"id": 1}]
+
+
 def test_nothing_to_drop_or_rename_makes_no_version(table: Table) -> None:
     version = table.version
     for done in (

@@ -9,6 +9,7 @@ from seiche.table.format.manifest_pb2 import Field
 
 __all__ = [
     "BLOB",
+    "PACKED",
     "SYSTEM_COLUMNS",
     "children",
     "column_ids",
@@ -16,12 +17,16 @@ __all__ = [
     "find",
     "find_all",
     "has_blobs",
+    "is_packed",
     "max_field_id",
     "path_of",
 ]
 
 # The type of columns of which large values are in files of their own.
 BLOB: Final = "lance.blob.v2"
+
+# Metadata, in the older and the newer spelling, of structs that are stored as one.
+PACKED: Final = ("packed", "lance-encoding:packed")
 
 # What every row has without a column of its own. Beside a column of that name, native code cannot read the table.
 SYSTEM_COLUMNS = frozenset(
@@ -32,6 +37,11 @@ SYSTEM_COLUMNS = frozenset(
 def has_blobs(fields: Iterable[Field]) -> bool:
     """Whether there is a column of blobs, at whatever depth."""
     return any(field.extension_name == BLOB for field in fields)
+
+
+def is_packed(field: Field) -> bool:
+    """Whether it is a struct whose values lie together in the files, and not each field's by themselves."""
+    return any(field.metadata.get(key, b"").lower() == b"true" for key in PACKED)
 
 
 def field_ids(fields: Iterable[Field]) -> set[int]:

@@ -1,8 +1,9 @@
 """A change of schema, checked against the columns that the data files hold."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from seiche.errors import InvalidInput
+from seiche.table.format.fields import is_packed
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, Field
@@ -22,6 +23,8 @@ def check_new_schema(schema: Schema, manifest: Manifest) -> None:
         old = before.get(field.id)
         if old is not None and (old.logical_type, old.parent_id) != (field.logical_type, field.parent_id):
             raise _other_type(old, field)
+    if len(manifest.fragments):
+        _check_packed(manifest.header.fields, schema)
     if not new or not len(manifest.fragments):
         return
     stored = {one for fragment in manifest.fragments for one in live_fields(fragment)}
@@ -35,6 +38,8 @@ def check_new_schema(schema: Schema, manifest: Manifest) -> None:
 def check_merged_schema(schema: Schema, fragments: Iterable[DataFragment], manifest: Manifest) -> None:
     """Refuse a schema under which old files would be read as something else than was written: `InvalidInput`."""
     before = {field.id: field for field in manifest.header.fields}
+    if len(manifest.fragments):
+        _check_packed(manifest.header.fields, schema)
     # Fields under whose ids an old file may hold something that this schema takes for something else.
     retyped = {field.id: field for field in schema if field.id in before and not _same_type(before[field.id], field)}
     new = {field.id: field for field in schema if field.id not in before}
@@ -72,6 +77,23 @@ def without_dead_files(fragments: Fragments, before: Schema, after: Schema) -> F
                 raise _nothing_left(after, fragment.id)
             changes[fragment.id] = made
     return fragments.replaced(changes)
+
+
+def _check_packed(before: Sequence[Field], after: Schema) -> None:
+    """Refuse other fields inside of a packed struct: its values lie together in the files, and readers would take those
+    of one field for those of another.
+    """
+    packed = {field.id: field.name for field in before if is_packed(field)}
+    if not packed:
+        return
+    for outer in packed.keys() & {field.id for field in after}:
+        had, has = ([field.id for field in fields if field.parent_id == outer] for fields in (before, after))
+        if had != has:
+            raise InvalidInput(
+                f"the values of {packed[outer]!r} are stored packed together, so its fields stay as they are",
+                remedy="Add a column with the fields that you want, and drop this one as a whole.",
+                field=outer,
+            )
 
 
 def _same_type(one: Field, other: Field) -> bool:

@@ -6,6 +6,7 @@ from typing import ClassVar, Self, TypeVar
 
 from seiche.errors import Corrupt, InvalidInput, RetryableConflict
 from seiche.table.format import transaction_pb2 as pb
+from seiche.table.format.fields import PACKED
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import Field
 from seiche.table.operations.base import Values, unknown_fields, with_unknown
@@ -24,7 +25,7 @@ _PRIMARY_KEY = frozenset({_PRIMARY, _PRIMARY_POSITION})
 _CLUSTERING_POSITION = "lance-schema:unenforced-clustering-key:position"
 
 # Metadata by which readers know how the values of a field lie in its files.
-_LAYOUT = ("lance-encoding:blob", "lance-encoding:packed", "packed")
+_LAYOUT = ("lance-encoding:blob", *PACKED)
 _EXTENSION = "ARROW:extension:name"
 # Names of extensions that mean another layout, or are refused for another type; others say nothing to readers.
 _KNOWN = (b"lance.", b"arrow.")
