@@ -410,6 +410,16 @@ def test_no_field_is_dropped_out_of_a_packed_struct(tmp_path: Path) -> None:
     assert table.to_arrow().to_pylist() == [{"id": 1}]
 
 
+def test_what_is_inside_of_a_blob_is_neither_dropped_nor_renamed(tmp_path: Path) -> None:
+    """It is a struct to the schema; a TypeError came out."""
+    table = Table.create(tmp_path / "t", pa.schema([pa.field("id", pa.int64()), lance.blob_field("b")]))
+    with pytest.raises(InvalidInput, match="BlobType"):
+        table.drop_columns("b.uri")
+    with pytest.raises(InvalidInput, match="BlobType"):
+        table.rename_columns({"b.uri": "address"})
+    assert table.version == 1
+
+
 def test_nothing_to_drop_or_rename_makes_no_version(table: Table) -> None:
     version = table.version
     for done in (

@@ -27,6 +27,8 @@ def check_readable(schema: Sequence[Field], before: Iterable[Field]) -> None:
         to_arrow(field for column in new for field in column)
     except Corrupt as error:
         raise InvalidInput(error.message, remedy=_TYPES) from error
+    except (TypeError, ValueError) as error:  # what is inside a type of an extension is not what that wants
+        raise InvalidInput(f"the columns would be none that can be read: {error}", remedy=_TYPES) from error
 
 
 def _columns(schema: Iterable[Field]) -> list[list[Field]]:
