@@ -17,6 +17,7 @@ import lance.blob
 import pyarrow as pa
 import pytest
 
+from seiche.errors import InvalidInput
 from seiche.table.table import Table
 from tests.row_table import in_order, some_rows
 
@@ -121,6 +122,25 @@ class TestAgainstPylance:
         native(path).cleanup_old_versions(timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False)
         assert native(path).checkout_version(("dev/x", None)).to_table().num_rows == 30
         assert native(path, "kept").to_table().num_rows == 33
+
+    @pytest.mark.parametrize("inner", ["dev/data", "dev/_indices", "dev/_transactions", "dev/_shadow"])
+    def test_a_branch_where_another_has_its_files(self, tmp_path: Path, inner: str) -> None:
+        """pylance takes such names; clean-up of the outer branch removed the inner one, and deleting the inner one the
+        rows of the outer.
+        """
+        table = Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+        with pytest.raises(InvalidInput, match="files of its own"):
+            table.branch(inner)
+        outer = table.branch("dev")
+        outer.append([{"id": 1}])
+        lance.write_dataset(pa.table({"id": [2]}), native(tmp_path / "t").create_branch(inner), mode="append")
+        outer.append([{"id": 3}])
+        for line in (outer, table):
+            line.cleanup(0, grace=0, dry_run=False)
+            assert table.checkout(branch=inner).to_arrow()["id"].to_pylist() == [2]
+        table.delete_branch(inner)
+        assert outer.to_arrow()["id"].to_pylist() == [1, 3]
+        assert list(table.branches()) == ["dev"]
 
     def test_a_shallow_clone_of_ours_survives_both_clean_ups(self, path: Path, tmp_path: Path) -> None:
         Table.open(str(path)).clone(str(tmp_path / "copy"), shallow=True, version=2)

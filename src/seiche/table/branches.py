@@ -16,15 +16,17 @@ from seiche.table.commit import Committer
 from seiche.table.format import refs
 from seiche.table.format.refs import Branch
 from seiche.table.operations import Clone
+from seiche.table.reachable import SHADOWS
 from seiche.table.refs import References
 from seiche.table.transaction import Transaction
 from seiche.table.versions.base import Versions
 
-__all__ = ["create_branch", "delete_branch", "files_below", "finished", "is_inside"]
+__all__ = ["create_branch", "delete_branch", "files_below", "finished", "is_inside", "is_of"]
 
 # Directories of a table. A branch whose name led into one would mix its files with those of another branch.
 _OCCUPIED = frozenset(
     {"data", "tree", "_versions", "_transactions", "_deletions", "_indices", "_refs", "_fri", "_bt", "_mem_wal"}
+    | {SHADOWS}
 )
 
 
@@ -97,11 +99,19 @@ def delete_branch(here: References, name: str) -> None:
 
 
 def files_below(root: Store, name: str, branches: Iterable[str]) -> Iterator[ObjectInfo]:
-    """The files of a branch, without those of branches whose names continue its own: `a` without `a/b`."""
+    """The files of a branch, without those of branches whose names continue its own: `a` without `a/b`.
+
+    Nor those of one around it: pylance lets a branch be called `a/data`, and `a` has its data files there.
+    """
     folder = refs.branch_root(name)
-    others = [refs.branch_root(other) for other in branches if other.startswith(f"{name}/")]
+    known = list(branches)
+    others = [refs.branch_root(other) for other in known if is_inside(other, name)]
+    around = [other for other in known if is_inside(name, other)]
     for info in root.list(folder):
         inside = info.path[len(folder) + 1 :].split("/")
+        path = f"{name}/{'/'.join(inside)}"
+        if not is_of(path, name) and any(is_of(path, other) for other in around):
+            continue
         # A branch that somebody is just making has a manifest but may not be listed yet.
         nested = "_versions" in inside[1:-1]
         if not nested and not any(is_inside(info.path, other) for other in others):
@@ -111,6 +121,14 @@ def files_below(root: Store, name: str, branches: Iterable[str]) -> Iterator[Obj
 def is_inside(path: str, folder: str) -> bool:
     """Whether a path lies below a directory."""
     return path.startswith(f"{folder}/")
+
+
+def is_of(path: str, branch: str) -> bool:
+    """Whether a file, by its path below the directory of all branches, is one that a branch has: others than in `data`
+    and in directories that begin with an underscore it has none.
+    """
+    first = path[len(branch) + 1 :].partition("/")[0] if is_inside(path, branch) else ""
+    return first == "data" or first.startswith("_")
 
 
 def _write(parent: References, name: str, version: int, made: Versions) -> None:

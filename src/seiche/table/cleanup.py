@@ -86,6 +86,7 @@ class Cleaner:
         files = listed(self._store)
         trees = list(self._store.list("tree")) if self._here.branch is None else []
         names = look_at_names(self._here)
+        files = [info for info in files if not names.nested(info.path, self._here.branch)]
         versions = self._here.versions.all()
         self._refuse_managed(versions[-1])
         folder = VersionFolder.of(self._store)
@@ -240,6 +241,7 @@ class Cleaner:
             removal
             for removal in survey.files
             if not survey.needs.reach.holds(removal.path)
+            and not names.nested(removal.path, self._here.branch)
             and not (removal.kind == _LEFT_BEHIND and names.own(removal.path))
         ]
 

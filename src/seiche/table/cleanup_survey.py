@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from seiche.errors import Corrupt, NotFound, SeicheError
 from seiche.store.base import ObjectInfo, Store
-from seiche.table.branches import is_inside
+from seiche.table.branches import is_inside, is_of
 from seiche.table.clone import CLONE_PROPERTY
 from seiche.table.format import file, refs, transactions
 from seiche.table.format.manifest import Manifest
@@ -61,13 +61,15 @@ class Names:
         The files of a branch `a/b` lie inside the directory of a branch `a`; which has others only in `data` and in
         directories that begin with an underscore.
         """
-        inside = path.removeprefix("tree/")
-        for name in self.branches:
-            if is_inside(inside, name):
-                first = inside[len(name) + 1 :].partition("/")[0]
-                if first == "data" or first.startswith("_"):
-                    return True
-        return False
+        return any(is_of(path.removeprefix("tree/"), name) for name in self.branches)
+
+    def nested(self, path: str, branch: str | None) -> bool:
+        """Whether a file in the directory of a branch is one of another whose name goes on from it: pylance lets one be
+        called `a/data` beside `a`, and keeps it where `a` has its data files.
+        """
+        return branch is not None and any(
+            is_inside(name, branch) and is_of(f"{branch}/{path}", name) for name in self.branches
+        )
 
     def left_leases(self, since: datetime) -> dict[str, ObjectInfo]:
         """Those from before `since`: whoever held them is dead."""
