@@ -325,13 +325,16 @@ class TestColumns:
         )
         assert deleted.to_pylist() == [row for row in data.to_pylist() if row["id"] % 7 == 3]
 
-    @pytest.mark.parametrize("many", [False, True], ids=["structs", "lists of structs"])
-    def test_fields_inside_are_followed_by_their_ids(self, tmp_path: Path, stable: bool, many: bool) -> None:
+    @pytest.mark.parametrize("around", ["structs", "lists of structs", "maps of structs"])
+    def test_fields_inside_are_followed_by_their_ids(self, tmp_path: Path, stable: bool, around: str) -> None:
         kind: pa.DataType = pa.struct([("x", pa.int64()), ("y", pa.string()), ("gone", pa.int64())])
         values: list[Any] = [{"x": 1, "y": "a", "gone": 7}, None, {"x": None, "y": "c", "gone": None}]
         inner = "s"
-        if many:
+        if around == "lists of structs":
             kind, values, inner = pa.list_(kind), [values, None, []], "s.item"
+        elif around == "maps of structs":
+            kind, inner = pa.map_(pa.string(), kind), "s.entries.value"
+            values = [list(zip("pqr", values, strict=True)), None, []]
         table = made(tmp_path / "t", pa.table({"id": range(3), "s": pa.array(values, kind)}), stable)
         table.delete("id = 2")
         table.rename_columns({f"{inner}.x": "z"})
@@ -342,6 +345,8 @@ class TestColumns:
         def now(value: Any) -> Any:
             if isinstance(value, list):
                 return [now(one) for one in value]
+            if isinstance(value, tuple):
+                return value[0], now(value[1])
             return None if value is None else {"z": value["x"], "gone": value["y"]}
 
         told = [(row[CHANGE_TYPE], row["id"], row["t"]) for row in table.changes(0).to_arrow().to_pylist()]

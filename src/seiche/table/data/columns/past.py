@@ -53,6 +53,10 @@ class PastColumns:
             return pa.list_(kind.value_field.with_type(self._type(kind.value_type, inside[0])))
         if len(inside) == 1 and pa.types.is_large_list(kind):
             return pa.large_list(kind.value_field.with_type(self._type(kind.value_type, inside[0])))
+        if len(inside) == 1 and pa.types.is_map(kind):
+            _, value = self._inside(inside[0].id)
+            item = kind.item_field.with_type(self._type(kind.item_type, value))
+            return pa.map_(kind.key_field, item, keys_sorted=kind.keys_sorted)
         return kind
 
     def _field(self, part: pa.Field, field: Field | None) -> pa.Field:
@@ -102,6 +106,10 @@ def _under(values: pa.Array, kind: pa.DataType) -> pa.Array:
         parts = [_under(values.field(at), one.type) for at, one in enumerate(kind)]
         mask = values.is_null() if values.null_count else None
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
-    inner = _under(values.values, kind.value_type)
+    if pa.types.is_map(kind):
+        items = _under(values.items, kind.item_type)
+        inner = pa.StructArray.from_arrays([values.keys, items], fields=[kind.key_field, kind.item_field])
+    else:
+        inner = _under(values.values, kind.value_type)
     own = values.buffers()[:2]
     return pa.Array.from_buffers(kind, len(values), own, values.null_count, values.offset, [inner])
