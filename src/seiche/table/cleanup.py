@@ -86,7 +86,8 @@ class Cleaner:
         files = listed(self._store)
         trees = list(self._store.list("tree")) if self._here.branch is None else []
         names = look_at_names(self._here)
-        files = [info for info in files if not names.nested(info.path, self._here.branch)]
+        nested = names.nested((info.path for info in files), self._here.branch)
+        files = [info for info in files if info.path not in nested]
         versions = self._here.versions.all()
         self._refuse_managed(versions[-1])
         folder = VersionFolder.of(self._store)
@@ -237,11 +238,12 @@ class Cleaner:
         survey.needs.add_own(VersionFolder.of(self._store), gone)
         survey.needs.add_others(names)
         survey.needs.add_pending(self._store.list("_transactions"), survey.now - self._policy.grace, survey.theirs)
+        nested = names.nested((removal.path for removal in survey.files), self._here.branch)
         return [
             removal
             for removal in survey.files
-            if not survey.needs.reach.holds(removal.path)
-            and not names.nested(removal.path, self._here.branch)
+            if removal.path not in nested
+            and not survey.needs.reach.holds(removal.path)
             and not (removal.kind == _LEFT_BEHIND and names.own(removal.path))
         ]
 

@@ -63,13 +63,12 @@ class Names:
         """
         return any(is_of(path.removeprefix("tree/"), name) for name in self.branches)
 
-    def nested(self, path: str, branch: str | None) -> bool:
-        """Whether a file in the directory of a branch is one of another whose name goes on from it: pylance lets one be
-        called `a/data` beside `a`, and keeps it where `a` has its data files.
+    def nested(self, paths: Iterable[str], branch: str | None) -> set[str]:
+        """Those in the directory of a branch that are of another whose name goes on from it: pylance lets one be called
+        `a/data` beside `a`, and keeps it where `a` has its data files.
         """
-        return branch is not None and any(
-            is_inside(name, branch) and is_of(f"{branch}/{path}", name) for name in self.branches
-        )
+        inner = [name for name in self.branches if branch is not None and is_inside(name, branch)]
+        return {path for path in paths if any(is_of(f"{branch}/{path}", name) for name in inner)} if inner else set()
 
     def left_leases(self, since: datetime) -> dict[str, ObjectInfo]:
         """Those from before `since`: whoever held them is dead."""
