@@ -241,3 +241,12 @@ def test_columns_are_not_added_or_written_by_themselves_in_the_first_format(tmp_
     with pytest.raises(InvalidInput, match="column 'v' has nulls"):
         table.append([{"id": 3}])
     assert table.version == 1
+
+
+def test_a_null_beside_equal_texts_of_the_first_format_is_a_null_to_conditions(tmp_path: Path) -> None:
+    """By its statistics native code took the null for such a text: it was shown with them, and counted as one."""
+    first = pa.table({"id": [1, 2, 3], "name": ["a", "a", None]})
+    lance.write_dataset(first, tmp_path / "t", data_storage_version="legacy")
+    table = Table.open(tmp_path / "t")
+    assert table.to_arrow(filter="name = 'a'")["id"].to_pylist() == [1, 2]
+    assert (table.count_rows("name IS NULL"), table.count_rows("name IS NOT NULL")) == (1, 2)

@@ -19,7 +19,7 @@ from seiche.table.data.native_errors import (
     trouble,
     without_panics,
 )
-from seiche.table.data.sql import LITERALS, REFUSALS, Shape, check_quotes, closed, complaint, is_refused
+from seiche.table.data.sql import LITERALS, REFUSALS, USE_STATISTICS, Shape, check_quotes, closed, complaint, is_refused
 from seiche.table.format.flags import FIRST_FORMAT, MIXED_DATA_VERSIONS, SEICHE_FENCE
 from seiche.table.format.logical_types import is_dictionary
 from seiche.table.format.manifest import Manifest
@@ -121,7 +121,8 @@ def _scanned(
         check_quotes(filter, lambda: dataset.schema.names)
 
     def made(shape: Shape) -> lance.LanceScanner:
-        return dataset.scanner(columns=columns, filter=shape(filter) if isinstance(filter, str) else filter, **options)
+        chosen = shape(filter) if isinstance(filter, str) else filter
+        return dataset.scanner(columns=columns, filter=chosen, use_stats=USE_STATISTICS, **options)
 
     def planned(shape: Shape) -> pa.Schema:
         return made(shape).projected_schema

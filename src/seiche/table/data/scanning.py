@@ -19,7 +19,7 @@ from seiche.table.data.native_errors import (
     without_panics,
 )
 from seiche.table.data.removal import by_fragment
-from seiche.table.data.sql import LITERALS, REFUSALS, Shape, check_quotes, closed, complaint, quoted
+from seiche.table.data.sql import LITERALS, REFUSALS, USE_STATISTICS, Shape, check_quotes, closed, complaint, quoted
 from seiche.table.format import roaring
 from seiche.table.format.flags import FIRST_FORMAT
 from seiche.table.snapshot import Snapshot
@@ -61,7 +61,8 @@ def scanner(
 
     def plan(shape: Shape) -> "lance.LanceScanner":
         given = {name: shape(sql) for name, sql in columns.items()} if isinstance(columns, Mapping) else list(columns)
-        made = dataset.scanner(columns=given, filter=None if where is None else shape(where), **options)
+        filter_ = None if where is None else shape(where)
+        made = dataset.scanner(columns=given, filter=filter_, use_stats=USE_STATISTICS, **options)
         _ = made.projected_schema  # only now the SQL is looked at
         return made
 

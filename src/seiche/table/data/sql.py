@@ -2,14 +2,28 @@
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from seiche.errors import InvalidInput
 from seiche.table.data.native_errors import native_message, without_panics
 
-__all__ = ["LITERALS", "REFUSALS", "Shape", "check_quotes", "closed", "complaint", "is_refused", "quoted"]
+__all__ = [
+    "LITERALS",
+    "REFUSALS",
+    "USE_STATISTICS",
+    "Shape",
+    "check_quotes",
+    "closed",
+    "complaint",
+    "is_refused",
+    "quoted",
+]
 
 Shape: TypeAlias = Callable[[str], str]
+
+# Files of the first format have statistics, by which native code takes a null for whatever all other texts of a page
+# are: conditions on these are wrong with them. Later formats have none.
+USE_STATISTICS: Final = False
 
 # What native code raises for SQL that does not parse, or that names what is not there.
 REFUSALS = (ValueError, KeyError, TypeError)
