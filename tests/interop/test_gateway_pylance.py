@@ -18,6 +18,8 @@ import seiche
 from seiche import Lake
 from seiche.gateway.lance_namespace.desk import Desks
 from seiche.store import open_store
+from seiche.table.format import file
+from seiche.table.format.transaction_pb2 import Transaction
 from tests.gateway_server import Gateways, gateways
 from tests.processes import CONTEXT
 from tests.servers import S3Server
@@ -150,6 +152,20 @@ def test_pylance_sees_every_one_of_several_commits(servers: Gateways) -> None:
     servers.lake.table("shop.t").append(rows(100))
     assert dataset.update({"n": "n + 1"}, where="id = 3") == {"num_rows_updated": 1}
     assert servers.lake.table("shop.t").to_arrow(filter="id = 3")["n"].to_pylist() == [6]
+
+
+def test_releases_before_14_find_what_others_committed(servers: Gateways) -> None:
+    """LanceDB 0.40 comes with Lance 13, which looks for transactions in another field, and then for a file of theirs on
+    the desk, where there is none.
+    """
+    servers.lake.table("shop.t").delete("id = 0")
+    desk = Path(opened(servers.lance).uri)
+    (shown,) = (desk / "_versions").glob("*.manifest")
+    data = shown.read_bytes()
+    read = file.decode(data, path=shown.name)
+    assert read.manifest.header.HasField("old_transaction_section")
+    data = data[read.manifest.header.old_transaction_section :]
+    assert Transaction.FromString(data[4 : 4 + int.from_bytes(data[:4], "little")]) == read.transaction
 
 
 def test_an_old_handle_finds_every_version_since(servers: Gateways) -> None:

@@ -34,7 +34,8 @@ def to_desk(stored: ManifestFile, home: str, branch: str | None = None) -> bytes
 
     Writers that pass the server by must not take it for a table of their own. Releases of Lance that do not commit
     through a namespace do not know the flag that is set here for writers; those from 11 on (LanceDB 0.40 has 13) accept
-    it, and each of their commits finds out anew whether an index needs it.
+    it, and each of their commits finds out anew whether an index needs it. Those before 14 find the transaction where
+    they look for it, and so rebase on what the lake has made.
     """
     header = stored.manifest.copy_header()
     header.base_paths.add(id=HOME, is_dataset_root=True, path=home)
@@ -46,7 +47,7 @@ def to_desk(stored: ManifestFile, home: str, branch: str | None = None) -> bytes
     indices = [_at_home(_copy(one)) for one in stored.manifest.indices]
     message = TransactionMessage() if stored.transaction is None else _at_home(_copy(stored.transaction))
     encoded = message.SerializeToString(deterministic=True)
-    return b"".join(file.encode(Manifest(header, fragments, indices), encoded))
+    return b"".join(file.encode(Manifest(header, fragments, indices), encoded, before_14=True))
 
 
 def from_desk(

@@ -50,10 +50,18 @@ class ManifestFile:
     transaction: Transaction | None
 
 
-def encode(manifest: Manifest, transaction: bytes) -> list[Buffer]:
-    """The file as buffers to be written one behind the other; the bytes of old fragments are passed on, not copied."""
+def encode(manifest: Manifest, transaction: bytes, *, before_14: bool = False) -> list[Buffer]:
+    """The file as buffers to be written one behind the other; the bytes of old fragments are passed on, not copied.
+
+    Releases of Lance `before_14` look for the place of the transaction in another field. Where they do not find it they
+    want a file of the transaction's own.
+    """
     indices, pieces = manifest.index_section, manifest.fragments.pieces
-    header = _placed(manifest).SerializeToString()
+    placed = _placed(manifest)
+    if before_14:
+        placed = as_stored(manifest).copy_header()
+        placed.old_transaction_section = placed.transaction_section
+    header = placed.SerializeToString()
     sections = [_LENGTH.pack(len(indices)), indices] if indices else []
     sections += (_LENGTH.pack(len(transaction)), transaction)
     offset = (4 + len(indices) if indices else 0) + 4 + len(transaction)
