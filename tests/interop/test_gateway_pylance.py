@@ -17,6 +17,7 @@ from lance.namespace import RestNamespace
 import seiche
 from seiche import Lake
 from seiche.gateway.lance_namespace.desk import Desks
+from seiche.gateway.lance_namespace.namespace import DeskNamespace
 from seiche.store import open_store
 from seiche.table.format import file
 from seiche.table.format.transaction_pb2 import Transaction
@@ -233,6 +234,33 @@ def test_compactions_of_rows_that_are_indexed_and_deleted(servers: Gateways, sta
     found = servers.lake.table("shop.indexed").to_lance()
     assert [found.to_table(filter=f"id = {one}").num_rows for one in (2, 3, 4, 5, 29)] == [1, 0, 1, 0, 1]
     assert sorted(one.name for one in found.describe_indices()) == ["BITMAP", "BTREE"]
+
+
+def test_an_index_that_is_built_anew_without_a_word_of_its_details_keeps_them(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a compaction by Lance 13, which LanceDB 0.40 has, tells of an index over vectors."""
+    vectors = pa.table({"v": pa.array([[1.0, 0.0], [0.0, 1.0]] * 4, pa.list_(pa.float32(), 2))})
+    table = lake.create_table("shop.v", vectors.schema)
+    for _ in range(2):
+        table.append(vectors)
+    dataset = opened(lake.namespace(branches=True), table=["shop", "v"])
+    dataset.create_index("v", "IVF_FLAT", num_partitions=1)
+    read, said = DeskNamespace._read, []
+
+    def as_before_14(self: DeskNamespace, row: Any, entry: Any) -> Any:
+        native = read(self, row, entry)
+        for one in native.message.rewrite.rewritten_indices:
+            said.append(one.new_index_details.value)
+            one.new_index_details.ClearField("value")
+        return native
+
+    monkeypatch.setattr(DeskNamespace, "_read", as_before_14)
+    dataset.optimize.compact_files()
+    assert len(dataset.get_fragments()) == 1
+    assert all(said)
+    found = lake.table("shop.v").to_lance()
+    assert found.to_table(nearest={"column": "v", "q": [1.0, 0.0], "k": 16}).num_rows == 16
 
 
 def test_a_lost_answer_is_found_to_be_a_commit(servers: Gateways, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, Reus
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
-from seiche.table.operations import Merge, Operation, Overwrite, Rewrite, Update
+from seiche.table.operations import Merge, Operation, Overwrite, Rewrite, RewrittenIndex, Update
 from seiche.table.operations.coverage import covered, followed, with_coverage
 from seiche.table.operations.fields import related
 from seiche.table.transaction import Transaction
@@ -106,15 +106,32 @@ def readings(operation: Operation, previous: Manifest) -> Sequence[Operation]:
     """What an operation of pylance's may mean for the indices of the version before.
 
     Of an update that moves rows with their ids, pylance lists the fields that get other values, in the place where the
-    lake lists those that do not; indices on the others go on speaking for the rows. Whether they do shows only in the
-    version that it made.
+    lake lists those that do not; indices on the others go on speaking for the rows. Of an index that is built anew by a
+    compaction, Lance before 14 says that there are no details, and keeps those that it had. Whether it is so shows only
+    in the version that it made.
     """
+    if isinstance(operation, Rewrite) and any(not one.new_index_details.value for one in operation.rewritten_indices):
+        return [operation, replace(operation, rewritten_indices=_with_details(operation, previous))]
     if not isinstance(operation, Update) or not previous.has_stable_row_ids or not previous.indices:
         return [operation]
     fields = previous.header.fields
     touched = related(fields, operation.fields_for_preserving_frag_bitmap)
     kept = tuple(field.id for field in fields if field.id not in touched)
     return [operation, replace(operation, fields_for_preserving_frag_bitmap=kept, decoded=False)]
+
+
+def _with_details(rewrite: Rewrite, previous: Manifest) -> tuple[RewrittenIndex, ...]:
+    """The indices that a rewrite brings, those without details with the ones that they had before."""
+    had = {index.uuid.uuid: index.index_details for index in previous.indices}
+    made = []
+    for one in rewrite.rewritten_indices:
+        renewed = RewrittenIndex()
+        renewed.CopyFrom(one)
+        before = had.get(one.old_id.uuid)
+        if before is not None and not one.new_index_details.value and before.type_url == one.new_index_details.type_url:
+            renewed.new_index_details.CopyFrom(before)
+        made.append(renewed)
+    return tuple(made)
 
 
 def first_that_holds(meant: Sequence[Operation], check: Callable[[Operation], None]) -> None:
