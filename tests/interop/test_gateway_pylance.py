@@ -236,6 +236,21 @@ def test_compactions_of_rows_that_are_indexed_and_deleted(servers: Gateways, sta
     assert sorted(one.name for one in found.describe_indices()) == ["BITMAP", "BTREE"]
 
 
+def test_compactions_of_indexed_rows_into_several_fragments(servers: Gateways) -> None:
+    """pylance stores that an index covers fragments in a row otherwise than the lake does."""
+    namespace, table = client(servers.lance), ["shop", "indexed"]
+    lance.write_dataset(
+        rows(*range(12)), namespace_client=namespace, table_id=table, mode="create", max_rows_per_file=2
+    )
+    dataset = opened(servers.lance, table=table)
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.insert(rows(100))
+    dataset.optimize.compact_files(target_rows_per_fragment=4)
+    assert len(dataset.get_fragments()) == 4
+    found = servers.lake.table("shop.indexed").to_lance()
+    assert [found.to_table(filter=f"id = {one}").num_rows for one in (0, 11, 100, 12)] == [1, 1, 1, 0]
+
+
 def test_an_index_that_is_built_anew_without_a_word_of_its_details_keeps_them(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,9 +4,10 @@ from itertools import zip_longest
 from typing import Final
 
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFragment, EncodedFragments
+from seiche.table.format.manifest_pb2 import DataFragment, EncodedFragments, IndexMetadata
 from seiche.table.format.manifest_pb2 import Manifest as Header
 from seiche.table.format.row_ids import RowIds, RowVersions
+from seiche.table.operations.coverage import covered
 
 __all__ = ["difference"]
 
@@ -92,5 +93,20 @@ def _indices(one: Manifest, other: Manifest) -> str | None:
     theirs = {index.uuid.uuid: index for index in other.indices}
     if mine == theirs:
         return None
-    apart = {index.name for found in (mine, theirs) for key, index in found.items() if mine.get(key) != theirs.get(key)}
-    return f"the indices {', '.join(sorted(apart))} are not the same in both"
+    apart = {
+        index.name
+        for found in (mine, theirs)
+        for key, index in found.items()
+        if _segment(mine.get(key)) != _segment(theirs.get(key))
+    }
+    return f"the indices {', '.join(sorted(apart))} are not the same in both" if apart else None
+
+
+def _segment(index: IndexMetadata | None) -> tuple[object, ...]:
+    """A segment with its coverage spelled out: fragments in a row can be stored as a run, or one by one."""
+    if index is None:
+        return ()
+    rest = IndexMetadata()
+    rest.CopyFrom(index)
+    rest.ClearField("fragment_bitmap")
+    return (rest.SerializeToString(deterministic=True), covered(index))
