@@ -251,6 +251,28 @@ def test_compactions_of_indexed_rows_into_several_fragments(servers: Gateways) -
     assert [found.to_table(filter=f"id = {one}").num_rows for one in (0, 11, 100, 12)] == [1, 1, 1, 0]
 
 
+@pytest.mark.parametrize("way", ["desk", "namespace", "dataset"])
+def test_rows_of_which_a_segment_of_an_index_has_no_others_are_changed(lake: Lake, way: str) -> None:
+    """pylance drops the segment, and does not say so."""
+
+    def dataset() -> lance.LanceDataset:
+        if way == "dataset":
+            return lake.table("shop.t").to_lance()
+        return opened(lake.namespace(branches=way == "desk"))
+
+    dataset().create_scalar_index("id", "BTREE")
+    for one in (100, 200):
+        dataset().insert(rows(one))
+        dataset().optimize.optimize_indices(num_indices_to_merge=0)
+    dataset().delete("id = 100")
+    dataset().update({"n": "1"}, where="id = 200")
+    found = lake.table("shop.t").to_lance()
+    assert [found.to_table(filter=f"id = {one}")["n"].to_pylist() for one in (9, 100, 200)] == [[0], [], [1]]
+    dataset().update({"n": "2"})
+    assert lake.table("shop.t").to_arrow()["n"].to_pylist() == [2] * 11
+    assert lake.fsck().problems == ()
+
+
 def test_an_index_that_is_built_anew_without_a_word_of_its_details_keeps_them(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -523,6 +523,28 @@ def test_pylance_writes_on_behind_indices_that_were_brought_up_to_date_in_the_tr
     assert lake.table("shop.a").to_arrow(filter="id >= 39")["id"].to_pylist() == [39, 40]
 
 
+@pytest.mark.parametrize("kind", ["BITMAP", None])
+def test_an_index_whose_segments_pylance_has_dropped_is_made_anew_or_removed_as_a_whole(
+    lake: Lake, kind: str | None
+) -> None:
+    """Of several segments pylance drops those that have no rows left, without a word: they must not stay behind."""
+    lake.table("shop.a").create_index("id", "BTREE", name="ids")
+    lake.table("shop.a").append(rows(1000))
+    outside: Any = lake.table("shop.a").to_lance()
+    outside.optimize.optimize_indices(num_indices_to_merge=0)
+    with lake.transaction() as tx:
+        inside: Any = tx.table("shop.a").to_lance()
+        inside.delete("id = 1000")
+        if kind is None:
+            inside.drop_index("ids")
+        else:
+            inside.create_scalar_index("id", kind, name="ids", replace=True)
+    check(lake)
+    found: Any = lake.table("shop.a").to_lance()
+    made = [(one.name, one.index_type, len(one.segments)) for one in found.describe_indices()]
+    assert made == ([] if kind is None else [("ids", "Bitmap", 1)])
+
+
 def test_restoring_is_a_commit_of_the_lake_and_of_a_transaction(lake: Lake) -> None:
     dataset = lake.table("shop.a").to_lance()
     dataset.delete("true")

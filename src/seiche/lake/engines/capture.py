@@ -16,6 +16,7 @@ from seiche.lake.engines.native_manifest import (
     first_that_holds,
     new_files,
     readings,
+    with_spent,
 )
 from seiche.lake.engines.staged_table import StagedTable
 from seiche.table.affected import AffectedRows, newly_deleted
@@ -41,6 +42,7 @@ def capture(table: StagedTable, native: NativeManifest) -> None:
     work, before = table.work, table.edit
     numbers = _Numbers(work)
     operation = completed(numbers.settled(native.message), native.manifest)
+    operation = with_spent(operation, work.running, native.manifest, table.store, table.runtime)
     _check_possible(operation, table.name)
     check_no_cleanup(work.running, native.manifest)
     check_bases(work.running, native.manifest, table.transaction.state)

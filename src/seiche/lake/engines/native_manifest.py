@@ -17,10 +17,10 @@ from seiche.table.build import build
 from seiche.table.format import file
 from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, find
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFragment
+from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
-from seiche.table.operations import Merge, Operation, Overwrite, Rewrite, RewrittenIndex, Update
-from seiche.table.operations.coverage import covered, followed, with_coverage
+from seiche.table.operations import CreateIndex, Merge, Operation, Overwrite, Rewrite, RewrittenIndex, Update
+from seiche.table.operations.coverage import covered, followed, is_system, with_coverage
 from seiche.table.operations.fields import related
 from seiche.table.transaction import Transaction
 
@@ -34,6 +34,7 @@ __all__ = [
     "new_files",
     "read_native",
     "readings",
+    "with_spent",
 ]
 
 _CLEANUP = "lance.auto_cleanup."
@@ -166,7 +167,7 @@ def check_same(made: Manifest, native: Manifest, store: Store, runtime: Runtime)
     """`Corrupt` if the two are not the same version of the table in `store`, whoever built them."""
     if difference(made, native) is None:
         return
-    found = difference(_led_on(made, store, runtime), _led_on(native, store, runtime))
+    found = difference(_without_spent(_led_on(made, store, runtime), native), _led_on(native, store, runtime))
     if found is not None:
         raise Corrupt(
             f"pylance built version {native.version} otherwise than its transaction says: {found}",
@@ -190,6 +191,37 @@ def _led_on(manifest: Manifest, store: Store, runtime: Runtime) -> Manifest:
     known = ((index, covered(index)) for index in manifest.indices)
     indices = [index if now is None else with_coverage(index, followed(now, moves) - gone) for index, now in known]
     return Manifest(manifest.header, manifest.fragments, indices)
+
+
+def _without_spent(made: Manifest, native: Manifest) -> Manifest:
+    gone = {index.uuid.uuid for index in _spent(made, native)}
+    return Manifest(made.header, made.fragments, [index for index in made.indices if index.uuid.uuid not in gone])
+
+
+def _spent(made: Manifest, native: Manifest) -> Iterator[IndexMetadata]:
+    """Segments of indices that cover none of the fragments, where pylance has dropped them.
+
+    It does so when a delete or an update leaves nothing of what one of several segments was built over, without a word.
+    The lake keeps them until pylance makes the index anew, or drops it; they answer for no row.
+    """
+    there = {index.uuid.uuid for index in native.indices}
+    for index in made.indices:
+        if index.uuid.uuid not in there and covered(index) == BitMap() and not is_system(index):
+            yield index
+
+
+def with_spent(operation: Operation, before: Manifest, native: Manifest, store: Store, runtime: Runtime) -> Operation:
+    """The operation, which also removes segments of its indices that pylance has dropped earlier, of `before`.
+
+    An index of another kind that came in their place could not be read with them.
+    """
+    if not isinstance(operation, CreateIndex):
+        return operation
+    names = {index.name for index in (*operation.new_indices, *operation.removed_indices)}
+    spent = {one.uuid.uuid for one in _spent(_led_on(before, store, runtime), native) if one.name in names}
+    spent -= {index.uuid.uuid for index in operation.removed_indices}
+    more = [index for index in before.indices if index.uuid.uuid in spent]
+    return replace(operation, removed_indices=(*operation.removed_indices, *more)) if more else operation
 
 
 def check_no_cleanup(*versions: Manifest) -> None:
