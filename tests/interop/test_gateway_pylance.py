@@ -839,6 +839,20 @@ def test_desks_are_tidied_and_made_again(servers: Gateways) -> None:
     assert json.loads(json.dumps(lake.gc(dry_run=True).as_dict()))["unknown"] == []
 
 
+def test_files_of_what_is_opened_after_a_long_time_are_not_taken_from_a_desk(servers: Gateways) -> None:
+    """What pylance wrote it reads from the desk, where it lies for a week."""
+    opened(servers.lance).insert(rows(1000))
+    desk = Path(str(opened(servers.lance).uri))
+    long_ago = (datetime.now(UTC) - timedelta(days=8)).timestamp()
+    for path in desk.rglob("*"):
+        os.utime(path, (long_ago, long_ago))
+    dataset = opened(servers.lance)
+    assert Desks(servers.lake.store).tidy(datetime.now(UTC)) > 0, "older versions go"
+    assert sorted(dataset.to_table()["id"].to_pylist()) == [*range(10), 1000]
+    dataset.update({"n": "1"}, where="id = 1000")
+    assert ids(servers.lake) == [*range(10), 1000]
+
+
 def test_work_that_began_before_a_client_cleared_the_desk_is_refused(servers: Gateways) -> None:
     """pylance passes over versions that are missing, and then says of rebased work that it began at the newest one."""
     stale, keeping = opened(servers.lance), opened(servers.lance)

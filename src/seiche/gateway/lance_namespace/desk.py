@@ -66,10 +66,10 @@ class Desk:
         self._lock = Lock()
         self._first = self._last = 0
 
-    def show(self, state: State, row: TableRow, version: int | None = None) -> tuple[str, int]:
+    def show(self, state: State, row: TableRow, version: int | None, now: datetime) -> tuple[str, int]:
         """See to it that every version up to the newest is on the desk, and `version` if given; where it is, its size.
 
-        `NotFound` if the lake has no such version any more.
+        `NotFound` if the lake has no such version any more. What it names on the desk stays there for days from now on.
         """
         number = row.table_version if version is None else version
         path = Naming.V2.path(number)
@@ -78,7 +78,10 @@ class Desk:
                 self._make_own(row)
                 self._fill(LakeVersions(state.store, row, state.manifests), number)
             try:
-                return path, self.store.head(path).size
+                there = self.store.head(path)
+                if now - there.modified > _LONGEST_COMMIT / 2:  # whoever opens it must not lose its files by its age
+                    self.store.put(path, self.store.get(path), durable=False)
+                return path, there.size
             except NotFound:  # somebody has cleared the desk
                 self._first = self._last = 0
         raise NotFound(f"{self.store.uri} does not keep version {number}", version=number)

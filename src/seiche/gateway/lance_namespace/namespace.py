@@ -189,7 +189,7 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
 
     def _shown(self, row: TableRow, version: int | None = None) -> lance.TableVersion:
         desk = self._desks.of(row)
-        path, size = desk.show(self._lake.state(), row, version)
+        path, size = desk.show(self._lake.state(), row, version, self._lake.states.runtime.clock.now())
         return found(desk.store, row.table_version if version is None else version, path, size)
 
     def _create(self, entries: Sequence[Any]) -> list[lance.TableVersion]:
