@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from seiche.core import given
 from seiche.core.given import texts, wrong
 from seiche.errors import AlreadyExists, InvalidInput, NotFound, SeicheError
+from seiche.lake.commit.edits import TableEdit
 from seiche.lake.commit.reads import Aspect
 from seiche.lake.commit.work import Work
 from seiche.lake.objects import rows
@@ -187,6 +188,7 @@ class Definitions(Sight, Statements):
         full = parts(name, what="table")
         with self.defining(self.named(full).row.id):
             edit = self.named(full)
+            _check_droppable(edit)
             self.edits[edit.row.id] = replace(edit, key=None, work=None)
             self.names[table_key(full)] = None
 
@@ -321,6 +323,18 @@ def _check_settings(properties: Mapping[str, str | None]) -> None:
     if not isinstance(properties, Mapping):
         raise wrong(_PROPERTIES[0], properties, _PROPERTIES[1])
     texts({name: "" if value is None else value for name, value in properties.items()}, *_PROPERTIES)
+
+
+def _check_droppable(edit: TableEdit) -> None:
+    """`InvalidInput` if the transaction has changed a table that lies elsewhere: the table would stay, and the change,
+    which was told as done, would be made nowhere.
+    """
+    if edit.is_planned_last and edit.worked:
+        raise InvalidInput(
+            f"the transaction changes {edit.name}, a federated table, and cannot drop its name as well",
+            remedy="Do it in two transactions: a federated table stays where it is when its name is dropped.",
+            table=edit.name,
+        )
 
 
 def _pairs(names: Iterable[tuple[NameLike, NameLike]]) -> Iterator[tuple[NameLike, NameLike]]:

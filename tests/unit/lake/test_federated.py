@@ -282,10 +282,24 @@ def test_a_transaction_changes_a_table_under_one_of_its_names(lake: Lake, other:
         assert tx.table("shop.two").count_rows() == 3
     assert plain(other) == [2, 3]
     with lake.transaction() as tx:
-        tx.append("shop.one", rows(5))
         tx.drop_table("shop.one")
         tx.append("shop.two", rows(4))
     assert plain(other) == [2, 3, 4]
+
+
+def test_a_change_is_not_lost_with_the_name_that_it_was_made_under(lake: Lake, other: seiche.Table) -> None:
+    """The table stays when its name is dropped: who appended to it was told that the rows are there."""
+    lake.register_table("shop.fed", other.uri, type="federated")
+    with lake.transaction() as tx:
+        tx.append("shop.fed", rows(4))
+        tx.rename_table("shop.fed", "shop.x")
+        with pytest.raises(InvalidInput, match=r"shop\.x, a federated table, and cannot drop"):
+            tx.drop_table("shop.x")
+    assert (plain(other), ids(lake, "shop.x")) == ([1, 2, 3, 4], [1, 2, 3, 4])
+    with lake.transaction() as tx:
+        assert tx.table("shop.x").count_rows() == 4
+        tx.drop_table("shop.x")
+    assert plain(other) == [1, 2, 3, 4]
 
 
 def test_a_change_of_rows_goes_with_nothing_else(lake: Lake, other: seiche.Table) -> None:

@@ -448,6 +448,8 @@ def test_names_rows_and_care(lake: Lake, other: Place) -> None:
         tx.append("shop.fed", rows(5))
         with pytest.raises(InvalidInput, match="cannot be saved"):
             tx.save()
+        with pytest.raises(InvalidInput, match="cannot drop its name"):
+            tx.drop_table("shop.fed")
     lake.drop_table("shop.fed")
     lake.expire(older_than=0, keep=1)
     lake.gc(dry_run=False, grace=0, window=0)
