@@ -168,9 +168,7 @@ def _repeat(transaction: "Transaction", saved: SavedEdit, state: State) -> None:
         found=found,
         found_key=saved.found_key if saved.HasField("found_key") else None,
         properties=changed,
-        work=None
-        if found is not None or row.format != "lance"
-        else Work.begin(empty(stable_row_ids=saved.stable_row_ids)),
+        work=Work.begin(empty(stable_row_ids=saved.stable_row_ids)) if found is None and row.is_own("lance") else None,
         read=saved.read,
     )
     if row.format == "iceberg":

@@ -302,6 +302,22 @@ def test_a_change_is_not_lost_with_the_name_that_it_was_made_under(lake: Lake, o
     assert plain(other) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("type", ["external", "federated"])
+def test_a_transaction_that_gave_a_table_its_name_and_was_saved_still_sees_it(
+    lake: Lake,
+    other: seiche.Table,
+    type: str,  # noqa: A002 - the word for it
+) -> None:
+    tx = lake.transaction()
+    tx.register_table("shop.x", other.uri, type)  # type: ignore[arg-type]
+    resumed = lake.resume(tx.save())
+    assert resumed.table("shop.x").to_arrow()["id"].to_pylist() == [1, 2, 3]
+    if type == "federated":
+        resumed.append("shop.x", rows(4))
+    resumed.commit()
+    assert ids(lake, "shop.x") == plain(other) == [1, 2, 3] + [4] * (type == "federated")
+
+
 def test_a_change_of_rows_goes_with_nothing_else(lake: Lake, other: seiche.Table) -> None:
     """Otherwise an index over rows of its own would answer for rows of others that got their number, and deletions
     from compacted fragments would be lost.
