@@ -853,6 +853,22 @@ def test_files_of_what_is_opened_after_a_long_time_are_not_taken_from_a_desk(ser
     assert ids(servers.lake) == [*range(10), 1000]
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["the same process", "another one"])
+def test_a_desk_that_is_further_behind_than_the_lake_remembers_is_made_again(lake: Lake, *, again: bool) -> None:
+    namespace = lake.namespace(branches=True)
+    stale = opened(namespace)
+    for number in range(10, 14):
+        lake.table("shop.t").append(rows(number))
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0, window=0)
+    namespace = lake.namespace(branches=True) if again else namespace
+    assert opened(namespace).count_rows() == 14
+    with pytest.raises(OSError, match="unknown"):
+        stale.delete("id = 1")
+    opened(namespace).delete("id = 2")
+    assert ids(lake) == [0, 1, *range(3, 14)], "who missed versions cannot commit"
+
+
 def test_work_that_began_before_a_client_cleared_the_desk_is_refused(servers: Gateways) -> None:
     """pylance passes over versions that are missing, and then says of rebased work that it began at the newest one."""
     stale, keeping = opened(servers.lance), opened(servers.lance)

@@ -115,12 +115,18 @@ class Desk:
         newest = versions.row.table_version
         if not self._last:
             self._look(newest)
+        try:
+            while self._last and self._last < newest:
+                self._put(versions, self._last + 1)
+                self._last += 1
+        except NotFound:
+            # It was behind for so long that the lake has cleared away what comes next. Who began before that is told to
+            # begin again (`check_seen`).
+            _clear_line(self.store)
+            self._first = self._last = 0
         if not self._last:
             self._put(versions, newest)
             self._first = self._last = newest
-        while self._last < newest:
-            self._put(versions, self._last + 1)
-            self._last += 1
         while number < self._first:
             self._put(versions, self._first - 1)
             self._first -= 1
