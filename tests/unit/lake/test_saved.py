@@ -1,5 +1,6 @@
 """A transaction that was saved and is gone on with is the same transaction, whatever it did."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,6 +120,28 @@ def test_a_saved_deletion_leaves_room_for_others_that_delete_other_rows_of_the_s
     lake.table("shop.a").delete("id = 4")
     lake.resume(tx.id).commit()
     assert ids(lake, "shop.a") == [0, 1, 2, *range(5, 20)]
+
+
+@pytest.mark.parametrize("place", ["of the lake", "elsewhere"])
+def test_a_table_that_a_saved_transaction_registered_is_gone_on_with(lake: Lake, tmp_path: Path, place: str) -> None:
+    """Its first step does not make it: it has metadata to begin with."""
+    if place == "of the lake":
+        with lake.transaction() as tx:
+            where = tx.unregister_iceberg("shop.ice").metadata_location
+    else:
+        found = json.loads(lake.store.get(lake.table("shop.ice").row.iceberg.location))  # type: ignore[union-attr]
+        where = str(tmp_path / "v1.metadata.json")
+        Path(where).write_text(json.dumps({**found, "location": f"file://{tmp_path}"}))
+    tx = lake.transaction()
+    tx.register_iceberg("shop.new", where)
+    tx.append("shop.new", rows(4))
+    tx.delete("shop.new", "id = 1")
+    elsewhere = seiche.open(lake.store).resume(tx.save())
+    assert told(elsewhere) == told(tx)
+    elsewhere.append("shop.new", rows(5))
+    elsewhere.commit()
+    assert ids(lake, "shop.new") == [2, 3, 4, 5]
+    assert lake.fsck(deep=True).problems == ()
 
 
 def test_a_saved_transaction_still_knows_what_it_listed(lake: Lake) -> None:

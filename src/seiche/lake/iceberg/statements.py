@@ -202,13 +202,20 @@ def set_properties(transaction: "Sight", edit: TableEdit, properties: Mapping[st
 def repeat(transaction: "Sight", edit: TableEdit, steps: Sequence[Step]) -> None:
     """Do again what a saved transaction did to a table."""
     transaction.edits[edit.row.id] = edit
-    for number, step in enumerate(steps):
-        if number == 0 and edit.found is None:
+    for step in steps:
+        # It may have been dropped afterwards.
+        before = transaction.edits[edit.row.id]
+        if _is_new(before):
             running = apply(None, step.updates, now_millis=_now(transaction))
-            transaction.put_edit(IcebergEdit.of(edit, IcebergWork(None, running, (step,))))
+            transaction.put_edit(IcebergEdit.of(before, IcebergWork(None, running, (step,))))
         else:
-            # It may have been dropped afterwards.
-            _step(transaction, transaction.edits[edit.row.id], step, follow=True)
+            _step(transaction, before, step, follow=True)
+
+
+def _is_new(edit: TableEdit) -> bool:
+    """Whether the table is still to be made, by its first step: one that was registered has metadata to begin with."""
+    worked = isinstance(edit, IcebergEdit) and edit.iceberg is not None
+    return edit.found is None and edit.row.iceberg is None and not worked
 
 
 def _begin(transaction: "Sight", name: Name, step: Step) -> str:
