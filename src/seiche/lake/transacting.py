@@ -186,6 +186,10 @@ class TransactionVerbs(ABC):
                 except RetryableConflict as error:
                     if error.details.get("reason") == SPENT:
                         raise
+                    if options.get("key") is not None and self.remembered(transaction.id).outcome == "aborted":
+                        # Every attempt has the same id, which was decided against for good.
+                        error.remedy = "Nothing was written, nor will be under this key: run it under another `key=`."
+                        raise
                     conflict, took = error, clock.monotonic() - began
                 else:
                     return result, transaction.version or 0

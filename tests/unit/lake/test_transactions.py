@@ -550,6 +550,23 @@ def test_a_status_is_told_and_can_be_forced(lake: Lake) -> None:
     assert (lake.status(done.id).outcome, lake.status(done.id).version) == ("committed", version)
 
 
+def test_work_under_a_key_that_was_settled_is_not_run_again_and_again(lake: Lake) -> None:
+    """Nobody was faster, and no attempt can do what was decided against."""
+    lake.settle(lake.transaction(key="monday").id)
+    tried = []
+
+    def work(tx: Transaction) -> None:
+        tried.append(tx.id)
+        tx.append("shop.a", rows(1))
+
+    with pytest.raises(RetryableConflict, match="was aborted in version") as caught:
+        lake.run(work, key="monday")
+    assert len(tried) == 1
+    assert "another `key=`" in caught.value.remedy
+    lake.run(work, key="tuesday")
+    assert ids(lake, "shop.a") == [1]
+
+
 def test_a_status_is_the_same_however_the_id_is_written(lake: Lake) -> None:
     with lake.transaction() as tx:
         tx.append("shop.a", rows(1))
