@@ -338,6 +338,27 @@ def test_versions_that_expired_are_nothing_wrong(folder: Path) -> None:
     assert ids(lake, "shop.b") == [1, 2, 3, 4]
 
 
+def test_a_large_row_that_was_replaced_may_be_gone(tmp_path: Path) -> None:
+    """It stands in a node still, below the message that replaced it, but the file that it was in is nobody's."""
+    lake = seiche.create(open_store(str(tmp_path), durability="os"), settings=SMALL)
+    lake.create_namespace("shop", {"note": "n" * 400})
+    lake.create_table("shop.a", SCHEMA)
+    with lake.transaction() as tx:
+        for number in range(330):
+            tx.create_namespace(f"n{number:03}{'x' * 95}")
+    lake.table("shop.a").append(rows(1))
+    before = set(tmp_path.rglob("*-namespace-*.binpb"))
+    with lake.transaction() as tx:
+        tx.alter_namespace("shop", {"note": "m" * 400})
+    lake.expire(older_than=0, keep=1)
+    lake.gc(dry_run=False, grace=0, window=0)
+    (kept,) = set(tmp_path.rglob("*-namespace-*.binpb")) - before
+    assert not any(one.exists() for one in before)
+    assert lake.fsck().problems == ()
+    kept.unlink()
+    assert [one.kind for one in lake.fsck().problems] == ["row.missing"]
+
+
 def test_a_commit_during_the_check_is_no_foreign_one(folder: Path) -> None:
     lake = seiche.open(str(folder), durability="os")
 

@@ -37,6 +37,7 @@ from seiche.lake.objects.rows import (
     ViewRow,
 )
 from seiche.lake.tree import definition, node_file, transactions
+from seiche.lake.tree.draft import Shape
 from seiche.lake.tree.node import Node
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.pointer import Pointer, fetch, target
@@ -69,6 +70,8 @@ class TreeCheck:
         self._findings = findings
         self._seen: set[Pointer] = set()
         self._messages: Mapping[bytes, object] = {}
+        # Rows that stand in files of their own, with where they were found: whether they count is seen in the end.
+        self._stowed: list[tuple[bytes, bytes, str]] = []
         self.nodes = 0
 
     def check(self, root: Root) -> bool:
@@ -80,6 +83,7 @@ class TreeCheck:
         self._check_rows(root.name, fresh)
         self._messages = root.node.buffer
         self._descend(root.node, root.name, (None, None), root.version)
+        self._check_stowed(Tree(root.node, self._nodes, Shape()) if len(self._findings.problems) == before else None)
         return len(self._findings.problems) == before
 
     def _check_side_files(self, root: Root) -> None:
@@ -126,14 +130,23 @@ class TreeCheck:
         for key, value in found.items():
             if value is None:
                 continue
-            where = None
             with self._findings.looking_at("row", f"{path}#{key.decode(errors='replace')}"):
-                where = definitions.reference(value)
-                if where is None:
+                if definitions.reference(value) is None:
                     _decode(key, value)
-            if where is not None:
-                with self._findings.looking_at("row", _path(where), needed_by=f"{path}"):
+                else:
+                    self._stowed.append((key, value, path))
+
+    def _check_stowed(self, tree: Tree | None) -> None:
+        """Look into the files that rows stand in, if the rows count in `tree`; all of them if that cannot be read.
+
+        Of a row that a message further up has replaced, the file goes when the versions do in which it counted.
+        """
+        for key, value, path in self._stowed:
+            where = definitions.reference(value)
+            if where is not None and (tree is None or tree.get(key) == value):
+                with self._findings.looking_at("row", _path(where), needed_by=path):
                     _decode(key, fetch(self._existing(where), where))
+        self._stowed = []
 
     def check_objects(self, root: Root, tree: Tree) -> None:
         """That names, ids and namespaces of a version fit together, and that it knows the transactions it decided."""
@@ -145,7 +158,7 @@ class TreeCheck:
                     )
             ids = {}
             for key, value in tree.scan_prefix(ID):
-                ids[key] = rows.decode(value, ObjectNameRow).key
+                ids[key] = rows.decode(definitions.resolve(self._store, value), ObjectNameRow).key
             for key, value in tree.scan_prefix(TABLE):
                 self._check_relation(root, tree, key, definitions.resolve(self._store, value), ids)
             for key, name in ids.items():
