@@ -93,7 +93,7 @@ class State:
 
     def key_of(self, object_id: str) -> bytes | None:
         """The key under which the object with this id stands now, if it still exists."""
-        value = self.tree.get(id_key(object_id))
+        value = self.get(id_key(object_id))
         return None if value is None else rows.decode(value, ObjectNameRow).key
 
     def table_by_id(self, table_id: str) -> TableRow | None:

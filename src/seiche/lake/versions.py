@@ -131,7 +131,9 @@ class LakeVersions(Versions):
         """
         root, nodes = latest_root(self._lake).node, Nodes(self._lake)
         name = search.get(root, id_key(self.row.id), nodes)
-        stored = None if name is None else search.get(root, rows.decode(name, ObjectNameRow).key, nodes)
+        if name is None:
+            return False
+        stored = search.get(root, rows.decode(definitions.resolve(self._lake, name), ObjectNameRow).key, nodes)
         if stored is None:
             return False
         row = rows.decode(definitions.resolve(self._lake, stored), TableRow)

@@ -13,6 +13,7 @@ import seiche
 from seiche import AlreadyExists, InvalidInput, Lake, NotFound, RetryableConflict
 from seiche.lake import creating
 from seiche.lake.transaction import Transaction
+from seiche.store import open_store
 from seiche.testing import DictStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
@@ -77,6 +78,18 @@ def test_a_table_that_could_not_be_replaced_stays(lake: Lake, tmp_path: Path) ->
             tx.register_iceberg("shop.i", f"file://{tmp_path}/x.metadata.json", overwrite=True)
         tx.append("shop.a", rows(2))
     assert ids(lake, "shop.i") == [1]
+
+
+def test_a_name_may_be_longer_than_rows_that_stand_in_the_tree(tmp_path: Path) -> None:
+    lake = seiche.create(open_store(str(tmp_path), durability="os"), settings={"row_max_size_bytes": 50})
+    name = f"shop.{'a' * 90}"
+    lake.create_namespace("shop")
+    lake.create_table(name, SCHEMA)
+    lake.table(name).append(rows(1))
+    lake.rename_table(name, f"{name}b")
+    lake.table(f"{name}b").append(rows(2))
+    assert ids(lake, f"{name}b") == [1, 2]
+    assert lake.fsck().problems == ()
 
 
 def test_properties_that_are_set_to_nothing_are_gone(lake: Lake) -> None:
