@@ -135,7 +135,7 @@ def expire(
     decision = _Decision(states, policy, plan, buried, now, young)
     forgotten = _decide(lake, decision, plan.fence)
     state = states.latest()
-    gone = Ranges.of(version for version in GivenUp.of(state).versions if version not in before.versions)
+    gone = GivenUp.of(state).versions - before.versions
     late = _bury(states, state)
     return replace(decision.plan, versions=gone, late=late, forgotten=forgotten, done=True)
 

@@ -50,7 +50,7 @@ class GivenUp:
     @property
     def unburied(self) -> list[int]:
         """Versions of which it is not known that they are tombstones by now."""
-        return [version for version in self.versions if version not in self.tombstones]
+        return list(self.versions - self.tombstones)
 
     def row(self) -> Mapping[bytes, bytes]:
         """As it stands in the tree."""

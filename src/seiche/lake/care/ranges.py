@@ -1,5 +1,6 @@
 """Sets of versions, most of which follow each other."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -41,8 +42,30 @@ class Ranges:
     def __or__(self, other: "Ranges") -> "Ranges":
         return self._joined((*self.spans, *other.spans))
 
+    def __sub__(self, other: "Ranges") -> "Ranges":
+        """The numbers that are not in the other set. Goes by the spans, however many numbers there are in them."""
+        left: list[tuple[int, int]] = []
+        for start, stop in self.spans:
+            at = start
+            for first, last in other.spans[max(0, other._before(start)) :]:
+                if first >= stop:
+                    break
+                if at < first:
+                    left.append((at, first))
+                at = max(at, last)
+            if at < stop:
+                left.append((at, stop))
+        return Ranges(tuple(left))
+
     def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and any(start <= number < stop for start, stop in self.spans)
+        if not isinstance(number, int):
+            return False
+        at = self._before(number)
+        return at >= 0 and number < self.spans[at][1]
+
+    def _before(self, number: int) -> int:
+        """The place of the last span that begins at the number or before it, -1 if there is none."""
+        return bisect_right(self.spans, number, key=lambda span: span[0]) - 1
 
     def __iter__(self) -> Iterator[int]:
         return (number for start, stop in self.spans for number in range(start, stop))
