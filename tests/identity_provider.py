@@ -47,9 +47,9 @@ class SlowProvider:
         self.asked.clear()
         self.go_on.clear()
 
-    def token(self, key: str) -> str:
+    def token(self, key: str, seconds: float = 3600) -> str:
         """A token that says it was signed with this key."""
-        until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+        until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
         return jwt.encode({**self._claims, "exp": until}, self._key, algorithm="RS256", headers={"kid": key})
 
     def _fetch(self, *_: Any) -> Any:

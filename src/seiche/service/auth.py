@@ -30,6 +30,8 @@ class Principal:
     account: str
     permissions: frozenset[str] = _ALL
     name: str = ""
+    # When what the caller has shown is good no more, in seconds since 1970; `None` if it does not say.
+    until: float | None = None
 
     def require(self, permission: str) -> None:
         """`PermissionDenied` if the principal may not do this."""
@@ -179,7 +181,8 @@ class OpenIdConnect(Authenticator):
             raise _unauthenticated(f"the token has no claim {self._account_claim!r}")
         granted = claims.get(self._permissions_claim, ())
         words = granted.split() if isinstance(granted, str) else granted if isinstance(granted, list | tuple) else ()
-        return Principal(account, frozenset(map(str, words)) & _ALL, str(claims.get("sub", "")))
+        permissions = frozenset(map(str, words)) & _ALL
+        return Principal(account, permissions, str(claims.get("sub", "")), int(claims["exp"]))
 
 
 def _hash(token: str) -> bytes:

@@ -24,6 +24,7 @@ from tests.identity_provider import SlowProvider
 
 ACCOUNT = "acme"
 KEY = b"sign with this"
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 OPEN = {"/openapi.json", "/v1/oauth/tokens"}
 
 
@@ -231,6 +232,17 @@ def test_the_tokens_of_the_service_are_those_of_the_gateways(lake: Lake, tmp_pat
     assert asked("GET", "/v1/lake/namespaces", "o") == 403
     assert asked("GET", "/v1/lake/namespaces", "x") == 401
     assert asked("GET", "/v1/lake/namespaces", None) == 401
+
+
+def test_a_token_of_a_provider_is_good_for_as_long_as_it_says(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients fetch a new one by `expires_in`: told an hour, they used one that had ended long before."""
+    provider = SlowProvider(monkeypatch, ACCOUNT)
+    servers = direct(lake, ServiceAuth(provider.authenticator, ACCOUNT))
+    for kind, name in (("client_credentials", "client_secret"), (EXCHANGE, "subject_token")):
+        form = urlencode({"grant_type": kind, name: provider.token("known", seconds=300)}).encode()
+        said = servers.ask("POST", "/v1/oauth/tokens", form)
+        assert said.status == 200
+        assert 290 <= said.json["expires_in"] <= 300
 
 
 # What one who may only read can ask for: nothing of it changes the lake, or hands out a place to write a table at.

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import PermissionDenied
-from seiche.service.auth import READ, WRITE, Authenticator
+from seiche.service.auth import READ, WRITE, Authenticator, Principal
 
 __all__ = ["Auth", "Caller", "Grant", "Open", "ServiceAuth", "Tokens", "bearer", "is_expired", "is_unknown"]
 
@@ -140,15 +140,30 @@ class Tokens:
 class ServiceAuth:
     """Whoever the transaction service lets in, for one account of it: one server, one idea of who may call."""
 
-    def __init__(self, authenticator: Authenticator, account: str) -> None:
+    def __init__(self, authenticator: Authenticator, account: str, runtime: Runtime = SYSTEM) -> None:
         self._authenticator = authenticator
         self._account = account
+        self._clock = runtime.clock
 
     def waits(self, token: str | None) -> bool:
         """Whether to admit him may take long, because somebody else has to be asked."""
         return self._authenticator.waits(_header(token))
 
     def admit(self, token: str | None) -> Caller:
+        principal = self._principal(token)
+        return Caller(principal.name or principal.account, principal.account, WRITE in principal.permissions)
+
+    def grant(self, client: str, secret: str, scope: str) -> Grant:
+        """Tokens come from elsewhere. A client that has one may send it as its secret, and gets it back."""
+        return self.renew(secret, scope)
+
+    def renew(self, token: str, scope: str) -> Grant:
+        """The same one: how long it is good is decided elsewhere."""
+        until = self._principal(token).until
+        seconds = _LIFETIME if until is None else max(int(until - self._clock.now().timestamp()), 0)
+        return Grant(token, seconds, scope)
+
+    def _principal(self, token: str | None) -> Principal:
         try:
             principal = self._authenticator.principal(_header(token))
         except PermissionDenied as error:
@@ -160,16 +175,7 @@ class ServiceAuth:
                 f"account {principal.account!r} has no lake here", remedy="Ask a server that has the account's lake."
             )
         principal.require(READ)
-        return Caller(principal.name or principal.account, principal.account, WRITE in principal.permissions)
-
-    def grant(self, client: str, secret: str, scope: str) -> Grant:
-        """Tokens come from elsewhere. A client that has one may send it as its secret, and gets it back."""
-        return self.renew(secret, scope)
-
-    def renew(self, token: str, scope: str) -> Grant:
-        """The same one: how long it is good is decided elsewhere."""
-        self.admit(token)
-        return Grant(token, _LIFETIME, scope)
+        return principal
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
