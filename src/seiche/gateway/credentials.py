@@ -1,6 +1,7 @@
 """What clients need to reach the files of tables."""
 
 import importlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
@@ -13,6 +14,16 @@ __all__ = ["Credentials", "NoCredentials", "StoreCredentials", "credentials_call
 
 # In the name of an option of a store: what nobody else may know.
 _SECRET: Final = re.compile("key|secret|token|password|credential|sas")
+
+# What S3 is reached by, under each name that a store takes it by.
+_NAMES: Final = {
+    "aws_access_key_id": ("aws_access_key_id", "access_key_id"),
+    "aws_secret_access_key": ("aws_secret_access_key", "secret_access_key"),
+    "aws_session_token": ("aws_session_token", "aws_token", "session_token", "token"),
+    "aws_endpoint": ("aws_endpoint_url_s3", "aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url"),
+    "aws_region": ("aws_region", "region", "aws_default_region", "default_region"),
+    "allow_http": ("allow_http", "aws_allow_http"),
+}
 
 # Names of settings: those of the store, and those of Iceberg, whose engines do not all have the same.
 _SETTINGS: Final = {"aws_endpoint": ("s3.endpoint",), "aws_region": ("s3.region", "client.region")}
@@ -43,7 +54,7 @@ class StoreCredentials:
     """The lake's own credentials, as they are. For servers whose clients may do all that the server may."""
 
     def __init__(self, store: Store) -> None:
-        self._options = store.native_options
+        self._options = _options(store)
 
     def settings(self, location: str) -> Mapping[str, str]:
         found = _translated(self._options, _SETTINGS)
@@ -82,6 +93,20 @@ def credentials_called(name: str, store: Store) -> Credentials:
             remedy="Use `own`, `none`, or `package.module:callable`.",
         ) from error
     return made
+
+
+def _options(store: Store) -> Mapping[str, str]:
+    """What the store was given, and what it takes from the environment: all that it has, if a command opened it."""
+    given = store.native_options
+    if not store.uri.startswith("s3://"):
+        return given
+    variables = {name.lower(): value for name, value in os.environ.items() if name.startswith("AWS_")}
+    found = dict(given)
+    for name, spellings in _NAMES.items():
+        values = (source[one] for source in (given, variables) for one in spellings if source.get(one))
+        if (value := next(values, None)) is not None:
+            found[name] = value
+    return found
 
 
 def _translated(options: Mapping[str, str], names: Mapping[str, tuple[str, ...]]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What clients are given to open the files of tables with, by both protocols."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ class Store:
     """As much of a store as credentials look at."""
 
     native_options = OPTIONS
+    uri = "s3://bucket/lake"
 
 
 class Brief(NoCredentials):
@@ -68,6 +70,46 @@ def test_the_lakes_own_or_none(lake: Lake, name: str) -> None:
     assert config["s3.region"] == config["client.region"] == "here"
     assert ("s3.secret-access-key" in config) == (name == "own")
     assert "s3.secret-access-key" not in loaded(servers, asking=False)["config"]
+
+
+@pytest.mark.parametrize("endpoint", ["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_the_lakes_own_come_from_the_environment_where_it_was_opened_by_a_command(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    """`seiche serve s3://...` has no options: clients were told neither where the storage is nor what opens it."""
+    variables = {endpoint: "http://there", "AWS_DEFAULT_REGION": "far", "AWS_ALLOW_HTTP": "true"}
+    variables |= {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "hush", "AWS_SESSION_TOKEN": "for now"}
+    for name in [one for one in os.environ if one.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    options = {"aws_access_key_id": "me", "aws_secret_access_key": "hush", "aws_session_token": "for now"}
+    places = {"aws_endpoint": "http://there", "aws_region": "far", "allow_http": "true"}
+    own = server(lake, credentials_called("own", open_store("s3://bucket/lake")))
+    assert loaded(own)["config"] == {
+        "s3.endpoint": "http://there",
+        "s3.path-style-access": "true",
+        "s3.region": "far",
+        "client.region": "far",
+        "s3.access-key-id": "me",
+        "s3.secret-access-key": "hush",
+        "s3.session-token": "for now",
+    }
+    described = own.ask("POST", "/v1/table/db%24l/describe", {}, lance=True).json
+    assert described["storage_options"] == {**options, **places}
+    none = server(lake, credentials_called("none", open_store("s3://bucket/lake")))
+    assert "s3.secret-access-key" not in loaded(none)["config"]
+    assert none.ask("POST", "/v1/table/db%24l/describe", {}, lance=True).json["storage_options"] == places
+    here = server(lake, credentials_called("own", lake.store))
+    assert loaded(here)["config"] == {}, "a lake on disk is opened by nothing"
+    assert "storage_options" not in here.ask("POST", "/v1/table/db%24l/describe", {}, lance=True).json
+
+
+def test_temporary_ones_for_a_lake_without_options(lake: Lake) -> None:
+    """Lance's clients got none, as the lake itself has none to be replaced."""
+    servers = server(lake, credentials_called(f"{__name__}:Brief", lake.store))
+    described = servers.ask("POST", "/v1/table/db%24l/describe", {}, lance=True).json
+    assert described["storage_options"] == {"aws_session_token": "anonymous", "expires_at_millis": "5"}
 
 
 def test_temporary_ones_in_both_protocols(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

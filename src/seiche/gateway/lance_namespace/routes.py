@@ -140,8 +140,8 @@ class Operations:
 
     def _vended(self, call: Call, given: Any) -> Any:
         """An answer that says where a table is, with what opens it for this caller."""
-        if getattr(given, "storage_options", None) is not None:
-            given.storage_options = dict(self._credentials.storage_options(given.location or "", call.caller)) or None
+        if hasattr(given, "storage_options") and given.location:
+            given.storage_options = dict(self._credentials.storage_options(given.location, call.caller)) or None
         return given
 
     def _create_table(self, call: Call) -> Answer:
