@@ -7,6 +7,7 @@ from uuid import UUID
 
 from seiche.core.runtime import Runtime
 from seiche.errors import SeicheError, Unavailable
+from seiche.lake.care.given_up import GivenUp
 from seiche.lake.lake import Lake
 from seiche.lake.transacting import Status
 from seiche.lake.tree.root import millis
@@ -51,7 +52,7 @@ class Ledger:
         """The transaction, from the database or, if that does not have it, from the tree."""
         record = self._store.get(self._account, tx) if tx else None
         if record is not None:
-            return self.healed(record)
+            return self._recalled(self.healed(record))
         try:
             status = self._lake.status(str(UUID(tx)))
         except ValueError:
@@ -73,6 +74,16 @@ class Ledger:
         if status.outcome == "undecided":
             return record
         return self._note(record, status)
+
+    def _recalled(self, record: Record) -> Record:
+        """The record, after what is left of expired versions was asked, too, if one of them can have been its own."""
+        if record.final or not record.attempts:
+            return record
+        gone = GivenUp.of(self._lake.states.known).versions.spans
+        if not gone or gone[-1][1] <= record.base_version + 1:
+            return record
+        status = self._lake.status(record.id)
+        return record if status.outcome == "undecided" else self._note(record, status)
 
     def end(self, record: Record, reason: str) -> Record:
         """Decide against a transaction. If a commit of it may have begun, only a root can."""

@@ -86,6 +86,21 @@ def test_what_may_still_be_committed_does_not_keep_the_sweep_from_what_was(
     assert service.commit(last).state is service.commit(waiting).state is State.APPLIED
 
 
+def test_a_commit_that_nobody_noted_is_told_also_when_its_version_has_expired(
+    service: Service, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tree forgets it with its version: whoever asked was told that it is prepared, until its time was up."""
+    tx = service.begin().id
+    service.prepare(tx, [appending(lake, "shop.orders")])
+    with monkeypatch.context() as patch:
+        patch.setattr(service.store, "finish", raising(Unavailable("dead")))
+        made = service.commit(tx).lake_version
+    lake.create_namespace("later")
+    lake.expire(older_than=0, keep=1)
+    found = service.get(tx)
+    assert (found.state, found.lake_version) == (State.APPLIED, made)
+
+
 @pytest.mark.parametrize("then", ["get", "commit", "abort", "sweep", "begin", "late", "prepare by others"])
 def test_a_server_that_dies_between_the_root_and_its_note(
     lake: Lake, tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch
