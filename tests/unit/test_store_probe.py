@@ -201,7 +201,7 @@ def test_a_store_that_cannot_be_used_at_all_says_why(seaweedfs: S3Server) -> Non
 
 def test_a_store_that_deletes_nothing_is_reported_with_all_else_that_was_found() -> None:
     report = probe(NeverDeletes())
-    assert {row.check for row in report.rows if row.result == "failed"} >= {"read after write", "tidying up"}
+    assert {row.check for row in report.rows if row.result == "denied"} >= {"read after write", "tidying up"}
     assert "racing creators" in [row.check for row in report.rows if row.result == "ok"]
     assert not report.trusted
 
@@ -261,6 +261,22 @@ def test_a_store_that_stays_busy_is_not_called_unfit(error: type[SeicheError]) -
     assert not report.trusted
     with pytest.raises(Unavailable, match="slow down"):
         report.require()
+
+
+class MayNotRead(DictStore):
+    def get(self, path: str) -> bytes:
+        raise PermissionDenied(f"{path}: refused the credentials")
+
+
+@pytest.mark.parametrize("kind", [MayNotRead, NeverDeletes])
+def test_rights_that_are_not_enough_say_nothing_against_a_store(kind: type[DictStore]) -> None:
+    """Whoever may write there and not read was told to use another store, such as S3, which it was."""
+    report = probe(kind(), quick=True)
+    assert not report.trusted
+    assert {row.result for row in report.rows if row.result not in ("ok", "info")} == {"denied"}
+    with pytest.raises(PermissionDenied) as caught:
+        report.require()
+    assert "read, write, list and delete" in caught.value.remedy
 
 
 class Away(DictStore):

@@ -17,7 +17,14 @@ __all__ = ["app", "probe", "show_report"]
 
 app = typer.Typer(help="Look at a storage before trusting it.", rich_markup_mode="markdown")
 
-_STYLES = {"ok": "green", "wrong": "bold red", "failed": "red", "unanswered": "yellow", "info": "dim"}
+_STYLES = {
+    "ok": "green",
+    "wrong": "bold red",
+    "failed": "red",
+    "unanswered": "yellow",
+    "denied": "yellow",
+    "info": "dim",
+}
 
 
 @app.callback()
@@ -57,7 +64,10 @@ def show_report(report: ProbeReport) -> None:
     print_table(("tried", "result", "seen"), rows, styles=_STYLES)
     if report.trusted:
         print_line(f"\n{report.uri} can be trusted.", style="green")
-    elif not any(row.result in ("wrong", "failed") for row in report.rows):
-        print_line(f"\n{report.uri} did not answer everything, and cannot be trusted yet: try again.", style="yellow")
-    else:
+    elif any(row.result in ("wrong", "failed") for row in report.rows):
         print_line(f"\n{report.uri} must not be trusted: a lake there could lose commits.", style="bold red")
+    elif any(row.result == "denied" for row in report.rows):
+        told = "did not let everything be tried, and cannot be trusted yet: a lake reads, writes, lists and deletes."
+        print_line(f"\n{report.uri} {told}", style="yellow")
+    else:
+        print_line(f"\n{report.uri} did not answer everything, and cannot be trusted yet: try again.", style="yellow")

@@ -7,15 +7,15 @@ from typing import Any, Literal, TypeAlias
 from seiche.core.given import wrong
 from seiche.core.retry import Patience
 from seiche.core.runtime import SYSTEM, Runtime
-from seiche.errors import CommitUnknown, InvalidInput, SeicheError, Unavailable
+from seiche.errors import CommitUnknown, InvalidInput, PermissionDenied, SeicheError, Unavailable
 from seiche.store.base import Store
 from seiche.store.promises import ESSENTIAL, FACTS, THOROUGH, Broken, Check, Trial
 
 __all__ = ["ProbeReport", "ProbeRow", "probe"]
 
 # "ok": as promised. "wrong": the store breaks a promise. "failed": an error instead of an answer. "unanswered": the
-# storage could not be asked, which says nothing about it. "info": a fact.
-Result: TypeAlias = Literal["ok", "wrong", "failed", "unanswered", "info"]
+# storage could not be asked, which says nothing about it; nor does "denied": whoever tried may not. "info": a fact.
+Result: TypeAlias = Literal["ok", "wrong", "failed", "unanswered", "denied", "info"]
 
 # An answer that is lost, or a server that has too much to do, is no reason to distrust a store: it is asked again.
 _AGAIN = Patience(attempts=5, timeout=60.0, first_delay=0.2, longest_delay=2.0)
@@ -49,14 +49,22 @@ class ProbeReport:
         return all(row.result in ("ok", "info") for row in self.rows)
 
     def require(self) -> None:
-        """Raise `InvalidInput`, with what to do instead, if the store is not to be trusted; `Unavailable` if nothing is
-        wrong with it but that not all answers came.
+        """Raise `InvalidInput`, with what to do instead, if the store is not to be trusted. If nothing is wrong with it
+        but that not everything may be done there, `PermissionDenied`; if not all answers came, `Unavailable`.
         """
         for row in self.rows:
             if row.result in ("wrong", "failed"):
                 raise InvalidInput(
                     f"{self.uri}: not a store for a lake: {row.check}: {row.detail}",
                     remedy=_REMEDY,
+                    uri=self.uri,
+                    check=row.check,
+                )
+        for row in self.rows:
+            if row.result == "denied":
+                raise PermissionDenied(
+                    f"{self.uri}: {row.check}: {row.detail}",
+                    remedy="A lake needs the rights to read, write, list and delete there.",
                     uri=self.uri,
                     check=row.check,
                 )
@@ -126,6 +134,8 @@ def _tried(name: str, check: Check, trial: Trial) -> ProbeRow:
             return ProbeRow(name, "wrong", str(broken))
         except _UNANSWERED as error:
             row = ProbeRow(name, "unanswered", error.message)
+        except PermissionDenied as error:
+            return ProbeRow(name, "denied", error.message)
         except SeicheError as error:
             return ProbeRow(name, "failed", error.message)
     return row
