@@ -47,7 +47,7 @@ class Config:
 def read_config(path: str | Path) -> Config:
     """The configuration in a TOML file: `[accounts.NAME] uri=`, `[[tokens]]`, `[oidc]`."""
     try:
-        found = tomllib.loads(Path(path).read_text())
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}", remedy="Give the path of a TOML file.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -922,6 +922,13 @@ def test_the_configuration_file(tmp_path: Path) -> None:
         read_config(tmp_path / "none.toml")
 
 
+def test_the_configuration_file_is_utf_8_whatever_the_locale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "server.toml"
+    path.write_text('[accounts."müller"]\nuri = "x"\n', encoding="utf-8")
+    monkeypatch.setattr("io.text_encoding", lambda encoding, *_: encoding or "latin-1")
+    assert read_config(path).accounts == {"müller": "x"}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
