@@ -51,7 +51,7 @@ class Credentials(Protocol):
 
 
 class StoreCredentials:
-    """The lake's own credentials, as they are. For servers whose clients may do all that the server may."""
+    """The lake's own credentials, as they are, for callers that may write: they open all that the server may change."""
 
     def __init__(self, store: Store) -> None:
         self._options = _options(store)
@@ -63,10 +63,10 @@ class StoreCredentials:
         return found
 
     def vend(self, location: str, caller: Caller) -> Mapping[str, str]:
-        return _translated(self._options, _SECRETS)
+        return _translated(self._options, _SECRETS) if caller.writes else {}
 
     def storage_options(self, location: str, caller: Caller) -> Mapping[str, str]:
-        return self._options
+        return self._options if caller.writes else _told_to_all(self._options)
 
 
 class NoCredentials(StoreCredentials):
@@ -76,7 +76,7 @@ class NoCredentials(StoreCredentials):
         return {}
 
     def storage_options(self, location: str, caller: Caller) -> Mapping[str, str]:
-        return {name: value for name, value in self._options.items() if not _SECRET.search(name)}
+        return _told_to_all(self._options)
 
 
 def credentials_called(name: str, store: Store) -> Credentials:
@@ -107,6 +107,10 @@ def _options(store: Store) -> Mapping[str, str]:
         if (value := next(values, None)) is not None:
             found[name] = value
     return found
+
+
+def _told_to_all(options: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: value for name, value in options.items() if not _SECRET.search(name)}
 
 
 def _translated(options: Mapping[str, str], names: Mapping[str, tuple[str, ...]]) -> dict[str, str]:

@@ -72,6 +72,18 @@ def test_the_lakes_own_or_none(lake: Lake, name: str) -> None:
     assert "s3.secret-access-key" not in loaded(servers, asking=False)["config"]
 
 
+def test_who_may_only_read_gets_no_keys_that_open_the_lake_for_writing() -> None:
+    own = credentials_called("own", Store())  # type: ignore[arg-type]
+    reader, writer = Caller(writes=False), Caller()
+    assert own.vend("s3://bucket/lake/t", reader) == {}
+    assert own.storage_options("s3://bucket/lake/t", reader) == {
+        "aws_endpoint": "http://127.0.0.1:1",
+        "aws_region": "here",
+    }
+    assert own.vend("s3://bucket/lake/t", writer)["s3.secret-access-key"] == "hush"
+    assert own.storage_options("s3://bucket/lake/t", writer) == OPTIONS
+
+
 @pytest.mark.parametrize("endpoint", ["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
 def test_the_lakes_own_come_from_the_environment_where_it_was_opened_by_a_command(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, endpoint: str
