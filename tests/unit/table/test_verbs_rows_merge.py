@@ -335,6 +335,17 @@ def test_keys_of_many_types(tmp_path: Path, kind: str, composite: bool) -> None:
     assert len(operation(table).inserted_rows.exact.key_hashes) == 1  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_times_that_python_has_none_of_are_keys(tmp_path: Path, unit: str) -> None:
+    times = pa.array([0, 1 << 62, -(1 << 62)]).view(pa.timestamp(unit))
+    table = Table.create(str(tmp_path / "t"), pa.schema([("at", times.type), ("n", pa.int64())]))
+    table.append(pa.table({"at": times[:2], "n": [0, 1]}))
+    done = upsert(table, pa.table({"at": times[1:], "n": [2, 3]}), on="at")
+    assert (done.notes["updated"], done.notes["inserted"]) == (1, 1)
+    found = table.to_arrow().sort_by("n")
+    assert found["at"].combine_chunks() == times and found["n"].to_pylist() == [0, 2, 3]
+
+
 @pytest.mark.parametrize("indexed", [False, True])
 def test_many_keys_and_few_and_indexed_ones_find_the_same(tmp_path: Path, indexed: bool) -> None:
     count = 3000

@@ -99,15 +99,16 @@ def _key_condition(snapshot: Snapshot, on: Sequence[str], source: MergeSource) -
 
 def _literals(column: pa.Array) -> list[str] | None:
     """The values as SQL, `None` if that could not be trusted to mean the same."""
+    is_text = kinds.is_string(column.type) or kinds.is_large_string(column.type)
+    if not is_text and not kinds.is_integer(column.type):
+        return None  # and not made Python's: that has no times behind the year 9999
     values = list(dict.fromkeys(value for value in column.to_pylist() if value is not None))
     if not values:
         return None
-    if kinds.is_integer(column.type):
-        # The lowest of 64 bits is not read as a whole number there: the minus sign comes after the digits.
-        return [str(value) for value in values] if min(values) > -(1 << 63) else None
-    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
+    if is_text:
         return [f"'{value}'" for value in values] if all(map(_PLAIN_TEXT.fullmatch, values)) else None
-    return None
+    # The lowest of 64 bits is not read as a whole number there: the minus sign comes after the digits.
+    return [str(value) for value in values] if min(values) > -(1 << 63) else None
 
 
 def read_rows(
