@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow.json import read_json
 
 import seiche
 from seiche.errors import InvalidInput
@@ -203,6 +205,29 @@ def test_texts_that_are_no_utf_8_are_refused_since_nobody_could_read_the_rows(pa
         assert "UTF-8" in refused.value.remedy
     pairs.append(rows.slice(0, 1))  # only what is given counts, not what lies beside it in memory
     assert sorted(pairs.to_arrow()["name"].to_pylist()) == ["Bär", "fine"]
+
+
+@pytest.mark.parametrize("line", [b'{"\xfc": 1}', b'{"new": {"\xfc": 1}}', b'{"new": [{"\xfc": 1}]}'])
+def test_names_that_are_no_utf_8_are_refused(pairs: seiche.Table, line: bytes, tmp_path: Path) -> None:
+    rows = read_json(BytesIO(line))
+    lake = seiche.create(str(tmp_path / "lake"))
+    lake.create_namespace("n")
+    iceberg = lake.create_table("n.t", pa.schema([("id", pa.int64())]), format="iceberg")
+    for attempt in (
+        lambda: seiche.Table.create(str(tmp_path / "new"), rows.schema),
+        lambda: lake.create_table("n.new", rows.schema),
+        lambda: lake.create_table("n.new", rows),
+        lambda: pairs.append(rows),
+        lambda: pairs.append(rows.to_reader()),
+        lambda: pairs.overwrite(rows),
+        lambda: pairs.overwrite([], schema=rows.schema),
+        lambda: pairs.merge(rows, on="id").when_not_matched_insert_all().execute(),
+        lambda: pairs.add_columns(rows.schema),
+        lambda: iceberg.append(rows),
+    ):
+        with pytest.raises(InvalidInput, match="is not UTF-8"):
+            attempt()
+    assert pairs.version == 1
 
 
 def test_a_single_row_is_told_from_columns(pairs: seiche.Table) -> None:

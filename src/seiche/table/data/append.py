@@ -84,7 +84,7 @@ class Overwriting:
     def _write(self, snapshot: Snapshot, version: str) -> tuple[Written, Sequence[Field], pa.Schema]:
         opened = self._source.open(self._schema)
         schema = opened.schema if self._schema is None else self._schema
-        if not schema.names:
+        if len(schema) == 0:
             raise InvalidInput(
                 "the rows do not say what columns the table shall have",
                 remedy="Give `schema=`, or rows with at least one column.",

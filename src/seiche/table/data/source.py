@@ -14,6 +14,7 @@ from seiche.core.given import text
 from seiche.errors import SPENT, InvalidInput, RetryableConflict
 from seiche.table.data.blobs import is_blob
 from seiche.table.data.values import typed
+from seiche.table.format.schema import check_names
 
 __all__ = ["Opened", "Rows", "Source"]
 
@@ -74,6 +75,7 @@ class Source:
             )
         self._taken = True
         opened = _opened(self._rows, wanted)
+        check_names(opened.schema)
         return Opened(opened.schema, _full(opened.schema, opened.batches, self._rows))
 
 
@@ -92,7 +94,7 @@ def _is_spent(rows: Rows) -> bool:
 
 def _opened(rows: Rows, wanted: pa.Schema | None) -> Opened:
     made = _arrow(rows, wanted)
-    if isinstance(made, pa.RecordBatch | pa.Table) and made.num_rows and not made.schema.names:
+    if isinstance(made, pa.RecordBatch | pa.Table) and made.num_rows and not made.num_columns:
         raise _without_columns()
     if isinstance(made, pa.RecordBatch):
         return Opened(made.schema, iter([made]))

@@ -11,7 +11,7 @@ from seiche.table.format.arrow_export import exported_metadata
 from seiche.table.format.fields import BLOB, SYSTEM_COLUMNS, path_of
 from seiche.table.format.manifest_pb2 import Field
 
-__all__ = ["from_arrow", "metadata_from_arrow", "to_arrow", "writable_fields"]
+__all__ = ["check_names", "from_arrow", "metadata_from_arrow", "to_arrow", "writable_fields"]
 
 _EXTENSION_NAME = "ARROW:extension:name"
 _BLOB = "lance-encoding:blob"
@@ -38,6 +38,7 @@ def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2
         shown = given if given is None else f"a {type(given).__name__}"  # rows, by mistake, may be many
         remedy = 'Give pa.schema([("id", pa.int64()), ...]); of rows in Arrow it is `rows.schema`. Append them then.'
         raise InvalidInput(f"{shown} is not an Arrow schema", remedy=remedy)
+    check_names(schema)
     modern_blobs = tuple(map(int, data_version.split("."))) >= (2, 2)
     fields: list[Field] = []
     for column in schema:
@@ -57,6 +58,24 @@ def from_arrow(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2
         field.id = first_id + offset
         field.parent_id += first_id if field.parent_id >= 0 else 0
     return fields
+
+
+def check_names(schema: pa.Schema) -> None:
+    """`InvalidInput` if the name of a column, or of something inside of one, is not UTF-8, as Arrow's readers of files
+    let through: whoever asks for such a name gets an error of Python's.
+    """
+    waiting = list(schema)
+    while waiting:
+        field = waiting.pop()
+        try:
+            _ = field.name
+        except UnicodeDecodeError as error:
+            raise InvalidInput(
+                f"a column, or something inside of one, is called {error.object!r}, which is not UTF-8",
+                remedy="Rename it, or have the file that it is from written in UTF-8.",
+            ) from error
+        kind = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+        waiting.extend(kind.field(index) for index in range(kind.num_fields))
 
 
 def writable_fields(schema: pa.Schema, *, first_id: int = 0, data_version: str = "2.2") -> list[Field]:

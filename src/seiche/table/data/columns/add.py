@@ -13,7 +13,7 @@ from seiche.table.format.deletions import rows_left
 from seiche.table.format.fields import max_field_id
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFile, DataFragment, Field
-from seiche.table.format.schema import to_arrow, writable_fields
+from seiche.table.format.schema import check_names, to_arrow, writable_fields
 from seiche.table.operations import Merge
 from seiche.table.preparing.schema import check_name
 from seiche.table.snapshot import Snapshot
@@ -85,6 +85,7 @@ class AddingNulls:
 
 def check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
     """`InvalidInput` if a name is given twice, taken, or none."""
+    check_names(schema)
     seen = set(table.names)
     for name in schema.names:
         check_name(name)
