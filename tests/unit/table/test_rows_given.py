@@ -207,6 +207,22 @@ def test_texts_that_are_no_utf_8_are_refused_since_nobody_could_read_the_rows(pa
     assert sorted(pairs.to_arrow()["name"].to_pylist()) == ["Bär", "fine"]
 
 
+def test_texts_that_are_no_json_are_refused_as_the_callers_mistake(tmp_path: Path) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64()), ("j", pa.json_())]))
+    table.append([{"id": 1, "j": '{"a": 1}'}])
+    bad = [{"id": 1, "j": '{"a": '}]
+    for attempt in (
+        lambda: table.append(bad),
+        lambda: table.append(row for row in bad * 10_000),
+        lambda: table.merge(bad, on="id").when_matched_update_all().execute(),
+        lambda: table.update({"j": "'{'"}),
+        lambda: table.update({"j": "'{'"}, mode="columns"),
+    ):
+        with pytest.raises(InvalidInput, match="JSON"):
+            attempt()
+    assert table.to_arrow()["j"].to_pylist() == ['{"a":1}']
+
+
 @pytest.mark.parametrize("line", [b'{"\xfc": 1}', b'{"new": {"\xfc": 1}}', b'{"new": [{"\xfc": 1}]}'])
 def test_names_that_are_no_utf_8_are_refused(pairs: seiche.Table, line: bytes, tmp_path: Path) -> None:
     rows = read_json(BytesIO(line))

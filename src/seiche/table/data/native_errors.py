@@ -18,6 +18,7 @@ __all__ = [
     "is_forbidden",
     "is_full",
     "is_gone",
+    "is_no_value",
     "is_refusal",
     "is_unsupported",
     "native_message",
@@ -37,6 +38,7 @@ _FORBIDDEN = (
 )
 _FULL = ("No space left on device", "Disk quota exceeded")
 _REFUSED = "Invalid user input"
+_NO_VALUE = "LanceError(Arrow): Invalid argument"
 _UNSUPPORTED = "Not supported"
 _PANICKED = "panicked"
 _ABORTED = "Task was aborted"
@@ -131,6 +133,13 @@ def is_full(error: Exception) -> bool:
 def is_refusal(error: Exception) -> bool:
     """Whether native code would not take the rows that it was to write."""
     return str(error).startswith(_REFUSED)
+
+
+def is_no_value(error: Exception) -> bool:
+    """Whether one of the values that it was to write is none that the column can have, such as a text that is no
+    JSON.
+    """
+    return _NO_VALUE in str(error)
 
 
 def is_unsupported(error: Exception) -> bool:

@@ -22,6 +22,7 @@ from seiche.table.data.native_errors import (
     Panic,
     is_forbidden,
     is_full,
+    is_no_value,
     is_refusal,
     is_unsupported,
     native_message,
@@ -157,7 +158,7 @@ def _written_natively(
 
 def _unwritten(store: Store, error: Exception) -> SeicheError:
     message = f"{store.uri}: data files could not be written: {native_message(error)}"
-    if isinstance(error, Panic) or is_refusal(error) or is_unsupported(error):
+    if isinstance(error, Panic) or is_refusal(error) or is_unsupported(error) or is_no_value(error):
         return InvalidInput(message, remedy="Check the rows; nothing of them was written.", table=store.uri)
     if is_forbidden(error):
         return PermissionDenied(message, remedy=CHECK_ACCESS, table=store.uri)
