@@ -1,5 +1,6 @@
 """Values that a column cannot hold whole are refused, whatever they come in, by tables of both formats."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -118,6 +119,29 @@ def test_a_number_that_an_expression_gives_is_not_made_infinite_in_a_shorter_col
     assert table.to_arrow()["v"].to_pylist() == [1.5]
     table.update({"v": "1e300 * 1e300"})
     assert table.to_arrow()["v"].to_pylist() == [np.inf]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
+def test_a_text_is_not_made_infinite_unless_it_says_so(lake: Lake, kind: pa.DataType) -> None:
+    rows = pa.table({"s": ["1e400"], "v": pa.array([1.5], kind)})
+    table = lake.create_table("shop.texts", rows)
+    iceberg = lake.create_table("shop.more", pa.schema([("v", kind)]), format="iceberg")
+    attempts: list[Callable[[], Any]] = [
+        lambda: table.update({"v": "s"}),
+        lambda: table.alter_columns({"path": "s", "data_type": kind}),
+        lambda: iceberg.append(pa.table({"v": ["1e400"]})),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidInput, match="a number is too large"):
+            attempt()
+    assert table.to_arrow() == rows
+    table.update({"s": "'-inf'"})
+    table.update({"v": "s"})
+    table.alter_columns({"path": "s", "data_type": kind})
+    iceberg.append(pa.table({"v": ["Infinity"]}))
+    table.append(pa.table({"v": pa.array([np.inf], kind).dictionary_encode()}))
+    assert table.to_arrow().to_pylist() == [{"s": -np.inf, "v": -np.inf}, {"s": None, "v": np.inf}]
+    assert iceberg.to_arrow()["v"].to_pylist() == [np.inf]
 
 
 def test_what_is_no_mapping_cannot_be_set(table_of: Any) -> None:

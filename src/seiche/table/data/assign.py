@@ -65,8 +65,7 @@ def assigned(values: pa.Array, field: pa.Field) -> pa.Array:
         try:
             plain = without_extension(values)
             values = _cast(_natively_spelled(plain, field.type), field.type)
-            if not kinds.is_string(plain.type):  # a text may say that it means infinity
-                check_infinity(plain, values)
+            check_infinity(plain, values)
         except (pa.ArrowException, ValueError) as error:
             raise InvalidInput(
                 f"a computed value does not fit column {field.name!r} of type {field.type}: {error}",

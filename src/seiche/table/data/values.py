@@ -10,9 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from seiche.table.data.blobs import is_blob, made_blobs
-from seiche.table.data.fitting import is_list
+from seiche.table.data.fitting import is_list, is_text
 
 __all__ = ["array_of", "check_infinity", "check_kept", "decoded", "shortened", "spelled", "typed"]
+
+# As Arrow reads it in texts.
+_INFINITE = "(?i)^[+-]?inf(inity)?$"
 
 
 def typed(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
@@ -282,20 +285,36 @@ def _has_fractions(kind: pa.DataType) -> bool:
 
 def check_infinity(given: pa.Array | pa.ChunkedArray, made: pa.Array | pa.ChunkedArray) -> None:
     """`pa.ArrowInvalid` if a number is infinite that was none before, whatever others are beside it."""
-    if _infinities(made, short=True) and _infinities(made) > _infinities(given):
+    # Of 64 bits only what texts say can be too large.
+    if not _infinities(made, short=not _has_texts(given.type), texts=False):
+        return
+    if _infinities(made) > _infinities(given):
         raise pa.ArrowInvalid(f"a number is too large for {made.type}")
 
 
-def _infinities(values: pa.Array | pa.ChunkedArray, *, short: bool = False) -> int:
-    """How many infinite numbers are among the values; with `short`, of less than 64 bits."""
+def _has_texts(kind: pa.DataType) -> bool:
+    if kinds.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return is_text(kind) or any(_has_texts(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _infinities(values: pa.Array | pa.ChunkedArray, *, short: bool = False, texts: bool = True) -> int:
+    """How many infinite numbers are among the values, also as `texts` or in dictionaries; with `short`, of less than 64
+    bits.
+    """
     if isinstance(values, pa.ChunkedArray):
-        return sum(_infinities(chunk, short=short) for chunk in values.chunks)
+        return sum(_infinities(chunk, short=short, texts=texts) for chunk in values.chunks)
     kind = values.type
     if kinds.is_floating(kind):
         return 0 if short and kinds.is_float64(kind) else pc.sum(pc.is_inf(values)).as_py() or 0
+    if kinds.is_dictionary(kind):
+        return _infinities(decoded(values)) if texts else 0
+    if is_text(kind) and texts:
+        return pc.sum(pc.match_substring_regex(values.cast(pa.large_string()), _INFINITE)).as_py() or 0
     if kinds.is_map(kind):
-        return _infinities(values.items, short=short)
+        return _infinities(values.items, short=short, texts=texts)
     if kinds.is_struct(kind) or is_list(kind):
         inside = values.flatten()
-        return sum(_infinities(one, short=short) for one in (inside if isinstance(inside, list) else [inside]))
+        parts = inside if isinstance(inside, list) else [inside]
+        return sum(_infinities(one, short=short, texts=texts) for one in parts)
     return 0
