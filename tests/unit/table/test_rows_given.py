@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyarrow.json import read_json
 
@@ -20,6 +21,7 @@ import seiche
 from seiche.errors import InvalidInput
 from seiche.table.change import Result
 from seiche.table.data import source
+from seiche.table.data.conform import conform
 from seiche.table.data.native_errors import trouble
 
 OLD_BLOB = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
@@ -211,13 +213,14 @@ def test_texts_that_are_no_json_are_refused_as_the_callers_mistake(tmp_path: Pat
     table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64()), ("j", pa.json_())]))
     table.append([{"id": 1, "j": '{"a": 1}'}])
     bad = [{"id": 1, "j": '{"a": '}]
-    for attempt in (
+    attempts: list[Callable[[], Any]] = [
         lambda: table.append(bad),
         lambda: table.append(row for row in bad * 10_000),
         lambda: table.merge(bad, on="id").when_matched_update_all().execute(),
         lambda: table.update({"j": "'{'"}),
         lambda: table.update({"j": "'{'"}, mode="columns"),
-    ):
+    ]
+    for attempt in attempts:
         with pytest.raises(InvalidInput, match="JSON"):
             attempt()
     assert table.to_arrow()["j"].to_pylist() == ['{"a":1}']
@@ -244,6 +247,33 @@ def test_names_that_are_no_utf_8_are_refused(pairs: seiche.Table, line: bytes, t
         with pytest.raises(InvalidInput, match="is not UTF-8"):
             attempt()
     assert pairs.version == 1
+
+
+def test_a_batch_with_more_than_the_offsets_of_a_column_can_count_comes_in_parts() -> None:
+    starts = pa.array([0, 1 << 30, 1 << 30, 2 << 30, (2 << 30) + 3])
+    memory = np.zeros((2 << 30) + 3, np.uint8)  # hardly any of it is ever touched
+    memory[2 << 30 :] = list(b"end")
+    present = pa.array([True, False, True, True]).buffers()[1]
+    inside = [present, starts.buffers()[1], pa.py_buffer(memory)]
+    rows = pa.record_batch({"v": pa.Array.from_buffers(pa.large_binary(), 4, inside), "n": [1, 2, 3, 4]})
+    wanted = pa.schema([("n", pa.int64()), ("v", pa.binary())])
+    made = list(conform(rows.schema, wanted).batches(iter([rows])))
+    assert [batch["n"].to_pylist() for batch in made] == [[1, 2], [3, 4]]
+    assert [batch.schema for batch in made] == [wanted, wanted]
+    lengths = [pc.binary_length(batch["v"]).to_pylist() for batch in made]
+    assert lengths == [[1 << 30, None], [1 << 30, 3]]
+    assert made[1]["v"][1].as_py() == b"end"
+
+
+def test_views_of_more_than_the_offsets_of_a_column_can_count_are_not_made_other_values() -> None:
+    letters = 1 << 20
+    views = np.array([[letters, 0, 0, 0]] * 4097, np.int32)  # of the same text, 4 GB in all
+    inside = [None, pa.py_buffer(views), pa.py_buffer(b"\0" * letters)]
+    rows = pa.record_batch({"v": pa.Array.from_buffers(pa.binary_view(), len(views), inside)})
+    fitting = conform(rows.schema, pa.schema([("v", pa.binary())]))
+    with pytest.raises(InvalidInput, match="more than 2147483647 bytes in one piece"):
+        fitting.batch(rows)
+    assert fitting.batch(rows.slice(4000, 10))["v"].nbytes > 10 * letters
 
 
 def test_a_single_row_is_told_from_columns(pairs: seiche.Table) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,7 @@ __all__ = ["Conform", "check_nulls", "coded", "conform", "founded", "without_ext
 
 # By number, since every batch is asked.
 _TEXTS = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.string_view()))
+_LONGEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,22 @@ class Conform:
         return pa.RecordBatch.from_arrays([self._column(given, field) for field in self.schema], schema=self.schema)
 
     def batches(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Each batch made to fit, as it comes."""
-        return map(self.batch, given)
+        """Each batch made to fit, as it comes; in parts, if it has more than the offsets of a type can count."""
+        return (made for batch in given for made in self._parts(batch))
+
+    def _parts(self, given: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        try:
+            whole = self.batch(given)
+        except InvalidInput:
+            if given.num_rows < 2 or not _is_long(given):
+                raise
+        else:
+            yield whole
+            return
+        half = given.num_rows // 2
+        for part in (given.slice(0, half), given.slice(half)):
+            columns = [_from_zero(column) for column in part.columns]
+            yield from self._parts(pa.RecordBatch.from_arrays(columns, schema=part.schema))
 
     def _column(self, given: pa.RecordBatch, field: pa.Field) -> pa.Array:
         values = given.column(field.name)
@@ -106,6 +122,24 @@ def _check_texts(values: pa.Array, name: str) -> None:
         ) from error
 
 
+def _is_long(batch: pa.RecordBatch) -> bool:
+    """Whether a column may have more bytes than offsets of 32 bits can count, as those of Polars have, or one long
+    value of a dictionary in many rows.
+    """
+    return batch.nbytes > _LONGEST or any(pa.types.is_dictionary(one) for one in batch.schema.types)
+
+
+def _from_zero(values: pa.Array) -> pa.Array:
+    """The same values with offsets that begin at 0: of these Arrow asks whether the last one fits."""
+    if values.type not in (pa.large_string(), pa.large_binary()):
+        return values
+    _, starts, data = values.buffers()
+    offsets = np.frombuffer(starts, np.int64)[values.offset : values.offset + len(values) + 1]
+    present = values.is_valid().buffers()[1] if values.null_count else None
+    inside = data.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    return pa.Array.from_buffers(values.type, len(values), [present, pa.py_buffer(offsets - offsets[0]), inside])
+
+
 def _has_texts(kind: pa.DataType) -> bool:
     """Whether it is texts, or something inside of it is."""
     if kind.id in _TEXTS:
@@ -140,9 +174,21 @@ def _cast(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
 def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Arrow's own cast, with steps in between where it has none from one encoding to the other."""
     values = decoded(values)
+    _check_views(values, kind)
     if pa.types.is_dictionary(kind) and values.type != kind.value_type:
         values = values.cast(kind.value_type)
     return coded(founded(values), kind)
+
+
+def _check_views(values: pa.Array, kind: pa.DataType) -> None:
+    """`pa.ArrowInvalid` for views, as Polars has them, with more bytes than offsets of 32 bits can count: Arrow's cast
+    counts on from 0 then, so that most values are wrong.
+    """
+    if values.type in (pa.string_view(), pa.binary_view()) and kind not in (pa.large_string(), pa.large_binary()):
+        # Each view is 16 bytes, of which the first four say how long the value is.
+        lengths = np.frombuffer(values.buffers()[1], np.int32)[::4][values.offset : values.offset + len(values)]
+        if int(lengths.sum(dtype=np.int64)) > _LONGEST:
+            raise pa.ArrowInvalid(f"more than {_LONGEST} bytes in one piece")
 
 
 def coded(values: pa.Array, kind: pa.DataType) -> pa.Array:

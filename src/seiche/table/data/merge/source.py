@@ -39,8 +39,7 @@ def prepared(given: pa.Table, table: pa.Schema, on: Sequence[str], clauses: Sequ
     own = [] if takes_all else [name for name in given.schema.names if name not in known]
     shared = given.drop_columns(own) if own else given
     made = conform(shared.schema, table, whole_rows=inserts)
-    batches = [made.batch(batch) for batch in shared.to_batches()]
-    rows = pa.Table.from_batches(batches, made.schema)
+    rows = pa.Table.from_batches(made.batches(iter(shared.to_batches())), made.schema)
     for name in own:
         rows = rows.append_column(given.schema.field(name), given.column(name))
     # In one piece: rows are picked from it one by one, which is several times slower from many.
