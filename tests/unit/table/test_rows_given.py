@@ -265,12 +265,19 @@ def test_a_batch_with_more_than_the_offsets_of_a_column_can_count_comes_in_parts
     assert made[1]["v"][1].as_py() == b"end"
 
 
-def test_views_of_more_than_the_offsets_of_a_column_can_count_are_not_made_other_values() -> None:
+@pytest.mark.parametrize("inside", [None, "list", "struct"])
+def test_views_of_more_than_the_offsets_of_a_column_can_count_are_not_made_other_values(inside: str | None) -> None:
     letters = 1 << 20
     views = np.array([[letters, 0, 0, 0]] * 4097, np.int32)  # of the same text, 4 GB in all
-    inside = [None, pa.py_buffer(views), pa.py_buffer(b"\0" * letters)]
-    rows = pa.record_batch({"v": pa.Array.from_buffers(pa.binary_view(), len(views), inside)})
-    fitting = conform(rows.schema, pa.schema([("v", pa.binary())]))
+    memory = [None, pa.py_buffer(views), pa.py_buffer(b"\0" * letters)]
+    values: pa.Array = pa.Array.from_buffers(pa.binary_view(), len(views), memory)
+    kind: pa.DataType = pa.binary()
+    if inside == "list":
+        values, kind = pa.LargeListArray.from_arrays(range(len(views) + 1), values), pa.list_(kind)
+    elif inside == "struct":
+        values, kind = pa.StructArray.from_arrays([values], ["x"]), pa.struct([("x", kind)])
+    rows = pa.record_batch({"v": values})
+    fitting = conform(rows.schema, pa.schema([("v", kind)]))
     with pytest.raises(InvalidInput, match="more than 2147483647 bytes in one piece"):
         fitting.batch(rows)
     assert fitting.batch(rows.slice(4000, 10))["v"].nbytes > 10 * letters

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from seiche.errors import InvalidInput
 from seiche.table.data.blobs import as_blobs, is_binary, is_blob
-from seiche.table.data.fitting import fits
+from seiche.table.data.fitting import fits, is_list
 from seiche.table.data.values import check_infinity, decoded
 
 __all__ = ["Conform", "check_nulls", "coded", "conform", "founded", "without_extension"]
@@ -184,11 +184,21 @@ def _check_views(values: pa.Array, kind: pa.DataType) -> None:
     """`pa.ArrowInvalid` for views, as Polars has them, with more bytes than offsets of 32 bits can count: Arrow's cast
     counts on from 0 then, so that most values are wrong.
     """
-    if values.type in (pa.string_view(), pa.binary_view()) and kind not in (pa.large_string(), pa.large_binary()):
-        # Each view is 16 bytes, of which the first four say how long the value is.
-        lengths = np.frombuffer(values.buffers()[1], np.int32)[::4][values.offset : values.offset + len(values)]
-        if int(lengths.sum(dtype=np.int64)) > _LONGEST:
-            raise pa.ArrowInvalid(f"more than {_LONGEST} bytes in one piece")
+    if is_list(values.type) and is_list(kind):
+        _check_views(values.flatten(), kind.value_type)
+    elif pa.types.is_struct(values.type) and pa.types.is_struct(kind):
+        for field in values.type:
+            _check_views(values.field(field.name), kind.field(field.name).type)
+    elif kind not in (pa.large_string(), pa.large_binary()) and _bytes_viewed(values) > _LONGEST:
+        raise pa.ArrowInvalid(f"more than {_LONGEST} bytes in one piece")
+
+
+def _bytes_viewed(values: pa.Array) -> int:
+    if values.type not in (pa.string_view(), pa.binary_view()) or not len(values):
+        return 0
+    # Each view is 16 bytes, of which the first four say how long the value is; of a null they may say anything.
+    lengths = np.frombuffer(values.buffers()[1], np.int32)[::4][values.offset : values.offset + len(values)]
+    return int(lengths.sum(dtype=np.int64, where=pc.is_valid(values).to_numpy(zero_copy_only=False)))
 
 
 def coded(values: pa.Array, kind: pa.DataType) -> pa.Array:
