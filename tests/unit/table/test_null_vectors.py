@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -28,6 +29,20 @@ def test_a_batch_of_a_stream_in_which_every_vector_is_null(tmp_path: Path, deep:
     table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("v", fixed)]), durability="os")
     table.append(streamed(pa.record_batch({"v": pa.array(vectors, plain)})))
     assert table.to_arrow()["v"].to_pylist() == vectors
+
+
+def test_lists_of_texts_without_a_single_one_come_from_polars(tmp_path: Path) -> None:
+    fields: list[tuple[str, pa.DataType]] = [
+        ("v", pa.list_(pa.float32(), 2)),
+        ("name", pa.string()),
+        ("words", pa.list_(pa.string())),
+    ]
+    kind = pa.struct(fields)
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([*fields, ("all", kind)]), durability="os")
+    row: dict[str, Any] = {"v": None, "name": "x", "words": []}
+    inside: dict[str, Any] = {"v": pl.List(pl.Float32), "name": pl.String, "words": pl.List(pl.String)}
+    table.append(pl.DataFrame([{**row, "all": row}], schema={**inside, "all": pl.Struct(inside)}))
+    assert table.to_arrow().to_pylist() == [{**row, "all": row}]
 
 
 STRICT = {

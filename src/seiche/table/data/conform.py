@@ -218,7 +218,7 @@ def founded(values: pa.Array) -> pa.Array:
     In a batch that came as a stream there is none, and Arrow's cast to lists of fixed length reads there all the same:
     the whole process would end, only because every vector in a batch is null.
     """
-    return values.take(pa.array(range(len(values)), pa.int64())) if _hollow(values) else values
+    return pa.concat_arrays([values, values.slice(0, 0)]) if _hollow(values) else values
 
 
 def _hollow(values: pa.Array) -> bool:
