@@ -1,6 +1,7 @@
 """PyIceberg 0.12, as it is, through the Iceberg REST catalog of a lake."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,9 @@ def life(lake: Lake, url: str) -> None:
     expired = table.snapshots()[0].snapshot_id
     table.maintenance.expire_snapshots().by_id(expired).commit()
     assert expired not in {one.snapshot_id for one in table.snapshots()}
+    left, version = table.snapshots(), lake.version
+    table.maintenance.expire_snapshots().older_than(datetime(2020, 1, 1, tzinfo=UTC)).commit()
+    assert (client.load_table("a.b.t").snapshots(), lake.version) == (left, version)
     found = lake.table("a.b.t").to_arrow()
     assert sorted(found["id"].to_pylist()) == ids(table) == [1, 2, 3, 9, 10, 40]
     client.rename_table(("a", "b", "t"), ("a", "u"))

@@ -158,7 +158,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("ref without name", change("t", [], [{"type": "assert-ref-snapshot-id", "snapshot-id": None}])),
     ("snapshot without id", change("t", [{"action": "add-snapshot", "snapshot": {}}])),
     ("negative snapshot", change("t", [{"action": "add-snapshot", "snapshot": {"snapshot-id": -1}}])),
-    ("no snapshots to remove", change("t", [{"action": "remove-snapshots", "snapshot-ids": []}])),
+    ("no snapshots to remove", change("t", [{"action": "remove-snapshots"}])),
     (
         "main as a tag",
         change("t", [{"action": "set-snapshot-ref", "ref-name": "main", "type": "tag", "snapshot-id": 1}]),

@@ -242,7 +242,7 @@ class Applying:
         there = {one.snapshot_id for one in self.metadata.snapshots}
         for number in (one for one in update.snapshot_ids if one not in there):  # PyIceberg would tell of all that are
             raise ValueError(f"there is no snapshot {number}, or not any more")
-        return update
+        return update if update.snapshot_ids else None  # PyIceberg also asks for it when nothing is to expire
 
     def removed_schemas(self, update: Any) -> Any:
         for snapshot in self.metadata.snapshots:
