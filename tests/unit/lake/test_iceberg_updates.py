@@ -123,6 +123,29 @@ def test_what_is_not_read_back_is_what_reading_it_would_give(version: int) -> No
     assert applied[0] > 100
 
 
+def with_snapshot(metadata: Metadata, version: int, **values: int) -> Metadata:
+    """The metadata with one more snapshot, of which something else is said than usual."""
+    made = snapshot(version, 1, 1, None, 5)
+    made["snapshot"] |= {name.replace("_", "-"): value for name, value in values.items()}
+    return apply(metadata, [UPDATES.validate_python(made)], now_millis=5_000)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_snapshot_leaves_times_and_numbers_for_the_next_one(version: int) -> None:
+    for name, value in (("sequence_number", (1 << 63) - 1), ("timestamp_ms", 1_800_000_000_000_000)):
+        with pytest.raises(InvalidInput, match=f"far beyond 0|{value}, which is not in milliseconds"):
+            with_snapshot(begun(version), version, **{name: value})
+
+
+def test_no_row_is_numbered_as_another_was() -> None:
+    table = with_snapshot(begun(3), 3, first_row_id=0)
+    further = with_snapshot(table, 3, snapshot_id=2, sequence_number=2, first_row_id=90)
+    assert [getattr(one, "next_row_id", None) for one in (table, further)] == [5, 95]
+    for first, rows in ((5, -3), (5, (1 << 63) - 1), ((1 << 63) - 1, 1), (-1, 9)):
+        with pytest.raises(InvalidInput, match=r"added-rows from|first row id"):
+            with_snapshot(table, 3, snapshot_id=2, sequence_number=2, first_row_id=first, added_rows=rows)
+
+
 def test_a_table_that_says_nonsense_of_its_log_can_be_committed_to(lake: Lake, tmp_path: Path) -> None:
     most = "write.metadata.previous-versions-max"
     with pytest.raises(InvalidInput, match="has to be a whole number"):
@@ -431,7 +454,7 @@ def test_the_place_of_a_table_gets_no_slashes() -> None:
 def test_rows_of_a_snapshot_are_counted_in_version_3() -> None:
     """Without their number the next row's id would begin at 0 again, and two rows would have one id."""
     metadata = apply(begun(3), [UPDATES.validate_python(snapshot(3, 1, 1, None, 7))], now_millis=5_000)
-    assert metadata.next_row_id == 7  # type: ignore[union-attr]
+    assert metadata.next_row_id == 10 + 7  # type: ignore[union-attr]
     uncounted = snapshot(3, 2, 2, 1, 0)
     del uncounted["snapshot"]["added-rows"]
     with pytest.raises(InvalidInput, match="added-rows"):

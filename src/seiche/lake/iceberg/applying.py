@@ -94,6 +94,12 @@ _GREATEST: Final = (1 << 63) - 1
 _GREATEST_ID: Final = (1 << 31) - 201
 _MOST_DIGITS: Final = 38
 
+# How far a sequence number may be from the last one: it is the next, and the greatest would leave none for others.
+_MOST_NUMBERS: Final = 1 << 32
+# The end of the calendar in milliseconds. No later time could be told, and Java adds nothing that is older than the
+# last snapshot.
+_LAST_TIME: Final = 253_402_300_799_999
+
 
 @dataclass(slots=True)
 class Applying:
@@ -205,12 +211,22 @@ class Applying:
             )
         if max(number, snapshot.timestamp_ms) > _GREATEST:
             raise ValueError(f"snapshot {snapshot.snapshot_id} has a sequence number or a time beyond 64 bits")
+        if number - last > _MOST_NUMBERS:
+            raise ValueError(
+                f"snapshot {snapshot.snapshot_id} has sequence number {number}, far beyond {last}, the table's last one"
+            )
+        if snapshot.timestamp_ms > _LAST_TIME:
+            raise ValueError(
+                f"snapshot {snapshot.snapshot_id} has the time {snapshot.timestamp_ms}, which is not in milliseconds"
+            )
         summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
         for name in (name for name, value in summary.items() if not isinstance(value, str)):
             raise ValueError(f"summary of snapshot {snapshot.snapshot_id}: {name!r} is {summary[name]!r}, and no text")
         if metadata.format_version >= 3 and snapshot.added_rows is None:
             # PyIceberg would forget how many rows there were, and begin to count anew.
             raise ValueError(f"snapshot {snapshot.snapshot_id} does not say how many added-rows it has")
+        if metadata.format_version >= 3:
+            self._check_rows(snapshot)
         schema_id = self.schema_ids.get(snapshot.schema_id, snapshot.schema_id)
         if schema_id is not None and metadata.schema_by_id(schema_id) is None:
             raise ValueError(f"snapshot {snapshot.snapshot_id} was written with schema {schema_id}, not there")
@@ -218,6 +234,16 @@ class Applying:
         if schema_id == snapshot.schema_id:
             return update
         return AddSnapshotUpdate(snapshot=snapshot.model_copy(update={"schema_id": schema_id}))
+
+    def _check_rows(self, snapshot: Any) -> None:
+        """Refuse rows that would be numbered as others are, or cannot be; who leaves numbers out does not bring them
+        into use again: PyIceberg only counts the rows.
+        """
+        first, added = snapshot.first_row_id or 0, snapshot.added_rows
+        if first < 0 or added < 0 or first + added > _GREATEST:
+            raise ValueError(f"snapshot {snapshot.snapshot_id} has {added} added-rows from {first} on, in 64 bits")
+        if first > (getattr(self.metadata, "next_row_id", None) or 0):
+            self.metadata = self.metadata.model_copy(update={"next_row_id": first})
 
     def reference(self, update: Any) -> Any:
         if update.ref_name == MAIN_BRANCH and update.type != SnapshotRefType.BRANCH:
