@@ -108,6 +108,26 @@ def test_tables_of_version_three(servers: Gateways) -> None:
     assert (metadata["format-version"], metadata["next-row-id"]) == (3, 3)
 
 
+@pytest.mark.parametrize("inserts", [1, 2])
+def test_rows_of_a_table_that_was_raised_to_version_three_have_ids_of_their_own(
+    servers: Gateways, inserts: int
+) -> None:
+    """It gives ids to those that are there, and counts only the new ones, also in a transaction of several inserts."""
+    sql = iceberg(servers)
+    sql.execute("CREATE TABLE ice.s.t (id INTEGER) WITH ('format-version' = '2')")
+    sql.execute("INSERT INTO ice.s.t VALUES (1), (2), (3)")
+    body = {"requirements": [], "updates": [{"action": "upgrade-format-version", "format-version": 3}]}
+    assert servers.ask("POST", "/v1/lake/namespaces/s/tables/t", body).status == 200
+    sql.execute("BEGIN")
+    for number in range(inserts):
+        sql.execute(f"INSERT INTO ice.s.t VALUES ({4 + number})")
+    sql.execute("COMMIT")
+    sql.execute("INSERT INTO ice.s.t VALUES (9)")
+    metadata = servers.ask("GET", "/v1/lake/namespaces/s/tables/t").json["metadata"]
+    last = next(one for one in metadata["snapshots"] if one["snapshot-id"] == metadata["current-snapshot-id"])
+    assert (last["first-row-id"], metadata["next-row-id"]) == (3 + inserts, 4 + inserts)
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_rows_that_a_rollback_took_back_are_gone_for_it_too(servers: Gateways, version: int) -> None:
     """It shows the newest snapshot of a table that has no current one."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, RemovePropertiesUpdate, SetPropertiesUpdate
@@ -16,6 +17,7 @@ from seiche.lake.iceberg.claims import check_unclaimed, claim, is_claimed
 from seiche.lake.iceberg.columns import check_columns
 from seiche.lake.iceberg.creating import creation_step, new_metadata, new_row
 from seiche.lake.iceberg.edit import IcebergEdit
+from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.foreign import tables as foreign
 from seiche.lake.iceberg.foreign.edit import ForeignAppends, ForeignEdit
 from seiche.lake.iceberg.keeping import keep
@@ -24,6 +26,7 @@ from seiche.lake.iceberg.new_files import age_of, named_by
 from seiche.lake.iceberg.places import address, path_of
 from seiche.lake.iceberg.rebase import Rebase, conflict
 from seiche.lake.iceberg.registering import registered
+from seiche.lake.iceberg.row_ids import counted
 from seiche.lake.iceberg.specs import missing_spec
 from seiche.lake.iceberg.table import IcebergTable
 from seiche.lake.iceberg.updates import apply, too_late, unmet
@@ -245,6 +248,9 @@ def _step(transaction: "Sight", edit: TableEdit, step: Step, *, follow: bool) ->
     if isinstance(edit, ForeignEdit):
         check_one_name(edit, transaction.edits.values())
     work = _work(transaction, edit)
+    if edit.row.type == "managed":
+        io = LakeFileIO(transaction.state.store, outside=transaction.state.outside)
+        step = replace(step, updates=counted(step.updates, work.running, io))
     why = unmet(step.requirements, work.running) or ("" if follow else too_late(step.updates, work.running))
     if isinstance(edit, ForeignEdit) and foreign.was_made(transaction, edit, step):
         running = work.running
