@@ -141,6 +141,22 @@ def test_rows_that_a_rollback_took_back_are_gone_for_it_too(servers: Gateways, v
     assert sql.execute("SELECT * FROM ice.s.t").fetchall() == rows(servers.lake, "s.t") == [(3,)]
 
 
+def test_a_table_is_altered_after_a_rollback_took_a_column_back(servers: Gateways) -> None:
+    """It numbers a schema by the current one, and refuses to send what has the number of another."""
+    sql, lake = iceberg(servers), servers.lake
+    sql.execute("CREATE TABLE ice.s.t (id INTEGER)")
+    sql.execute("INSERT INTO ice.s.t VALUES (1)")
+    before = lake.version
+    sql.execute("ALTER TABLE ice.s.t ADD COLUMN a INTEGER")
+    sql.execute("INSERT INTO ice.s.t VALUES (2, 20)")
+    for _ in range(2):
+        lake.rollback(to=before)
+        sql.execute("ALTER TABLE ice.s.t ADD COLUMN b INTEGER")
+        sql.execute("INSERT INTO ice.s.t VALUES (3, 30)")
+        assert rows(lake, "s.t") == [(1, None), (3, 30)]
+    assert lake.table("s.t").to_arrow().column_names == ["id", "b"]
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_rows_of_a_table_that_was_replaced_by_an_empty_one_are_gone_for_it_too(servers: Gateways, version: int) -> None:
     """As above: `CREATE OR REPLACE TABLE` of Spark and Trino takes the main branch away, and keeps the snapshots."""

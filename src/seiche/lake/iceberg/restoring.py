@@ -45,9 +45,10 @@ def _content_of(old: Metadata, current: Metadata, now_millis: int) -> Metadata:
     if MAIN_BRANCH in old.refs:
         entry = {"snapshot-id": old.refs[MAIN_BRANCH].snapshot_id, "timestamp-ms": changed}
         log.append(SnapshotLogEntry.model_validate(entry))
+    schemas = _with_last(old.schema(), _joined(old.schemas, current.schemas, lambda one: one.schema_id))
     values: dict[str, Any] = {
-        "schemas": _joined(old.schemas, current.schemas, lambda one: one.schema_id),
-        "current_schema_id": old.current_schema_id,
+        "schemas": schemas,
+        "current_schema_id": schemas[-1].schema_id,
         "partition_specs": _joined(old.partition_specs, current.partition_specs, lambda one: one.spec_id),
         "default_spec_id": old.default_spec_id,
         "sort_orders": _joined(old.sort_orders, current.sort_orders, lambda one: one.order_id),
@@ -65,6 +66,16 @@ def _content_of(old: Metadata, current: Metadata, now_millis: int) -> Metadata:
     }
     found: Metadata = current.model_copy(update=values)
     return found
+
+
+def _with_last(schema: Any, schemas: Sequence[Any]) -> list[Any]:
+    """The schemas with this one at the end, under a new id if others have greater ones: DuckDB gives a new schema the
+    id behind the current one's, and would not alter a table that has that id already.
+    """
+    greatest = max(one.schema_id for one in schemas)
+    if schema.schema_id < greatest:
+        return [*schemas, schema.model_copy(update={"schema_id": greatest + 1})]
+    return [*(one for one in schemas if one.schema_id != greatest), schema]
 
 
 def _misread(old: Metadata, current: Metadata, io: LakeFileIO) -> set[int]:
