@@ -37,6 +37,7 @@ from seiche.lake.iceberg.places import address, path_of
 from seiche.lake.iceberg.table import at_state
 from seiche.lake.transaction import Transaction
 from seiche.store.base import Store
+from seiche.testing import SimulatedStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 from tests.unit.lake.iceberg_deletes import delete_by_position
 
@@ -919,3 +920,14 @@ def test_a_handle_of_an_iceberg_table_whose_name_a_lance_table_has_by_now_says_s
         with pytest.raises(InvalidInput, match="by now a managed table of format lance"):
             ask()
     assert ids(ice, "shop.i") == []
+
+
+def test_files_whose_upload_was_not_answered_are_uploaded_again(ice: Lake) -> None:
+    rehearsal = SimulatedStore(ice.store)
+    seiche.open(rehearsal).table("shop.i").append(rows(1))
+    puts = [at for at, call in enumerate(rehearsal.calls, 1) if call.verb == "put" and ".iceberg/" in call.path]
+    assert len(puts) == 3, "rows, their manifest, and its list"
+    for wanted, number in enumerate(puts, 2):
+        # `CommitUnknown` would send people to ask for the outcome of a commit that has not begun.
+        seiche.open(SimulatedStore(ice.store, plan={number: "after"})).table("shop.i").append(rows(wanted))
+        assert ids(ice, "shop.i") == plain(ice, "shop.i") == list(range(1, wanted + 1))

@@ -8,6 +8,8 @@ from typing import IO, Any, Final, Self
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream, load_file_io
 
+from seiche.core.insisting import insist
+from seiche.core.runtime import SYSTEM
 from seiche.errors import NotFound
 from seiche.lake.iceberg.avro_decoder import use_bounded_decoder
 from seiche.lake.iceberg.manifests import read_in_full
@@ -200,12 +202,16 @@ class _Stream:
             if self._failed:
                 return
             size = spool.seek(0, io.SEEK_END)
-            if size <= _SMALL:
-                spool.seek(0)
-                self._store.put(self._path, spool.read(), durable=False)
-            else:
-                self._store.put_stream(self._path, lambda: _pieces(spool))
+            # An answer that was lost says nothing about the commit, which has not begun.
+            insist(lambda: self._put(spool, size), SYSTEM)
         self._written(size)
+
+    def _put(self, spool: IO[bytes], size: int) -> None:
+        if size <= _SMALL:
+            spool.seek(0)
+            self._store.put(self._path, spool.read(), durable=False)
+        else:
+            self._store.put_stream(self._path, lambda: _pieces(spool))
 
     def __enter__(self) -> Self:
         return self
