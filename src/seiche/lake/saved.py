@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
+from seiche.core.insisting import insist
 from seiche.errors import Corrupt, InvalidInput, NotFound, RetryableConflict
 from seiche.lake.commit.edits import TableEdit
 from seiche.lake.commit.intent import Intent, RowEdit
@@ -52,7 +53,8 @@ def write(transaction: "Transaction", store: Store) -> None:
         message.names.add(key=key, id=table_id)
     body = message.SerializeToString()
     digest = SavedTransaction(digest=hashlib.sha256(body).digest())
-    store.put(saved_path(transaction.id), digest.SerializeToString() + body)
+    data = digest.SerializeToString() + body
+    insist(lambda: store.put(saved_path(transaction.id), data), transaction.runtime)
 
 
 def encode(transaction: "Transaction | Intent", expires_at_millis: int) -> SavedTransaction:

@@ -11,6 +11,7 @@ from seiche import Corrupt, Lake, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.transaction import Transaction
 from seiche.store import open_store
+from seiche.testing import SimulatedStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -205,3 +206,17 @@ def test_what_was_saved_without_a_digest_is_gone_on_with(lake: Lake) -> None:
     lake.store.put(saved.saved_path(tx.id), message.SerializeToString())
     lake.resume(tx.id).commit()
     assert 50 in ids(lake, "shop.a")
+
+
+def test_what_is_saved_without_an_answer_is_saved_again(lake: Lake) -> None:
+    def save(store: SimulatedStore) -> str:
+        tx = seiche.open(store).transaction()
+        tx.append("shop.a", rows(7))
+        return tx.save()
+
+    rehearsal = SimulatedStore(lake.store)
+    save(rehearsal)
+    (number,) = [at for at, call in enumerate(rehearsal.calls, 1) if (call.verb, call.path[:6]) == ("put", "_saved")]
+    # `CommitUnknown` would send people to ask for the outcome of a commit that has not begun.
+    lake.resume(save(SimulatedStore(lake.store, plan={number: "after"}))).commit()
+    assert 7 in ids(lake, "shop.a")
