@@ -15,6 +15,7 @@ from seiche.table.data.index.remap import IndexMode
 from seiche.table.format.deletions import path
 from seiche.table.format.index_details import FRAGMENT_REUSE, find
 from seiche.table.table import Table
+from seiche.testing import SimulatedStore
 from tests.index_checks import (
     BY_NAME,
     KINDS,
@@ -811,3 +812,22 @@ def test_what_is_no_index_of_the_user_cannot_be_dropped(tmp_path: Path, name: st
     assert find(table.manifest.indices, FRAGMENT_REUSE) is not None
     with pytest.raises(NotFound, match=name):
         table.drop_index(name)
+
+
+def test_what_native_code_works_in_is_made_again_if_the_storage_gives_no_answer(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "table", pa.schema([("id", pa.int64())]), durability="os")
+    table.append(pa.table({"id": [0]}))
+    table.create_index("id")
+
+    def optimize(store: SimulatedStore) -> SimulatedStore:
+        table.append(pa.table({"id": [0]}))
+        assert Table.open(store).optimize_indices().changed
+        return store
+
+    calls = enumerate(optimize(SimulatedStore(table.store)).calls, 1)
+    writes = [number for number, call in calls if "_shadow" in str(call) and "if_absent" in call.verb]
+    assert len(writes) == 4, "a transaction, a manifest, and both files of the index"
+    for number in writes:
+        # `CommitUnknown` would send people to ask for the outcome of a commit that has not begun.
+        assert optimize(SimulatedStore(table.store, plan={number: "after"})).injected
+    assert table.count_rows("id = 0") == 6

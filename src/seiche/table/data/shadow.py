@@ -9,10 +9,13 @@ committed by us. The shadow goes when the work is done; one whose process died i
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from seiche.errors import AlreadyExists, SeicheError
+from seiche.core.insisting import insist
+from seiche.core.runtime import Runtime
+from seiche.errors import AlreadyExists, NotFound, SeicheError
 from seiche.store.base import Store
 from seiche.store.prefix import below
 from seiche.table.build import build
@@ -20,6 +23,7 @@ from seiche.table.data.native import open_version
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import IndexMetadata
+from seiche.table.format.side_files import put_new
 from seiche.table.operations import Clone
 from seiche.table.reachable import SHADOWS
 from seiche.table.snapshot import Snapshot
@@ -44,6 +48,7 @@ class Shadow:
     # The base under which the files of the table itself are referred to.
     base_id: int
     dataset: "lance.LanceDataset"
+    runtime: Runtime
 
     def newest(self) -> tuple[Manifest, Transaction]:
         """The last version that native code made here, and how it did."""
@@ -61,12 +66,25 @@ class Shadow:
             inside = f"{self.place}/_indices/{UUID(bytes=segment.uuid.uuid)}"
             for one in list(self.table.list(inside)):
                 target = one.path.removeprefix(f"{self.place}/")
-                # The name holds an id that was drawn here: what has it is the same file.
-                with suppress(AlreadyExists):
-                    self.table.rename_if_absent(one.path, target)
+                insist(partial(self._move, one.path, target), self.runtime)
                 moved[target] = one.size
         self.table.flush(moved)
         return tuple(moved.values())
+
+    def _move(self, source: str, target: str) -> None:
+        """The name holds an id that was drawn here: what has it is the same file, by an attempt that had no answer."""
+        if not self.table.lists_in_one_request:
+            # On object stores a rename is a download and an upload, a copy is one request. The source goes with the
+            # shadow.
+            self.table.copy_from(self.table, source, target)
+            return
+        try:
+            self.table.rename_if_absent(source, target)
+        except AlreadyExists:
+            return
+        except NotFound:
+            if not self.table.exists(target):
+                raise
 
 
 @contextmanager
@@ -79,11 +97,11 @@ def shadow(snapshot: Snapshot, *, last_fragment_id: int | None = None) -> Iterat
     store = below(snapshot.store, place)
     first, transaction = _first_version(snapshot, last_fragment_id)
     try:
-        store.put_if_absent(f"_transactions/{transaction.file_name}", transaction.encode(), durable=False)
-        data = file.encode(first, transaction.encode())
-        store.put_if_absent(Naming.V2.path(first.version), data, durable=False)
+        encoded = transaction.encode()
+        put_new(store, f"_transactions/{transaction.file_name}", encoded, snapshot.runtime, durable=False)
+        put_new(store, Naming.V2.path(first.version), file.encode(first, encoded), snapshot.runtime, durable=False)
         base_id = first.header.base_paths[-1].id
-        yield Shadow(snapshot.store, place, first, base_id, open_version(store, first.version))
+        yield Shadow(snapshot.store, place, first, base_id, open_version(store, first.version), snapshot.runtime)
     finally:
         # What cannot be removed now is garbage for the clean-up, and no reason to fail.
         with suppress(SeicheError):
