@@ -19,6 +19,7 @@ from seiche.table.versions.migration import migrate_to_v2
 from seiche.table.versions.naming import BARRIER, DETACHED, Naming, detect, parse
 from seiche.table.versions.stored import PutVersions, RenameVersions, StoredVersions
 from seiche.testing import CountingStore, DictStore, Fault, SimulatedStore, Stopped
+from seiche.testing.simulated import applies
 
 LARGEST = 2**63 - 1
 
@@ -284,6 +285,20 @@ def test_migration_renames_everything_and_is_repeatable() -> None:
     assert store.get(Naming.V2.path(3)) == b"manifest 3"
     assert hint.read(store) == 5
     assert migrate_to_v2(store) == 0
+
+
+@pytest.mark.parametrize("fault", ["lost", "after", "before"])
+def test_a_migration_goes_on_where_the_storage_gives_no_answer(fault: Fault) -> None:
+    """Given up halfway, the table could not be opened until somebody migrates it again."""
+    rehearsal = SimulatedStore(table(DictStore(), Naming.V1, 1, 2))
+    assert migrate_to_v2(rehearsal) == 2
+    for number, call in enumerate(rehearsal.calls, 1):
+        if applies(fault, call.verb) and call.verb not in ("list", "get_range"):
+            store = SimulatedStore(table(DictStore(), Naming.V1, 1, 2), plan={number: fault})
+            assert migrate_to_v2(store) == 2, call
+            assert store.injected == [(number, fault)]
+            assert PutVersions(store).all() == [1, 2]
+            assert not any(store.exists(Naming.V1.path(version)) for version in (1, 2, 3))
 
 
 def test_two_different_commits_of_one_version_are_never_made_one_by_a_migration() -> None:

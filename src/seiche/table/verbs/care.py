@@ -160,7 +160,7 @@ class CareVerbs(ReferenceVerbs):
                 " clone: `table.clone(target, manifest_store=...)`.",
                 table=versions.store.uri,
             )
-        return migrate_to_v2(versions.store)
+        return migrate_to_v2(versions.store, runtime)
 
     def _number(self, version: int | str | None, *, may_be_zero: bool = False) -> int:
         """The number of a version of this line."""

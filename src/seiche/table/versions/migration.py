@@ -1,7 +1,10 @@
 """From V1 names to V2 names, once, such that an interrupted migration can be finished and nobody commits meanwhile."""
 
 from contextlib import suppress
+from functools import partial
 
+from seiche.core.insisting import insist
+from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, Corrupt, NotFound, RetryableConflict
 from seiche.store.base import Store
 from seiche.table.versions import hint
@@ -10,12 +13,13 @@ from seiche.table.versions.naming import BARRIER, Naming, parse
 __all__ = ["migrate_to_v2"]
 
 
-def migrate_to_v2(store: Store) -> int:
+def migrate_to_v2(store: Store, runtime: Runtime = SYSTEM) -> int:
     """Rename every manifest of the table at `store` to its V2 name; returns how many were renamed now.
 
     First the name of the next V1 version is taken by a marker, so that writers, who must claim exactly that name,
     refuse from then on; then the manifests are renamed, oldest first; at last the marker goes. Run again after a
-    crash, it goes on where it stopped. A table with V2 names is left as it is.
+    crash, it goes on where it stopped. A table with V2 names is left as it is. What the storage does not answer is done
+    again, since nobody can open the table before all of it is done.
     """
     v1, v2 = _versions(store, Naming.V1), _versions(store, Naming.V2)
     if not v1:
@@ -27,9 +31,9 @@ def migrate_to_v2(store: Store) -> int:
     for version in sorted({*(v1[:-1] if begun else v1)} & {*v2}):
         _check_same(store, version)
     if not begun:
-        with suppress(AlreadyExists):
-            store.put_if_absent(Naming.V1.path(last + 1), BARRIER)
         last += 1
+        with suppress(AlreadyExists):
+            insist(lambda: store.put_if_absent(Naming.V1.path(last), BARRIER), runtime)
         if not _is_barrier(store, last):
             raise RetryableConflict(
                 f"{store.uri}: version {last} was committed while the migration was about to begin",
@@ -39,9 +43,9 @@ def migrate_to_v2(store: Store) -> int:
     renamed = 0
     for version in _versions(store, Naming.V1):
         if version != last:
-            _rename(store, version)
+            insist(partial(_rename, store, version), runtime)
             renamed += 1
-    store.delete(Naming.V1.path(last))
+    insist(lambda: store.delete(Naming.V1.path(last)), runtime)
     hint.write(store, last - 1)
     return renamed
 
