@@ -35,6 +35,7 @@ from seiche.store import open_store
 from seiche.store.base import Data
 from seiche.store.local import LocalStore
 from seiche.store.memory import MemoryStore
+from seiche.testing import SimulatedStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -123,6 +124,22 @@ def test_statements_are_rebased_as_a_chain(lake: Lake, stable_row_ids: bool) -> 
     lake.table("shop.c").append(rows(30))
     again = lance.dataset(lake.table("shop.c").uri).to_table(with_row_id=True)["_rowid"].to_pylist()
     assert len(set(again)) == 5
+
+
+def test_deletions_of_own_rows_are_renamed_again_if_the_storage_gives_no_answer(lake: Lake) -> None:
+    def commit(store: SimulatedStore, *numbers: int) -> SimulatedStore:
+        tx = seiche.open(store).transaction()
+        tx.append("shop.a", rows(*numbers, -1))
+        tx.delete("shop.a", "id = -1")
+        lake.table("shop.a").append(rows(0))
+        tx.commit()
+        return store
+
+    calls = commit(SimulatedStore(lake.store), 1, 2).calls
+    (number,) = [at for at, call in enumerate(calls, 1) if call.verb == "copy_if_absent"]
+    # `CommitUnknown` would send people to ask for the outcome of a commit whose root was never put.
+    assert commit(SimulatedStore(lake.store, plan={number: "after"}), 3, 4).injected
+    assert ids(lake, "shop.a") == [0, 0, 1, 2, 3, 4]
 
 
 def test_two_appends_to_one_table_both_commit(lake: Lake) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 from pyroaring import BitMap
 
+from seiche.core.insisting import insist
+from seiche.core.runtime import SYSTEM
 from seiche.errors import AlreadyExists, RetryableConflict
 from seiche.lake.commit.work import Folded, Work
 from seiche.store.base import Store
@@ -195,7 +197,8 @@ def _copy_deletions(old: DataFragment, new_id: int, store: Store) -> None:
     source, target = deletions.path(old.id, old.deletion_file), deletions.path(new_id, old.deletion_file)
     if source != target:
         with suppress(AlreadyExists):
-            store.copy_if_absent(source, target)
+            # An answer that was lost says nothing about the commit, whose root is not put yet.
+            insist(lambda: store.copy_if_absent(source, target), SYSTEM)
 
 
 def _restore_rows(made: DataFragment, old: DataFragment, base: Manifest, shift: int, version: int) -> None:
