@@ -496,3 +496,16 @@ def test_whatever_the_storage_answers_pylance_can_find_out_what_became_of_its_co
         assert ids(lake, "shop.a") == ([1, 2, 3] if done else [1, 3]), str(crash)
         assert versions(lake) == list(range(1, lake.table("shop.a").version + 1)), str(crash)
     assert runs >= 20
+
+
+def test_what_pylance_is_shown_is_written_again_if_the_storage_gives_no_answer(lake: Lake) -> None:
+    def insert(store: SimulatedStore, number: int) -> SimulatedStore:
+        seiche.open(store).table("shop.a").to_lance().insert(rows(number))
+        return store
+
+    calls = insert(SimulatedStore(lake.store), 0).calls
+    shown = [at for at, call in enumerate(calls, 1) if call.verb == "put_if_absent" and "_staged" in call.path]
+    assert len(shown) >= 2, "before and after"
+    for number in shown:
+        assert insert(SimulatedStore(lake.store, plan={number: "after"}), number).injected
+    assert ids(lake, "shop.a") == [0, *shown]

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from seiche.core.insisting import insist
 from seiche.errors import AlreadyExists
 from seiche.lake.engines.native_manifest import NativeManifest
 from seiche.lake.engines.staged_table import StagedTable
@@ -92,6 +93,6 @@ class Views:
     def _keep(self, data: bytes, statements: Sequence[Change], number: int) -> Shown:
         path = staged_path(number, hashlib.sha256(data).hexdigest())
         with suppress(AlreadyExists):  # named after its content
-            self._table.store.put_if_absent(path, data, durable=False)
+            insist(lambda: self._table.store.put_if_absent(path, data, durable=False), self._table.runtime)
         self._shown.append(Shown(number, statements, path, len(data)))
         return self._shown[-1]
