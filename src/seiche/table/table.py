@@ -25,6 +25,7 @@ from seiche.table.commit import Committer
 from seiche.table.format.flags import require_writable
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.refs import MAIN
+from seiche.table.format.side_files import put_new
 from seiche.table.history import Version
 from seiche.table.operations import Merge, Operation, Overwrite
 from seiche.table.preparing.settings import a_base
@@ -275,7 +276,8 @@ class Table(TableVerbs, CareVerbs):
         transaction = Transaction(known, self._runtime.uuid_text(), operation)
         if affected_rows is not None:
             packed = affected.pack(given.rows(affected_rows), uuid=transaction.uuid)
-            self.store.put_many(packed.files)
+            for path, data in packed.files.items():
+                put_new(self.store, path, data, self._runtime)
             transaction = replace(transaction, properties=packed.properties)
         return transaction.encode()
 

@@ -6,8 +6,10 @@ import pyarrow as pa
 import pytest
 
 import seiche
+from seiche.store import open_store
 from seiche.table import affected
 from seiche.table.operations import Delete
+from seiche.testing import SimulatedStore
 
 
 @pytest.mark.parametrize("limit", [1 << 20, 1])
@@ -33,3 +35,17 @@ def test_another_process_can_finish_a_delete_and_rebase_it(
     assert sorted(elsewhere.to_arrow()["id"].to_pylist()) == [0, 2, 4]
     elsewhere.to_lance().validate()  # type: ignore[no-untyped-call]
     assert affected.ROWS_PROPERTY not in elsewhere.transactions()[-1][1].properties
+
+
+def test_many_rows_are_written_again_if_the_storage_gives_no_answer(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    seiche.Table.create(path, pa.schema([("id", pa.int64())]))
+
+    def pack(store: SimulatedStore) -> SimulatedStore:
+        seiche.Table.open(store).pack(Delete((), (), "true"), affected_rows={0: range(0, 2_000_000, 2)})
+        return store
+
+    calls = pack(SimulatedStore(open_store(path))).calls
+    (number,) = [at for at, call in enumerate(calls, 1) if call.path.endswith(".rows")]
+    # `CommitUnknown` would send people to ask for the outcome of a commit that has not begun.
+    assert pack(SimulatedStore(open_store(path), plan={number: "after"})).injected
