@@ -15,8 +15,10 @@ from seiche.core.runtime import Runtime
 from seiche.errors import SPENT, InvalidInput, NotFound, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.commit.committer import Answer, Committer
-from seiche.lake.commit.intent import Intent
+from seiche.lake.commit.decided import check_not_done
+from seiche.lake.commit.intent import Intent, check_fence
 from seiche.lake.history.forgotten import forgotten_outcome
+from seiche.lake.saved_pb2 import SavedTransaction
 from seiche.lake.state import State
 from seiche.lake.states import States
 from seiche.lake.streams import StreamClaim
@@ -136,9 +138,22 @@ class TransactionVerbs(ABC):
             return state
 
     def resume(self, transaction_id: str) -> Transaction:
-        """Go on with a transaction that was saved, here or in another process, as it was when it was saved."""
+        """Go on with a transaction that was saved, here or in another process, as it was when it was saved.
+
+        Of one that somebody has committed, `commit` tells the version; `NotFound` does when its beginning has expired.
+        `RetryableConflict` if it was not, and is too old.
+        """
         message = saved.read(self.states.store, transaction_id)
-        state = self.states.at(message.base_version)
+        try:
+            return self._resumed(message, self.states.at(message.base_version))
+        except (NotFound, RetryableConflict):
+            base = message.oldest_version if message.HasField("oldest_version") else message.base_version
+            newest = self.states.latest()
+            check_not_done(message.id, base, newest)
+            check_fence(message.id, base, newest)
+            raise
+
+    def _resumed(self, message: SavedTransaction, state: State) -> Transaction:
         isolations: tuple[Isolation, ...] = ("snapshot", "serializable")
         transaction = Transaction(
             state,

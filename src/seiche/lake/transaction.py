@@ -17,6 +17,7 @@ from seiche.errors import (
     Unavailable,
 )
 from seiche.lake.commit.committer import Committer
+from seiche.lake.commit.decided import check_not_done, decided
 from seiche.lake.commit.intent import Intent, check_fence
 from seiche.lake.definitions import Definitions
 from seiche.lake.federated.edit import explained
@@ -203,7 +204,7 @@ class Transaction(Definitions):
         written = {key: edit for key, edit in self.rows.items() if edit.found != edit.wanted}
         if not edits and not written and self.stream is None:
             return None
-        if self.expires_at_millis and self.now_millis() > self.expires_at_millis:
+        if self.expires_at_millis and self.now_millis() > self.expires_at_millis and not self._is_decided():
             raise RetryableConflict(
                 f"transaction {self.id} is older than transactions may become.",
                 remedy="Nothing was written. Run it again; `lake.transaction(lifetime=...)` allows more time.",
@@ -223,6 +224,10 @@ class Transaction(Definitions):
             unwritten=left,
             seen=self.base,
         )
+
+    def _is_decided(self) -> bool:
+        """Whether it was saved, and somebody else has gone on with it to the end; or done before under its key."""
+        return decided(self.id, min(self.base, self.oldest), self._committer.states.latest()) is not None
 
     def __enter__(self) -> Self:
         self.check_running()
@@ -248,14 +253,19 @@ class Transaction(Definitions):
             self.check_overtaken(error)
 
     def check_overtaken(self, error: Exception) -> None:
-        """`RetryableConflict` if a clean-up has come since the transaction began, and explains what failed."""
+        """`RetryableConflict` if a clean-up has come since the transaction began, and explains what failed; `NotFound`
+        if somebody else had committed the transaction by then.
+        """
         try:
             newest = self._committer.states.latest()
         except SeicheError:
             return  # the error itself says more
+        base = min(self.base, self.oldest)
         try:
-            check_fence(self.id, min(self.base, self.oldest), newest)
-        except RetryableConflict as overtaken:
+            if base < newest.root.min_base:
+                check_not_done(self.id, base, newest)
+            check_fence(self.id, base, newest)
+        except (NotFound, RetryableConflict) as overtaken:
             raise overtaken from error
 
     def __repr__(self) -> str:

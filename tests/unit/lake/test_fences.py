@@ -11,6 +11,7 @@ import pytest
 
 import seiche
 from seiche import Lake, NotFound, RetryableConflict
+from seiche.core.runtime import Runtime
 from seiche.lake import saved
 from seiche.lake.care.saved_work import saved_work
 from seiche.lake.commit.committer import Answer, Committer
@@ -21,7 +22,7 @@ from seiche.lake.iceberg.new_files import named_by
 from seiche.lake.transaction import Transaction
 from seiche.store.base import Store
 from seiche.table.change import Result
-from seiche.testing import SimulatedStore
+from seiche.testing import DictStore, SimulatedStore
 from seiche.testing.wrapping import Call
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
@@ -316,3 +317,67 @@ def test_a_saved_transaction_stays_as_old_as_what_is_in_it(lake: Lake) -> None:
     cleaned_up(lake)
     with pytest.raises(RetryableConflict, match="given up"):
         resumed.commit()
+
+
+def expired(lake: Lake) -> None:
+    """All versions but the newest are given up, and with them what is known of their transactions."""
+    other = seiche.open(lake.store)
+    other.table("shop.b").append(rows(9))
+    other.expire(older_than=0, keep=1)
+
+
+def test_who_slept_until_the_version_expired_in_which_another_committed_the_same_hears_that_it_is_done(
+    lake: Lake,
+) -> None:
+    """Told that nothing was written, he would do it again."""
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    asleep = seiche.open(lake.store).resume(tx.save())
+    done = lake.resume(tx.id).commit()
+    expired(lake)
+    assert (asleep.commit(), asleep.replayed) == (done, True)
+    with pytest.raises(NotFound, match=f"it was committed in version {done}"):
+        lake.resume(tx.id)
+    assert ids(lake, "shop.a") == [1]
+
+
+def test_a_saved_transaction_whose_version_has_expired_before_it_was_committed_is_to_be_run_again(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.append("shop.a", rows(1))
+    expired(lake)
+    with pytest.raises(RetryableConflict, match="given up by an expiry"):
+        seiche.open(lake.store).resume(tx.save())
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_another_did_under_the_same_key_is_not_done_again_when_its_version_has_expired(
+    lake: Lake, lost: bool
+) -> None:
+    """Also if it does not get as far as its commit, because files that it reads are gone."""
+
+    def append(tx: Transaction) -> None:
+        tx.append("shop.a", rows(1))
+
+    def slow(tx: Transaction) -> None:
+        append(tx)
+        seiche.open(lake.store).run(append, key="monday")
+        expired(lake)
+        if lost:
+            raise NotFound("a file is gone")
+
+    with pytest.raises(NotFound, match="it was committed") if lost else nullcontext():
+        lake.run(slow, key="monday")
+    assert ids(lake, "shop.a") == [1]
+
+
+def test_a_transaction_that_another_committed_is_done_also_when_its_time_is_up() -> None:
+    runtime = Runtime.seeded(1)
+    lake = seiche.create(DictStore(runtime=runtime), runtime=runtime)
+    tx = lake.transaction(lifetime=60)
+    tx.create_namespace("shop")
+    asleep = lake.resume(tx.save())
+    done = tx.commit()
+    runtime.clock.sleep(61)
+    assert (asleep.commit(), asleep.replayed) == (done, True)
+    with pytest.raises(NotFound, match=f"it was committed in version {done}"):
+        lake.resume(tx.id)

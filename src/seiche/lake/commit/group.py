@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from seiche.core.runtime import Runtime
 from seiche.errors import ConflictError, RetryableConflict, SeicheError
+from seiche.lake.commit.decided import decided
 from seiche.lake.commit.edits import Planned
 from seiche.lake.commit.intent import Intent, Member
 from seiche.lake.objects import definitions, rows
@@ -77,9 +78,9 @@ class Group:
         if intent.stream is not None:
             messages.append((intent.stream.key, intent.stream.row(state, version, intent.id), intent.id))
         keys = tuple(sorted(key for key, _, _ in messages))
-        decided = rows.encode(TransactionRow(version=version, decided_at_millis=millis(runtime.clock.now())))
+        outcome = rows.encode(TransactionRow(version=version, decided_at_millis=millis(runtime.clock.now())))
         for member in intent.members or (Member(intent.id, intent.base, keys, intent.properties),):
-            messages.append((transaction_key(member.id), decided, member.id))
+            messages.append((transaction_key(member.id), outcome, member.id))
             self.records.append(
                 TransactionRecord(
                     id=member.id,
@@ -153,7 +154,7 @@ def _decided(intent: Intent, state: State) -> Answer | None:
         if state.outcome(member.id) is not None:
             # An error, so that they are taken apart: the others are not decided by that.
             raise RetryableConflict(f"transaction {member.id} was decided before.", transaction_id=member.id)
-    found = None if intent.members else state.outcome(intent.id)
+    found = None if intent.members else decided(intent.id, intent.base, state)
     if found is not None and found.outcome == "committed":
         return Answer(found.version, replayed=True)
     if found is not None:

@@ -5,11 +5,11 @@ from uuid import UUID
 
 from seiche.errors import NotFound
 from seiche.lake.care.given_up import GivenUp
+from seiche.lake.commit.decided import recorded, root_if_any
 from seiche.lake.objects.rows import TransactionRow
 from seiche.lake.state import State
 from seiche.lake.states import States
-from seiche.lake.tree.latest import read_root
-from seiche.lake.tree.root import Root, at_micros
+from seiche.lake.tree.root import at_micros
 from seiche.lake.tree.timeline import version_at
 
 __all__ = ["forgotten_outcome"]
@@ -18,7 +18,6 @@ __all__ = ["forgotten_outcome"]
 _ORDERED: Final = 7
 # By how much the clock may have been wrong that made an id: a day.
 _SLACK_MICROS: Final = 24 * 3600 * 1_000_000
-_AT_ONCE: Final = 256
 
 
 def forgotten_outcome(states: States, transaction_id: str) -> TransactionRow | None:
@@ -35,20 +34,14 @@ def forgotten_outcome(states: States, transaction_id: str) -> TransactionRow | N
         return None
     end = _first_known(states, state, spans[-1][1])
     began = max((unique.int >> 80) * 1000 - _SLACK_MICROS, 0)
-    for first in range(_first_made(states, state, began, end), end, _AT_ONCE):
-        versions = range(first, min(first + _AT_ONCE, end))
-        for root in states.store.in_parallel(lambda one: _root(states, one), versions):
-            for record in () if root is None else root.transactions:
-                if root is not None and record.id == transaction_id:
-                    return TransactionRow(version=root.version, outcome=record.outcome)
-    return None
+    return recorded(transaction_id, range(_first_made(states, state, began, end), end), states.store)
 
 
 def _first_known(states: States, state: State, version: int) -> int:
     """The first version from this one on whose transactions the tree still knows: those of versions that were kept
     while others expired around them, for a tag for instance, are forgotten, too.
     """
-    while version < state.version and (root := _root(states, version)) is not None:
+    while version < state.version and (root := root_if_any(states.store, version)) is not None:
         if all(state.outcome(one.id) is not None for one in root.transactions):
             break
         version += 1
@@ -57,18 +50,10 @@ def _first_known(states: States, state: State, version: int) -> int:
 
 def _first_made(states: States, state: State, began: int, end: int) -> int:
     """The first version that a transaction which began then can have made; `end` if that is not below it."""
-    after = _root(states, end)
+    after = root_if_any(states.store, end)
     if after is None or (after.prev_eff_micros or 0) < began:
         return end
     try:
         return version_at(states.store, state.root, at_micros(began), runtime=states.runtime)
     except NotFound:
         return 0
-
-
-def _root(states: States, version: int) -> Root | None:
-    """A root, or what is left of it; `None` where there is none: a lake that was an export begins later."""
-    try:
-        return read_root(states.store, version)
-    except NotFound:
-        return None
