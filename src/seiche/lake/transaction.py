@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NoReturn, Self
 
+from seiche.core.forked import renew_in_children
 from seiche.core.runtime import Runtime
 from seiche.errors import (
     CommitUnknown,
@@ -36,6 +37,8 @@ __all__ = ["Transaction"]
 
 # What comes of files that are not there any more, also where PyIceberg tells it.
 _LOST = (Corrupt, NotFound, Unavailable, FileNotFoundError)
+
+_ELSEWHERE = "Save it with `tx.save()` and go on elsewhere with `lake.resume(id)`, or send the rows."
 
 Status = Literal["running", "committed", "rolled back", "failed", "unknown"]
 
@@ -76,12 +79,26 @@ class Transaction(Definitions):
         self._read_only = read_only
         self._lance: TransactionNamespace | None = None
         self._entered = False
+        self._inherited = False
+        renew_in_children(self)
 
     def __reduce__(self) -> NoReturn:
-        raise InvalidInput(
-            "a transaction stays in its process",
-            remedy="Save it with `tx.save()` and go on elsewhere with `lake.resume(id)`, or send the rows.",
-        )
+        raise InvalidInput("a transaction stays in its process", remedy=_ELSEWHERE)
+
+    def forked(self) -> None:
+        """In a child it can be looked at. Its end is up to the process that began it: two that commit under one id
+        would both hear that theirs is done, and only what the first one did would be.
+        """
+        self._inherited = True
+
+    def _check_own(self) -> None:
+        if self._inherited:
+            raise InvalidInput(
+                f"the transaction {self.id} was begun before this process was forked, and stays in the one that began"
+                " it",
+                remedy=_ELSEWHERE,
+                transaction_id=self.id,
+            )
 
     def table(self, name: str | Sequence[str]) -> "TransactionTable":
         """A table as this transaction sees it: read it, change it."""
@@ -125,6 +142,7 @@ class Transaction(Definitions):
         for this, and `CommitUnknown` if the storage would not say; `lake.status(tx.id)` tells later. The transaction
         ends in any case. If nothing was changed, no version is made and the one that was read is returned.
         """
+        self._check_own()
         with self.lock:
             self.check_running()
             try:
@@ -166,6 +184,7 @@ class Transaction(Definitions):
         """
         from seiche.lake import saved
 
+        self._check_own()
         self.check_running()
         for edit in self.edits.values():
             if edit.is_planned_last and edit.worked:
