@@ -9,6 +9,7 @@ import pytest
 
 from seiche import Lake, SeicheError, Unavailable
 from seiche.core.clock import SystemClock
+from seiche.lake.saved import encode
 from seiche.service.changes import Change
 from seiche.service.commit import deciding, group, merging
 from seiche.service.commit.deciding import Decided, Ticket
@@ -436,6 +437,22 @@ def test_work_that_an_expired_version_was_built_on_is_refused(service: Service, 
     done = service.execute([change], base_version=base)
     assert done.record.state is State.APPLY_FAILED_CONFLICT
     assert numbers_in(lake) == []
+
+
+def test_work_that_another_process_did_before_its_version_expired_is_told_as_done(lake: Lake, tmp_path: Path) -> None:
+    """Told as a conflict, it would be run again, and be done twice."""
+    tx = lake.transaction(key="monday")
+    tx.append("shop.orders", [{"writer": 1, "number": 1}])
+    tx.late.write()
+    asked = tx.intent()
+    assert asked is not None
+    version = tx.commit()
+    lake.table("shop.stock").append([{"writer": 1, "number": 1}])
+    lake.expire(older_than=0, keep=1)
+    service = make_service(reopened(lake), tmp_path)  # which has not seen what it was built on
+    done = service.execute(work=encode(asked, 1 << 60).SerializeToString(), tx=tx.id, base_version=asked.base)
+    assert (done.record.state, done.record.lake_version) == (State.APPLIED, version)
+    service.close()
 
 
 def test_what_was_prepared_is_not_executed_as_something_else(service: Service, lake: Lake) -> None:

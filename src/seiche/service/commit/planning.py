@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from seiche.errors import Corrupt, NotFound, RetryableConflict, SeicheError
 from seiche.lake import saved
+from seiche.lake.commit.decided import decided
 from seiche.lake.commit.intent import Intent
 from seiche.lake.commit.reads import Aspect
 from seiche.lake.lake import Lake
@@ -138,6 +139,8 @@ def from_work(plan: Plan, lake: Lake) -> Intent:
         transaction.stream = saved.claim(message)
         saved.fill(transaction, message, state)
     except NotFound as error:
+        if decided(plan.id, plan.base, lake.states.latest()) is not None:
+            return Intent(plan.id, plan.base)  # by another process, before that expired: it is told the same
         raise RetryableConflict(f"what the transaction was built on is not there any more: {error.message}") from error
     except Corrupt as error:
         raise refused(f"the work cannot be read: {error.message}", "payload.invalid") from error
