@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,8 +12,10 @@ import seiche
 from seiche import Lake, NotFound
 from seiche.core.runtime import Runtime
 from seiche.lake.history.diff import Diff
-from seiche.lake.history.table_diff import TableDiff
+from seiche.lake.history.table_diff import TableDiff, _kin
 from seiche.lake.lake import open_lake
+from seiche.table.operations import Rewrite
+from seiche.table.transaction import Transaction
 from seiche.testing import CountingStore, DictStore
 from tests.unit.lake.conftest import SCHEMA, rows
 
@@ -129,6 +133,34 @@ def test_a_compaction_moves_rows_and_neither_adds_nor_removes_any(lake: Lake) ->
     mixed = content(lake.diff(before))
     assert mixed.rows_added - mixed.rows_removed == 2, "the sum is right, also where a compaction mixed them"
     assert mixed.rows_after == 10
+
+
+class Looked(int):
+    """The id of a fragment, which counts how often any of them is looked up."""
+
+    times = 0
+
+    def __hash__(self) -> int:
+        Looked.times += 1
+        return int(self)
+
+
+def test_work_is_in_proportion_to_the_compactions_that_a_fragment_came_out_of() -> None:
+    def looked(count: int) -> int:
+        ids = [Looked(one) for one in range(2 * count + 1)]
+        made = []
+        for one in range(0, 2 * count, 2):
+            old, new = (
+                [SimpleNamespace(id=ids[one]), SimpleNamespace(id=ids[one + 1])],
+                SimpleNamespace(id=ids[one + 2]),
+            )
+            groups: Any = (SimpleNamespace(old_fragments=old, new_fragments=[new]),)
+            made.append(Transaction(1, "", Rewrite(groups)))
+        Looked.times = 0
+        assert set(map(int, _kin(made).values())) == {0}, "all of them are one family"
+        return Looked.times
+
+    assert looked(400) < 5 * looked(100)
 
 
 def test_columns(lake: Lake) -> None:

@@ -145,18 +145,26 @@ def _rows(old: Manifest, new: Manifest, made: Iterable[Transaction]) -> tuple[in
 
 def _kin(made: Iterable[Transaction]) -> Mapping[int, int]:
     """For each fragment that a compaction read or wrote the number of its family, which is that of one member."""
-    family: dict[int, int] = {}
-    members: dict[int, set[int]] = {}
+    towards: dict[int, int] = {}
     for one in made:
         if not isinstance(one.operation, Rewrite):
             continue
         for group in one.operation.groups:
-            touched = [fragment.id for fragment in (*group.old_fragments, *group.new_fragments)]
-            joined = {member for each in touched for member in members.get(family.get(each, each), {each})}
-            head = min(joined, default=0)
-            members[head] = joined
-            family.update(dict.fromkeys(joined, head))
-    return family
+            heads = {_head(towards, fragment.id) for fragment in (*group.old_fragments, *group.new_fragments)}
+            towards.update(dict.fromkeys(heads, min(heads, default=0)))
+    return {member: _head(towards, member) for member in towards}
+
+
+def _head(towards: dict[int, int], member: int) -> int:
+    """The member that a family is called by. What it is found through leads straight to it from then on: a fragment may
+    have come out of thousands of compactions.
+    """
+    way = []
+    while (following := towards.get(member, member)) != member:
+        way.append(member)
+        member = following
+    towards.update(dict.fromkeys(way, member))
+    return member
 
 
 def _files(manifest: Manifest) -> Files:
