@@ -61,7 +61,11 @@ class Names:
         The files of a branch `a/b` lie inside the directory of a branch `a`; which has others only in `data` and in
         directories that begin with an underscore.
         """
-        return any(is_of(path.removeprefix("tree/"), name) for name in self.branches)
+        inside = path.removeprefix("tree/").split("/")
+        for end in range(1, len(inside)):
+            if (inside[end] == "data" or inside[end].startswith("_")) and "/".join(inside[:end]) in self.branches:
+                return True
+        return False
 
     def nested(self, paths: Iterable[str], branch: str | None) -> set[str]:
         """Those in the directory of a branch that are of another whose name goes on from it: pylance lets one be called

@@ -1,6 +1,6 @@
 """Clean-up of tables without rows: what goes, what stays and why, and what is refused."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -15,13 +15,14 @@ from seiche.store.base import Store
 from seiche.store.prefix import below
 from seiche.table.cleanup import Cleaner
 from seiche.table.cleanup_plan import Cleanup
+from seiche.table.cleanup_survey import Names
 from seiche.table.format import file
 from seiche.table.format import manifest_pb2 as pb
 from seiche.table.format.flags import SEICHE_FENCE
 from seiche.table.format.fragments import Fragments
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment
-from seiche.table.format.refs import branch_path, tag_path
+from seiche.table.format.refs import Branch, branch_path, tag_path
 from seiche.table.operations import Append, Delete, Rewrite, RewrittenIndex
 from seiche.table.reachable import Reach, index_folder
 from seiche.table.table import Table
@@ -32,6 +33,21 @@ from seiche.testing import Call, CountingStore, DictStore, SimulatedStore
 from tests.made_up_table import MadeUpTable, missing_files, needed_by, paths_below, simulated, unfinished
 
 DAY = 86400.0
+
+
+class Looked(dict[str, Branch]):
+    """Branches, and how many of them were looked at."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for name in super().__iter__():
+            self.times += 1
+            yield name
+
+    def __contains__(self, name: object) -> bool:
+        self.times += 1
+        return super().__contains__(name)
 
 
 class Aged(MadeUpTable):
@@ -233,6 +249,15 @@ class TestLeftovers:
         assert "tree/outer/_new/of a newer writer" in trees
         assert not [path for path in trees if path.startswith("tree/outer/inner")]
         assert not missing_files(made.store, ["table/tree/outer"])
+
+    def test_whose_file_it_is_is_looked_up_and_not_searched_for_in_all_branches(self) -> None:
+        looked = Looked({f"b{number}/c": Branch(parent_version=1, identifier=()) for number in range(1000)})
+        names = Names({}, looked, {})
+        assert names.own("tree/b999/c/data/x.lance")
+        assert names.own("tree/b7/c/_indices/1/x")
+        assert not names.own("tree/b7/data/x.lance")
+        assert not names.own("tree/b7/c/d/_versions/1.manifest")
+        assert looked.times < 10
 
     def test_leases_of_the_dead(self, made: Aged) -> None:
         with suppress(ZeroDivisionError), made.table._references.held(2, "test"):
