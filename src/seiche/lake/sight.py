@@ -93,7 +93,7 @@ class Sight(ABC):
     def _keys(self, span: KeyRange) -> set[bytes]:
         """What has a row in a range of keys; that the range was looked at is noted."""
         self.reads.range(self.state, span)
-        found = {key for key, _ in self.state.scan(span)}
+        found = {key for key, _ in self.state.tree.scan(span.start, span.stop)}
         for key, edit in self.rows.items():
             if key in span:
                 (found.discard if edit.wanted is None else found.add)(key)

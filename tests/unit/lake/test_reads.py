@@ -9,6 +9,7 @@ import pytest
 import seiche
 from seiche import InvalidInput, Lake, RetryableConflict
 from seiche.lake.transaction import Transaction
+from seiche.testing import CountingStore, DictStore
 from tests.unit.lake.conftest import SCHEMA, rows
 
 
@@ -184,3 +185,35 @@ def test_rows_that_are_only_added_by_pyiceberg_read_nothing(lake: Lake) -> None:
         change(seiche.open(lake.store))
     tx.commit()
     assert sorted(lake.table("shop.seen").to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+# The row of such a view is in a file of its own.
+LARGE = f"SELECT '{'x' * 5000}'"
+
+
+def test_a_listing_reads_no_rows_that_are_in_files_of_their_own() -> None:
+    store = CountingStore(DictStore())
+    lake = seiche.create(store)
+    lake.create_namespace("shop")
+    with lake.transaction() as tx:
+        for number in range(20):
+            tx.create_view(f"shop.v{number}", LARGE)
+    store.reset()
+    assert len(lake.tables("shop")) == len(lake.tables()) == 20
+    assert store.requests == 2, "whether there is a newer version"
+
+
+def test_who_has_listed_large_rows_minds_other_objects_and_not_other_values() -> None:
+    lake = seiche.create(DictStore())
+    lake.create_namespace("shop")
+    lake.create_namespace("shop.deep", {"about": LARGE})
+    first, second = (lake.transaction("serializable") for _ in range(2))
+    for number, tx in enumerate((first, second)):
+        assert tx.namespaces("shop") == [("shop", "deep")]
+        tx.create_namespace(f"n{number}")
+    lake.run(lambda tx: tx.alter_namespace("shop.deep", {"about": LARGE + " AS more"}))
+    first.commit()
+    lake.drop_namespace("shop.deep")
+    lake.create_namespace("shop.deep", {"about": LARGE})
+    with pytest.raises(RetryableConflict, match="what there is in namespace shop was read"):
+        second.commit()

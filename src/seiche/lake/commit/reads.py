@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Self
 
 from seiche.lake.columns import columns_of, properties_of
-from seiche.lake.objects import rows
+from seiche.lake.objects import definitions, rows
 from seiche.lake.objects.keys import NAMESPACE, TABLE, KeyRange, name_of
 from seiche.lake.objects.names import text
 from seiche.lake.objects.rows import NamespaceRow, TableRow, ViewRow
 from seiche.lake.state import State
+from seiche.lake.tree.search import Item
 
 __all__ = ["Aspect", "Changed", "ReadSet", "what_it_is"]
 
@@ -58,6 +60,32 @@ class Changed:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class Members:
+    """What there is in a range, as the tree of a version has it.
+
+    Which objects they are is asked only about those whose values differ: large rows are in files of their own, and to
+    list a thousand of them would be to read a thousand files.
+    """
+
+    state: State
+    items: tuple[Item, ...]
+
+    @classmethod
+    def of(cls, state: State, span: KeyRange) -> Self:
+        return cls(state, tuple(state.tree.scan(span.start, span.stop)))
+
+    def are(self, others: Self) -> bool:
+        """Whether they are the same objects, under the same names."""
+        return len(self.items) == len(others.items) and all(
+            mine == theirs or (mine[0] == theirs[0] and self._identity(mine) == others._identity(theirs))
+            for mine, theirs in zip(self.items, others.items, strict=True)
+        )
+
+    def _identity(self, item: Item) -> object:
+        return Aspect.IDENTITY.of(definitions.resolve(self.state.store, item[1]), self.state)
+
+
 @dataclass(slots=True)
 class ReadSet:
     """Keys, also of things that were not there, and ranges; each with what was found.
@@ -67,9 +95,9 @@ class ReadSet:
     """
 
     keys: dict[tuple[bytes, Aspect], object] = field(default_factory=dict)
-    ranges: dict[KeyRange, tuple[object, ...]] = field(default_factory=dict)
+    ranges: dict[KeyRange, Members] = field(default_factory=dict)
     structural_keys: dict[tuple[bytes, Aspect], object] = field(default_factory=dict)
-    structural_ranges: dict[KeyRange, tuple[object, ...]] = field(default_factory=dict)
+    structural_ranges: dict[KeyRange, Members] = field(default_factory=dict)
 
     def key(self, state: State, key: bytes, aspect: Aspect, *, structural: bool = False) -> None:
         """Note that a row was looked at. The first look counts: a transaction sees one version to its end."""
@@ -85,7 +113,7 @@ class ReadSet:
         """Note that it was looked at which objects there are in a range."""
         noted = self.structural_ranges if structural else self.ranges
         if keys not in noted:
-            noted[keys] = _members(state, keys)
+            noted[keys] = Members.of(state, keys)
 
     def changed_in(self, state: State, *, serializable: bool) -> Iterator[Changed]:
         """What is different in `state` from what was read."""
@@ -99,18 +127,14 @@ class ReadSet:
 
 
 def _changed(
-    keys: dict[tuple[bytes, Aspect], object], ranges: dict[KeyRange, tuple[object, ...]], state: State
+    keys: dict[tuple[bytes, Aspect], object], ranges: dict[KeyRange, Members], state: State
 ) -> Iterator[Changed]:
     for (key, aspect), seen in keys.items():
         if aspect.of(state.get(key), state) != seen:
             yield Changed(key, what_it_is(key))
     for span, members in ranges.items():
-        if _members(state, span) != members:
+        if not members.are(Members.of(state, span)):
             yield Changed(span.start, f"what there is in {what_it_is(span.start)}")
-
-
-def _members(state: State, keys: KeyRange) -> tuple[object, ...]:
-    return tuple((key, Aspect.IDENTITY.of(value, state)) for key, value in state.scan(keys))
 
 
 def what_it_is(key: bytes) -> str:
