@@ -25,6 +25,7 @@ from seiche.gateway.http.limits import Limits
 from seiche.gateway.iceberg_rest.catalog import Catalog
 from seiche.gateway.serving import Running, Tls
 from seiche.store import open_store
+from seiche.testing import CountingStore, DictStore
 from tests.certificates import certificate
 from tests.gateway_server import Said, asked, direct, gateways
 
@@ -326,6 +327,29 @@ def test_what_goes_between_two_pages_makes_nobody_skip_another(lake: Lake) -> No
     assert [one["name"] for one in first["identifiers"]] == ["t0", "t1"]
     assert [one["name"] for one in second["identifiers"]] == ["t11", "t2", "t3"]
     assert "next-page-token" not in second
+
+
+@pytest.mark.parametrize("kind", ["tables", "views"])
+def test_a_page_looks_at_no_more_than_it_shows(kind: str) -> None:
+    """Rows of such views are in files of their own, which makes it seen who looks at one."""
+    store = CountingStore(DictStore())
+    lake = seiche.create(store)
+    lake.create_namespace("a")
+    with lake.transaction() as tx:
+        for number in range(20):
+            if kind == "views":
+                tx.create_view(f"a.x{number:02}", f"SELECT '{'x' * 5000}'")
+            else:
+                tx.create_table(f"a.x{number:02}", pa.schema([("id", pa.int64())]), properties={"about": "x" * 5000})
+    servers = direct(lake)
+    store.reset()
+    said = servers.ask("GET", f"/v1/lake/namespaces/a/{kind}?pageSize=3").json
+    assert [one["name"] for one in said["identifiers"]] == ["x00", "x01", "x02"]
+    token = said["next-page-token"]
+    said = servers.ask("GET", f"/v1/lake/namespaces/a/{kind}?pageSize=17&pageToken={token}").json
+    assert len(said["identifiers"]) == 17
+    assert "next-page-token" not in said
+    assert store.counts["get"] <= 3 + 1 + 17
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '"\\ud800"', '"\\udc00\\ud800"', '"\xed\xa0\x80"'])

@@ -6,8 +6,10 @@ import lance_namespace as ln
 import pyarrow as pa
 import pytest
 
+import seiche
 from seiche import Lake
 from seiche.lake.engines.catalog import CatalogNamespace
+from seiche.testing import CountingStore, DictStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
 
@@ -218,3 +220,18 @@ def test_what_cannot_be_the_name_of_a_table_is_refused_as_the_interface_refuses(
     ):
         with pytest.raises(ln.InvalidInputError):
             asked()
+
+
+def test_a_page_of_tables_looks_at_no_more_than_it_shows() -> None:
+    store = CountingStore(DictStore())
+    lake = seiche.create(store)
+    lake.create_namespace("shop")
+    with lake.transaction() as tx:
+        for number in range(20):  # the rows are in files of their own, which makes it seen who looks at one
+            tx.create_table(f"shop.t{number:02}", SCHEMA, properties={"about": "x" * 5000})
+    found = lake.namespace()
+    store.reset()
+    assert tables(found, "shop", limit=3) == ["t00", "t01", "t02"]
+    request = ln.ListTablesRequest(id=[], limit=3, page_token="shop$t15")
+    assert found.list_all_tables(request).tables == ["shop$t16", "shop$t17", "shop$t18"]
+    assert store.counts["get"] <= 2 * 4

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -173,18 +173,23 @@ def missing_view(name: Name) -> NotFound:
     return NotFound(f"there is no view {text(name)}", view=text(name))
 
 
-def page(items: Mapping[Name, T], call: Call) -> tuple[Mapping[Name, T], str | None]:
+def page(names: Iterable[Name], call: Call, look: Callable[[Name], T | None]) -> tuple[Mapping[Name, T], str | None]:
     """The part of a listing that was asked for, by name, and what the next is asked for with; all if no page was.
 
+    `look` says what is shown of a name, or `None` if it is to be left out; it is asked about no more than that needs.
     The next page begins behind the last name of this one: what comes and goes meanwhile makes it skip nothing.
     """
     size = integer(call.query.get("pageSize"), "pageSize")
     token = call.query.get("pageToken")
     last = _behind(token) if token else ()
-    names = [name for name in sorted(items) if name > last]
-    shown = names if size is None else names[:size]
-    more = _token(shown[-1]) if len(shown) < len(names) else None
-    return {name: items[name] for name in shown}, more
+    shown: dict[Name, T] = {}
+    for name in sorted(one for one in names if one > last):
+        if (found := look(name)) is None:
+            continue
+        if len(shown) == size:
+            return shown, _token(next(reversed(shown)))
+        shown[name] = found
+    return shown, None
 
 
 def paged(what: str, shown: list[Any], token: str | None) -> Answer:

@@ -52,7 +52,7 @@ class _Namespaces:
     def listed(self, call: Call) -> Answer:
         with self._catalog.reading(call) as transaction:
             names = transaction.namespaces(_parent(transaction, call.query.get("parent")))
-        found, token = page(dict.fromkeys(names), call)
+        found, token = page(names, call, lambda name: name)
         return paged("namespaces", [list(name) for name in found], token)
 
     def create(self, call: Call) -> Answer:

@@ -64,8 +64,7 @@ class _Tables:
         outer = namespace_in(call.path["namespace"])
         with self._catalog.reading(call) as transaction:
             require_namespace(transaction, outer)
-            formats = {name: _format(transaction, name) for name in transaction.tables(outer)}
-        found, token = page({name: kind for name, kind in formats.items() if kind is not None}, call)
+            found, token = page(transaction.tables(outer), call, lambda name: _format(transaction, name))
         listed = [{"namespace": list(name[:-1]), "name": name[-1], "format": kind} for name, kind in found.items()]
         return paged("identifiers", listed, token)
 

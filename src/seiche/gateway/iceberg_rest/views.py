@@ -68,8 +68,7 @@ class _Views:
         outer = namespace_in(call.path["namespace"])
         with self._catalog.reading(call) as transaction:
             require_namespace(transaction, outer)
-            names = [name for name in transaction.tables(outer) if _row(transaction, name) is not None]
-        found, token = page(dict.fromkeys(names), call)
+            found, token = page(transaction.tables(outer), call, lambda name: _row(transaction, name))
         return paged("identifiers", [{"namespace": list(one[:-1]), "name": one[-1]} for one in found], token)
 
     def create(self, call: Call) -> Answer:

@@ -2,7 +2,7 @@
 
 import io
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance_namespace as lance
@@ -119,8 +119,8 @@ class CatalogNamespace(lance.LanceNamespace):
         with answering("namespace"):
             transaction = self._reading()
             properties_of(transaction, outer)
-            names = [name[-1] for name in transaction.tables(outer) if _is_lance(transaction, name)] if outer else []
-        found, token = page(names, request)
+            names = [name[-1] for name in transaction.tables(outer)] if outer else []
+            found, token = page(names, request, lambda name: _is_lance(transaction, (*outer, name)))
         return lance.ListTablesResponse(tables=found, page_token=token)
 
     def list_all_tables(self, request: lance.ListTablesRequest) -> lance.ListTablesResponse:
@@ -131,8 +131,12 @@ class CatalogNamespace(lance.LanceNamespace):
         """The names of all Lance tables, with a `delimiter` between their parts."""
         with answering("namespace"):
             transaction = self._reading()
-            names = sorted(delimiter.join(name) for name in transaction.tables() if _is_lance(transaction, name))
-        found, token = page(names, request)
+            named: dict[str, list[Name]] = {}
+            for name in transaction.tables():
+                named.setdefault(delimiter.join(name), []).append(name)
+            found, token = page(
+                sorted(named), request, lambda shown: any(_is_lance(transaction, name) for name in named[shown])
+            )
         return lance.ListTablesResponse(tables=found, page_token=token)
 
     def table_exists(self, request: lance.TableExistsRequest) -> lance.TableExistsResponse:
@@ -255,10 +259,17 @@ def _word(given: str | None, known: Sequence[str], what: str) -> str:
     return word
 
 
-def page(names: Sequence[str], request: Any) -> tuple[list[str], str | None]:
-    """A part of a sorted list, and where the next begins."""
+def page(
+    names: Iterable[str], request: Any, wanted: Callable[[str], bool] = lambda _: True
+) -> tuple[list[str], str | None]:
+    """A part of a sorted list, and where the next begins. Which names are `wanted` is asked about no more of them than
+    that needs.
+    """
     token, limit = asked(request, "page_token"), asked(request, "limit")
-    left = [name for name in names if token is None or name > token]
-    if limit is None or limit >= len(left):
-        return left, None
-    return left[:limit], left[limit - 1] if limit > 0 else token
+    shown: list[str] = []
+    for name in names:
+        if (token is None or name > token) and wanted(name):
+            if len(shown) == limit:
+                return shown, shown[-1] if shown else token
+            shown.append(name)
+    return shown, None
