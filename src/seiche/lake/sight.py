@@ -14,7 +14,7 @@ from seiche.lake.commit.reads import Aspect, ReadSet
 from seiche.lake.commit.work import Work
 from seiche.lake.late_files import LateFiles
 from seiche.lake.objects import rows
-from seiche.lake.objects.keys import KeyRange, children_of, name_of, namespace_key, table_key, tables_of
+from seiche.lake.objects.keys import KeyRange, children_of, name_of, namespace_key, table_key, tables_of, tables_under
 from seiche.lake.objects.names import Name, parts, text
 from seiche.lake.objects.rows import NamespaceRow, TableRow
 from seiche.lake.state import State
@@ -78,17 +78,9 @@ class Sight(ABC):
     def tables(self, namespace: str | Sequence[str] | None = None) -> list[Name]:
         """The tables and views directly in a namespace, or all that there are."""
         self.check_running()
-        if namespace is None:
-            return sorted(name for one in self._all_namespaces() for name in self.tables(one))
-        span = tables_of(parts(namespace, what="namespace"))
+        span = tables_under(()) if namespace is None else tables_of(parts(namespace, what="namespace"))
         found = self._keys(span) | {key for key in self.names if key in span}
-        return [name_of(key) for key in sorted(found) if key not in self.names or self._taken(key)]
-
-    def _all_namespaces(self) -> list[Name]:
-        found = self.namespaces()
-        for outer in found:  # it grows meanwhile
-            found += self.namespaces(outer)
-        return found
+        return sorted(name_of(key) for key in found if key not in self.names or self._taken(key))
 
     def _keys(self, span: KeyRange) -> set[bytes]:
         """What has a row in a range of keys; that the range was looked at is noted."""

@@ -8,6 +8,7 @@ import pytest
 
 import seiche
 from seiche import InvalidInput, Lake, RetryableConflict
+from seiche.lake.objects.keys import KeyRange
 from seiche.lake.transaction import Transaction
 from seiche.testing import CountingStore, DictStore
 from tests.unit.lake.conftest import SCHEMA, rows
@@ -217,3 +218,27 @@ def test_who_has_listed_large_rows_minds_other_objects_and_not_other_values() ->
     lake.create_namespace("shop.deep", {"about": LARGE})
     with pytest.raises(RetryableConflict, match="what there is in namespace shop was read"):
         second.commit()
+
+
+def test_all_tables_are_one_listing_whatever_the_transaction_has_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = seiche.create(DictStore())
+    lake.create_namespace("old")
+    lake.run(lambda tx: tx.create_view("old.v", "SELECT 1"))
+    tx = lake.transaction("serializable")
+    for number in range(20):
+        tx.create_namespace(f"n{number:02}")
+        tx.create_view(f"n{number:02}.v", "SELECT 1")
+    looked = []
+    inside = KeyRange.__contains__
+
+    def counted(span: KeyRange, key: object) -> bool:
+        looked.append(key)
+        return inside(span, key)
+
+    monkeypatch.setattr(KeyRange, "__contains__", counted)
+    assert tx.tables() == [*((f"n{number:02}", "v") for number in range(20)), ("old", "v")]
+    assert len(looked) == len(tx.rows) == 40
+    lake.create_namespace("new")
+    lake.run(lambda tx: tx.create_view("new.v", "SELECT 1"))
+    with pytest.raises(RetryableConflict, match="what there is in the lake was read"):
+        tx.commit()

@@ -139,6 +139,8 @@ def _changed(
 
 def what_it_is(key: bytes) -> str:
     """A key of the tree, or the beginning of one, in words."""
+    if key == TABLE:
+        return "the lake"
     if key[:4] not in (NAMESPACE, TABLE):
         return key.decode(errors="replace")
     if key.endswith(b" "):
