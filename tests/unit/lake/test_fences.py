@@ -14,12 +14,15 @@ from seiche import Lake, NotFound, RetryableConflict
 from seiche.core.runtime import Runtime
 from seiche.lake import saved
 from seiche.lake.care.saved_work import saved_work
+from seiche.lake.commit import decided
 from seiche.lake.commit.committer import Answer, Committer
 from seiche.lake.commit.intent import Intent
 from seiche.lake.handles import LakeTable
 from seiche.lake.iceberg import statements
 from seiche.lake.iceberg.new_files import named_by
 from seiche.lake.transaction import Transaction
+from seiche.lake.tree.latest import read_root
+from seiche.lake.tree.root import Root
 from seiche.store.base import Store
 from seiche.table.change import Result
 from seiche.testing import DictStore, SimulatedStore
@@ -339,6 +342,26 @@ def test_who_slept_until_the_version_expired_in_which_another_committed_the_same
     with pytest.raises(NotFound, match=f"it was committed in version {done}"):
         lake.resume(tx.id)
     assert ids(lake, "shop.a") == [1]
+
+
+def test_who_began_long_before_the_fence_has_the_last_versions_behind_it_looked_through_and_no_more(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait for that who are committed together with it."""
+    for number in range(6):
+        lake.table("shop.a").append(rows(number))
+    expired(lake)
+    state = seiche.open(lake.store).state()
+    read: list[int] = []
+
+    def noted(store: Store, version: int) -> Root:
+        read.append(version)
+        return read_root(store, version)
+
+    monkeypatch.setattr(decided, "_FARTHEST", 3)
+    monkeypatch.setattr(decided, "read_root", noted)
+    assert decided.decided("00000000-0000-4000-8000-000000000000", 0, state) is None
+    assert sorted(read) == [*range(state.root.min_base - 3, state.root.min_base)]
 
 
 def test_a_saved_transaction_whose_version_has_expired_before_it_was_committed_is_to_be_run_again(lake: Lake) -> None:

@@ -12,6 +12,8 @@ from seiche.store.base import Store
 __all__ = ["check_not_done", "decided", "recorded", "root_if_any"]
 
 _AT_ONCE: Final = 256
+# How many versions behind the fence are looked through. Whoever is in the same group waits for that.
+_FARTHEST: Final = 10_000
 
 
 def decided(transaction_id: str, base: int, state: State) -> TransactionRow | None:
@@ -19,11 +21,13 @@ def decided(transaction_id: str, base: int, state: State) -> TransactionRow | No
 
     The tree forgets a transaction when its version expires, and that of one that began behind the fence may have. What
     is left of the roots tells: otherwise whoever slept meanwhile would hear that nothing was written, and do it again.
+    Of very many, the last ones are asked.
     """
     found = state.outcome(transaction_id)
     if found is not None or base >= state.root.min_base:
         return found
-    return recorded(transaction_id, range(base + 1, state.root.min_base), state.store)
+    fence = state.root.min_base
+    return recorded(transaction_id, range(max(base + 1, fence - _FARTHEST), fence), state.store)
 
 
 def check_not_done(transaction_id: str, base: int, state: State) -> None:
