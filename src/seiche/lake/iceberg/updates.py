@@ -24,9 +24,10 @@ from pyiceberg.table.update import (
 )
 
 from seiche.errors import InvalidInput
-from seiche.lake.iceberg.applying import Applying, check_paths
+from seiche.lake.iceberg.applying import Applying
 from seiche.lake.iceberg.columns import retyped
 from seiche.lake.iceberg.metadata import Metadata, json_of, last_number
+from seiche.lake.iceberg.soundness import check_paths
 
 __all__ = ["apply", "empty_metadata", "too_late", "unmet"]
 
