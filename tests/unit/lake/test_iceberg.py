@@ -1,8 +1,9 @@
 """Iceberg tables of a lake: commits into transactions, what others do meanwhile, what the lake says about them."""
 
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import polars as pl
@@ -30,16 +31,18 @@ from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType, NestedField, StructType
 
 import seiche
-from seiche import AlreadyExists, InvalidInput, Lake, NotFound, RetryableConflict
+from seiche import AlreadyExists, CommitUnknown, InvalidInput, Lake, NotFound, RetryableConflict
 from seiche.lake.commit.intent import Intent
 from seiche.lake.iceberg.creating import creation_step, new_metadata
 from seiche.lake.iceberg.places import address, path_of
 from seiche.lake.iceberg.table import at_state
 from seiche.lake.transaction import Transaction
 from seiche.store.base import Store
-from seiche.testing import SimulatedStore
+from seiche.testing.wrapping import Call, WrappingStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 from tests.unit.lake.iceberg_deletes import delete_by_position
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -922,12 +925,28 @@ def test_a_handle_of_an_iceberg_table_whose_name_a_lance_table_has_by_now_says_s
     assert ids(ice, "shop.i") == []
 
 
-def test_files_whose_upload_was_not_answered_are_uploaded_again(ice: Lake) -> None:
-    rehearsal = SimulatedStore(ice.store)
-    seiche.open(rehearsal).table("shop.i").append(rows(1))
-    puts = [at for at, call in enumerate(rehearsal.calls, 1) if call.verb == "put" and ".iceberg/" in call.path]
-    assert len(puts) == 3, "rows, their manifest, and its list"
-    for wanted, number in enumerate(puts, 2):
-        # `CommitUnknown` would send people to ask for the outcome of a commit that has not begun.
-        seiche.open(SimulatedStore(ice.store, plan={number: "after"})).table("shop.i").append(rows(wanted))
-        assert ids(ice, "shop.i") == plain(ice, "shop.i") == list(range(1, wanted + 1))
+class Unanswered(WrappingStore):
+    """Loses the answer to one upload, by its number among those of an Iceberg table."""
+
+    def __init__(self, inner: Store, number: int) -> None:
+        super().__init__(inner)
+        self.number = number
+        self.uploads: list[str] = []
+
+    def _call(self, call: Call, act: Callable[[], T]) -> T:
+        done = act()
+        if call.verb == "put" and ".iceberg/" in call.path:
+            self.uploads.append(call.path)
+            if len(self.uploads) == self.number:
+                raise CommitUnknown("the answer was lost")
+        return done
+
+
+@pytest.mark.parametrize("number", [1, 2, 3], ids=["rows", "manifest", "list of manifests"])
+def test_files_whose_upload_was_not_answered_are_uploaded_again(ice: Lake, number: int) -> None:
+    """`CommitUnknown` would send people to ask for the outcome of a commit that has not begun."""
+    store = Unanswered(ice.store, number)
+    seiche.open(store).table("shop.i").append(rows(1))
+    assert len(store.uploads) == 4
+    assert store.uploads[number - 1] == store.uploads[number]
+    assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1]
