@@ -47,7 +47,8 @@ def test_a_null_in_the_place_of_an_object_of_json_is_refused(made: Lake, run: Co
 @pytest.mark.usefixtures("made")
 def test_names_inside_of_a_column_of_json_that_are_not_utf_8_are_refused(run: Command, value: bytes) -> None:
     Path("rows.jsonl").write_bytes(b'{"id": 1, "inside": ' + value + b"}\n")
-    assert "rows.jsonl is not UTF-8" in run("create-table", "lake", "shop.t", "--from", "rows.jsonl", code=2)
+    said = run("create-table", "lake", "shop.t", "--from", "rows.jsonl", code=2)
+    assert r"rows.jsonl: a column, or something inside of one, is called b'\xfc', which is not UTF-8" in said
 
 
 @pytest.mark.parametrize("ending", ["arrow", "feather"])

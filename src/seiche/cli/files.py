@@ -66,6 +66,8 @@ def open_file(path: Path, into: pa.Schema | None = None, *, delimiter: str | Non
     is meant for, and tell what it is: otherwise all digits would be numbers, of a column with nothing but `NA` in it
     nothing would be left, and no number of JSON would ever be a short one.
     """
+    from seiche.table.format.schema import check_names
+
     format = _FORMATS.get(path.suffix.lower())
     if format is None:
         known = ", ".join(_FORMATS)
@@ -76,7 +78,10 @@ def open_file(path: Path, into: pa.Schema | None = None, *, delimiter: str | Non
         raise NotFound(f"there is no file {path}", remedy="Check its name, and the folder you are in.")
     with _readable(path, format):
         rows = _opened(path, format, into, delimiter)
-        _read_names(rows.schema)
+        try:
+            check_names(rows.schema)
+        except InvalidInput as error:
+            raise InvalidInput(f"{path}: {error.message}", remedy=RECODE) from error
     return rows
 
 
@@ -95,13 +100,6 @@ def _opened(path: Path, format: str, into: pa.Schema | None, delimiter: str | No
         return FileRows(path, format, partial(stream_batches, path), stream_columns(path))
     found = open_files(path, files, format)
     return FileRows(path, format, found.to_batches, found.schema)
-
-
-def _read_names(columns: Iterable[pa.Field]) -> None:
-    """`UnicodeDecodeError` for a name that is not UTF-8, of a column or of something inside of one."""
-    for field in columns:
-        _ = field.name
-        _read_names(field.type.field(at) for at in range(field.type.num_fields))
 
 
 def _meant(read: pa.Schema, into: pa.Schema | None) -> pa.Schema:

@@ -142,7 +142,7 @@ def test_no_row_is_numbered_as_another_was() -> None:
     further = with_snapshot(table, 3, snapshot_id=2, sequence_number=2, first_row_id=90)
     assert [getattr(one, "next_row_id", None) for one in (table, further)] == [5, 95]
     for first, rows in ((5, -3), (5, (1 << 63) - 1), ((1 << 63) - 1, 1), (-1, 9)):
-        with pytest.raises(InvalidInput, match=r"added-rows from|first row id"):
+        with pytest.raises(InvalidInput, match=r"added-rows from|begins with row -1"):
             with_snapshot(table, 3, snapshot_id=2, sequence_number=2, first_row_id=first, added_rows=rows)
 
 

@@ -33,7 +33,7 @@ from pyiceberg.table.update import (
     _TableMetadataUpdateContext,
 )
 
-from seiche.lake.iceberg.metadata import Metadata, last_number
+from seiche.lake.iceberg.metadata import Metadata
 from seiche.lake.iceberg.soundness import (
     GREATEST,
     check_column,
@@ -154,12 +154,7 @@ class Applying:
 
     def snapshot(self, update: Any) -> Any:
         snapshot, metadata = update.snapshot, self.metadata
-        number, last = snapshot.sequence_number or 0, last_number(metadata)
-        if metadata.format_version >= 2 and number <= last:
-            raise ValueError(
-                f"snapshot {snapshot.snapshot_id} has sequence number {number}, and the table has had {last}"
-            )
-        check_snapshot(snapshot, last)
+        check_snapshot(snapshot, metadata)
         if metadata.format_version >= 3 and snapshot.added_rows is None:
             # PyIceberg would forget how many rows there were, and begin to count anew.
             raise ValueError(f"snapshot {snapshot.snapshot_id} does not say how many added-rows it has")

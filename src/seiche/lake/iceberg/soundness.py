@@ -20,6 +20,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from seiche.lake.iceberg.metadata import Metadata, last_number
+
 __all__ = [
     "GREATEST",
     "check_column",
@@ -29,6 +31,7 @@ __all__ = [
     "check_snapshot",
     "check_statistics",
     "check_transform",
+    "lateness",
 ]
 
 # Where an engine would put files if a table said so. Those of a table of the lake lie in its own place, where the
@@ -129,9 +132,22 @@ def check_properties(properties: Mapping[str, str]) -> None:
         raise ValueError(f"{_MAPPING} is no mapping of names to columns, without which nobody could read the table")
 
 
-def check_snapshot(snapshot: Any, last: int) -> None:
-    """Refuse a snapshot after which there could be no other; `last` is the last sequence number of the table."""
-    number = snapshot.sequence_number or 0
+def lateness(snapshot: Any, metadata: Metadata) -> str:
+    """Why a snapshot was numbered before others were committed; empty if it was not."""
+    number, last = snapshot.sequence_number or 0, last_number(metadata)
+    if metadata.format_version > 1 and number <= last:
+        return f"snapshot {snapshot.snapshot_id} has sequence number {number}, and the table has had {last}"
+    row, following = snapshot.first_row_id, getattr(metadata, "next_row_id", None)
+    if row is not None and following is not None and row < following:
+        return f"snapshot {snapshot.snapshot_id} begins with row {row}, and the table has had {following - 1}"
+    return ""
+
+
+def check_snapshot(snapshot: Any, metadata: Metadata) -> None:
+    """Refuse a snapshot that does not come next, or after which there could be no other."""
+    if why := lateness(snapshot, metadata):
+        raise ValueError(why)
+    number, last = snapshot.sequence_number or 0, last_number(metadata)
     if max(number, snapshot.timestamp_ms) > GREATEST:
         raise ValueError(f"snapshot {snapshot.snapshot_id} has a sequence number or a time beyond 64 bits")
     if number - last > _MOST_NUMBERS:

@@ -26,8 +26,8 @@ from pyiceberg.table.update import (
 from seiche.errors import InvalidInput
 from seiche.lake.iceberg.applying import Applying
 from seiche.lake.iceberg.columns import retyped
-from seiche.lake.iceberg.metadata import Metadata, json_of, last_number
-from seiche.lake.iceberg.soundness import check_paths
+from seiche.lake.iceberg.metadata import Metadata, json_of
+from seiche.lake.iceberg.soundness import check_paths, lateness
 
 __all__ = ["apply", "empty_metadata", "too_late", "unmet"]
 
@@ -70,14 +70,8 @@ def too_late(updates: Iterable[Any], metadata: Metadata) -> str:
     """Which snapshot was numbered before others were committed; empty if there is none. Who replaces a table requires
     nothing of its branches: that is how he meets them.
     """
-    for one in (update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)):
-        number, last = one.sequence_number or 0, last_number(metadata)
-        if metadata.format_version > 1 and number <= last:
-            return f"snapshot {one.snapshot_id} has sequence number {number}, and the table has had {last}"
-        row, following = one.first_row_id, getattr(metadata, "next_row_id", None)
-        if row is not None and following is not None and row < following:
-            return f"snapshot {one.snapshot_id} begins with row {row}, and the table has had {following - 1}"
-    return ""
+    added = (update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate))
+    return next((why for one in added if (why := lateness(one, metadata))), "")
 
 
 def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> Metadata:
