@@ -76,6 +76,33 @@ def test_infinity_that_is_written_as_a_word_is_taken(made: Lake, run: Command) -
     assert [row["size"] for row in run.json("head", "lake", "shop.words")] == ["inf", "-inf", None, 2.0, -500.0]
 
 
+def test_not_a_number_is_a_float_and_no_missing_value(made: Lake, run: Command) -> None:
+    Path("nan.csv").write_text("id,size,said\n1,0.5,NaN\n2,NaN,Nan said\n3,,\n4,-nan,NA\n")
+    run("create-table", "lake", "shop.made", "--from", "nan.csv")
+    run("create-table", "lake", "shop.given", "--schema", "id:int64,size:float,said:string")
+    run("append", "lake", "shop.given", "nan.csv")
+    for name in ("made", "given"):
+        found = made.table(f"shop.{name}").to_arrow().sort_by("id")
+        assert [str(one) for one in found["size"].to_pylist()] == ["0.5", "nan", "None", "nan"]
+        assert found["said"].to_pylist() == ["NaN", "Nan said", "", "NA"]
+    Path("nan.csv").write_text("id,size\nNaN,0.5\n")
+    assert "invalid value 'NaN'" in run("append", "lake", "shop.given", "nan.csv", code=2)
+
+
+def test_whole_numbers_beside_fractions_are_not_rounded(made: Lake, run: Command) -> None:
+    """Below 2**53 they are floats, like the others; the first that is none may come after many that are."""
+    Path("exact.csv").write_text("n\n0.5\n9007199254740992\n1e300\n9007199254740993.0\n-20000000000000000000\n")
+    run("create-table", "lake", "shop.exact", "--from", "exact.csv")
+    assert made.table("shop.exact").to_arrow()["n"].to_pylist() == [0.5, 2.0**53, 1e300, 2.0**53, -2e19]
+    Path("late.csv").write_text("n,note\n0.5,\n" + f"1.5,{'x' * 10_000}\n" * 1000 + " -9007199254740993 ,\n")
+    said = run("create-table", "lake", "shop.late", "--from", "late.csv", code=2)
+    assert "column 'n' of late.csv has the whole number -9007199254740993" in said
+    for kind, kept in (("decimal(20,1)", "-9007199254740993.0"), ("float64", "-9007199254740992.0")):
+        run("create-table", "lake", f"shop.{kind[:5]}", "--schema", f"n:{kind},note:string")
+        run("append", "lake", f"shop.{kind[:5]}", "late.csv")
+        assert str(min(made.table(f"shop.{kind[:5]}").to_arrow()["n"].to_pylist())) == kept
+
+
 def test_digits_that_no_number_would_keep_are_texts(made: Lake, run: Command) -> None:
     Path("codes.csv").write_text("zip,hash,count,left\n1067,0x1F,10,-0\n00501,0x20,0,0\n")
     run("create-table", "lake", "shop.codes", "--from", "codes.csv")

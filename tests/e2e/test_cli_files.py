@@ -1,5 +1,6 @@
 """Files of JSON and of Arrow, of which commands make tables."""
 
+import json
 import os
 from pathlib import Path
 
@@ -49,6 +50,20 @@ def test_names_inside_of_a_column_of_json_that_are_not_utf_8_are_refused(run: Co
     Path("rows.jsonl").write_bytes(b'{"id": 1, "inside": ' + value + b"}\n")
     said = run("create-table", "lake", "shop.t", "--from", "rows.jsonl", code=2)
     assert r"rows.jsonl: a column, or something inside of one, is called b'\xfc', which is not UTF-8" in said
+
+
+def test_whole_numbers_of_json_beside_fractions_are_not_rounded(made: Lake, run: Command) -> None:
+    big = 9007199254740993
+    rows = [{"id": big, "n": 0.30000000000000004, "o": {"id": big, "n": [[1.5, 2]]}, "say": f'"{big}'}]
+    rows.append({"id": -big, "n": big - 1, "o": {"id": 1, "n": [None, []]}, "say": None})
+    Path("rows.json").write_text("\n".join(map(json.dumps, rows)))
+    run("create-table", "lake", "shop.rows", "--from", "rows.json")
+    assert made.table("shop.rows").to_arrow().to_pylist() == rows
+    for line in ({"id": 1, "n": big}, {"o": {"id": 1, "n": [[1, big]]}}):
+        name = list(line)[-1]
+        Path("rows.json").write_text("\n".join(map(json.dumps, [*rows, line])) + "\n")
+        said = run("create-table", "lake", "shop.lost", "--from", "rows.json", code=2)
+        assert f"column '{name}' of rows.json has the whole number {big}" in said
 
 
 @pytest.mark.parametrize("ending", ["arrow", "feather"])

@@ -377,7 +377,9 @@ def test_whole_numbers_that_no_float_can_tell_apart_are_not_made_floats(made: La
     json_.write_text(f'{{"id": {2**63 - 1}, "size": {10**22}, "text": "{large}"}}\n')
     run("create-table", "lake", "shop.all", "--from", str(json_))
     assert run.json("head", "lake", "shop.all") == [{"id": 2**63 - 1, "size": 1e22, "text": str(large)}]
-    csv_.write_text(f"id,size\n{large},1\n1.5,{10**22}\n")  # whoever writes fractions means floats
+    csv_.write_text(f"id,size\n{large},1\n1.5,{10**22}\n")  # nor if others of the column have fractions
+    assert f"whole number {large}" in run("create-table", "lake", "shop.floats", "--from", str(csv_), code=2)
+    csv_.write_text(f"id,size\n{large}.0,1\n1.5,{10**22}\n")  # whoever writes fractions means floats
     run("create-table", "lake", "shop.floats", "--from", str(csv_))
 
 

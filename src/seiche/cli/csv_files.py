@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seiche.cli.folders import open_files
-from seiche.cli.whole_numbers import require_whole_csv
+from seiche.cli.whole_numbers import FIRST_ROUNDED, require_whole_csv
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -70,8 +70,12 @@ def open_csv_files(path: Path, files: Sequence[str], into: pa.Schema | None, del
     reading, parsing = _options(delimiter)
 
     def read_as(types: dict[str, pa.DataType]) -> pyarrow.dataset.Dataset:
+        # NaN is a float to whoever writes it; to Arrow it is one of the words for a value that is missing.
+        missing = [word for word in ConvertOptions().null_values if word.lower() not in {"nan", "-nan"}]
         format = pyarrow.dataset.CsvFileFormat(
-            read_options=reading, parse_options=parsing, convert_options=ConvertOptions(column_types=types)
+            read_options=reading,
+            parse_options=parsing,
+            convert_options=ConvertOptions(null_values=missing, column_types=types),
         )
         return open_files(path, files, format)
 
@@ -82,8 +86,6 @@ def open_csv_files(path: Path, files: Sequence[str], into: pa.Schema | None, del
     found = read_as({})
     if unread := [field.name for field in found.schema if pa.types.is_binary(field.type)]:
         raise InvalidInput(f"column {unread[0]!r} of {path} is not UTF-8", remedy=RECODE)
-    if numbers := [field.name for field in found.schema if pa.types.is_floating(field.type)]:
-        require_whole_csv(path, _first_portions(files, numbers, delimiter))
     # Of what looks empty, by the words that CSVs have for that, nothing tells the type: it is taken as it stands.
     unclear = {field.name for field in found.schema if pa.types.is_null(field.type)}
     if whole := [field.name for field in found.schema if pa.types.is_integer(field.type)]:
@@ -132,23 +134,29 @@ def csv_batches(
     path: Path, files: Sequence[str], rows: pyarrow.dataset.Dataset, delimiter: str, *, guessed: bool
 ) -> Iterator[pa.RecordBatch]:
     """The rows of CSV files; `InvalidInput` if one has a number that is too large for a float, or digits that would be
-    lost in a column that is `guessed` to be of whole numbers.
+    lost in a column whose type is `guessed`.
 
-    Arrow makes infinity of it, as of the word. Which it was can be seen in the file, so where there is infinity it is
-    looked into once more.
+    Arrow makes infinity of such a number, as of the word, and rounds whole numbers that stand beside fractions. Which
+    it was can be seen in the file, so where there is a large float it is looked into once more.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if guessed and (whole := [field.name for field in rows.schema if pa.types.is_integer(field.type)]):
         _require_no_codes(path, files, whole, delimiter)
     seen: set[str] = set()
     for batch in rows.to_batches():
         for field, column in zip(batch.schema, batch.columns, strict=True):
-            if field.type == "double" and field.name not in seen and pc.any(pc.is_inf(column)).as_py():
+            if field.type == "double" and field.name not in seen and _has_large(column, guessed=guessed):
                 seen.add(field.name)
-                _require_words(path, files, field.name, delimiter)
+                _require_kept(path, files, field.name, delimiter, guessed=guessed)
         yield batch
+
+
+def _has_large(column: pa.Array, *, guessed: bool) -> bool:
+    import pyarrow.compute as pc
+
+    large = pc.greater_equal(pc.abs(column), FIRST_ROUNDED) if guessed else pc.is_inf(column)
+    return bool(pc.any(large).as_py())
 
 
 def _require_no_codes(path: Path, files: Sequence[str], columns: Sequence[str], delimiter: str) -> None:
@@ -165,8 +173,10 @@ def _require_no_codes(path: Path, files: Sequence[str], columns: Sequence[str], 
             )
 
 
-def _require_words(path: Path, files: Sequence[str], column: str, delimiter: str) -> None:
-    """`InvalidInput` if a column has an infinite number that is written in digits."""
+def _require_kept(path: Path, files: Sequence[str], column: str, delimiter: str, *, guessed: bool) -> None:
+    """`InvalidInput` if a column of floats has an infinite number that is written in digits, or, where that they are
+    floats is only `guessed`, a whole number that is rounded.
+    """
     import pyarrow.compute as pc
 
     for file in files:
@@ -179,6 +189,8 @@ def _require_words(path: Path, files: Sequence[str], column: str, delimiter: str
                     f"column {column!r} of {path} has the number {large[0].as_py()[:_SHOWN]}, which no float can hold",
                     remedy=_AS_TEXT,
                 )
+            if guessed:
+                require_whole_csv(path, column, texts)
 
 
 def _is_written_out(kind: pa.DataType) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seiche.cli.whole_numbers import require_whole_json
+from seiche.cli.whole_numbers import has_floats, require_whole_json
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,18 +18,21 @@ __all__ = ["json_batches", "json_columns"]
 
 # So much of a file is looked at in one go. A line may be as long, too.
 _PORTION = 8 << 20
-_NULL = re.compile(rb"(?:\xef\xbb\xbf)?\s*null\b")
+_NULL = re.compile(rb"^(?:\xef\xbb\xbf)?\s*null\b", re.MULTILINE)
 
 
 def json_columns(path: Path, files: Sequence[str], into: pa.Schema | None) -> pa.Schema:
     """Every column that one of the lines has; those that `into` has too are of its type, or of one that can be cast to
     it, if that is how JSON writes them.
     """
-    columns = _columns(path, files, exact=into is None)
+    columns = _columns(path, files)
     if not columns:
         raise InvalidInput(f"{path} has no columns", remedy='Write one object in each line, as in {"id": 1}.')
     if into is None:
         _require_told(path, columns)
+        if any(has_floats(field.type) for field in columns):
+            for block in _portions(files):
+                require_whole_json(path, block, columns)
     else:
         known = set(into.names)
         for index, field in enumerate(columns):
@@ -77,7 +80,7 @@ def json_batches(files: Sequence[str], columns: pa.Schema) -> Iterator[pa.Record
             yield from reader
 
 
-def _columns(path: Path, files: Sequence[str], *, exact: bool) -> pa.Schema:
+def _columns(path: Path, files: Sequence[str]) -> pa.Schema:
     """All columns of the files. Arrow by itself looks at its first megabyte, and passes over in silence what only
     later lines have.
     """
@@ -85,21 +88,24 @@ def _columns(path: Path, files: Sequence[str], *, exact: bool) -> pa.Schema:
     from pyarrow.json import ReadOptions, read_json
 
     found = pa.schema([])
-    for name in files:
-        with Path(name).open("rb") as file:
-            while lines := file.readlines(_PORTION):
-                _require_objects(path, lines)
-                if exact:
-                    require_whole_json(path, lines)
-                block = b"".join(lines)
-                more = read_json(BytesIO(block), read_options=ReadOptions(block_size=len(block))).schema
-                found = pa.unify_schemas([_as_texts(found, more), _as_texts(more, found)], promote_options="permissive")
+    for block in _portions(files):
+        _require_objects(path, block)
+        more = read_json(BytesIO(block), read_options=ReadOptions(block_size=len(block))).schema
+        found = pa.unify_schemas([_as_texts(found, more), _as_texts(more, found)], promote_options="permissive")
     return found
 
 
-def _require_objects(path: Path, lines: Iterable[bytes]) -> None:
+def _portions(files: Sequence[str]) -> Iterator[bytes]:
+    """What stands in the files, by whole lines."""
+    for name in files:
+        with Path(name).open("rb") as file:
+            while lines := file.readlines(_PORTION):
+                yield b"".join(lines)
+
+
+def _require_objects(path: Path, block: bytes) -> None:
     """`InvalidInput` for a null in the place of an object: where Arrow begins to read at one, it ends the process."""
-    if any(map(_NULL.match, lines)):
+    if _NULL.search(block):
         raise InvalidInput(
             f"{path} has a line with null, which is no object", remedy='Write one object in each line, as in {"id": 1}.'
         )

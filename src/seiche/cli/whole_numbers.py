@@ -1,59 +1,91 @@
-"""Whole numbers of more than 64 bits in files of texts. Arrow takes them for floats, and drops digits in silence."""
+"""Whole numbers that a column of floats would round. Arrow makes one of whole numbers that stand beside fractions, or
+have more than 64 bits, and drops their last digits in silence.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seiche.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["require_whole_csv", "require_whole_json"]
+__all__ = ["FIRST_ROUNDED", "has_floats", "require_whole_csv", "require_whole_json"]
 
-_WHOLE = re.compile(r"\s*[+-]?\d+\s*")
-# Of 19 digits most are still in reach. What is in quotes is found too, and looked at once more.
-_LONG = re.compile(rb"\d{20}|9[2-9]\d{17}")
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
-_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
-
-
-def require_whole_csv(path: Path, blocks: Iterable[pa.RecordBatch]) -> None:
-    """`InvalidInput` if one of the columns, which Arrow calls floats, has nothing but whole numbers, and loses digits.
-
-    What it calls them by is the first block of a file, given as texts: more need not be looked at.
-    """
-    for block in blocks:
-        for column in block.columns:
-            _require_whole(path, column)
+# Below it, a float is every whole number.
+FIRST_ROUNDED = float(1 << 53)
+_LONG_TEXT = r"^\s*[+-]?\d{16,}\s*$"
+# Not the digits behind a point, of which most floats have as many. What is in quotes is found too, and looked at again.
+_LONG = re.compile(rb"(?<![\d.])\d{16}")
+_SPACE = re.compile(r"\s*")
+_SHOWN = 60
 
 
-def _require_whole(path: Path, column: pa.Array) -> None:
-    texts = [text for text in column.to_pylist() if text]
-    if all(map(_WHOLE.fullmatch, texts)):
-        for text in texts:
-            _require_digits(path, text)
+def require_whole_csv(path: Path, name: str, texts: pa.Array) -> None:
+    """`InvalidInput` if `texts`, of a column that is read as floats, have a whole number that loses digits."""
+    import pyarrow.compute as pc
+
+    for text in texts.filter(pc.match_substring_regex(texts, _LONG_TEXT)).to_pylist():
+        _require_digits(path, name, Decimal(text.strip()))
 
 
-def require_whole_json(path: Path, lines: Iterable[bytes]) -> None:
-    """`InvalidInput` if there is a whole number that loses digits."""
-    for line in lines:
-        if _LONG.search(line):
-            for found in _TOKEN.finditer(line):
-                text = found[0].decode("ascii", "replace")
-                if _WHOLE.fullmatch(text):
-                    _require_digits(path, text)
+def has_floats(kind: pa.DataType) -> bool:
+    """Whether a column that JSON was found to have is of floats, or has such inside."""
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_floating(kind)) or any(has_floats(kind.field(at).type) for at in range(kind.num_fields))
 
 
-def _require_digits(path: Path, text: str) -> None:
-    number = Decimal(text.strip())
-    if not _LOWEST <= number <= _HIGHEST and Decimal(repr(float(number))) != number:
+def require_whole_json(path: Path, block: bytes, columns: pa.Schema) -> None:
+    """`InvalidInput` if objects have a whole number, where `columns` has floats, that loses digits."""
+    if not _LONG.search(block):
+        return
+    floats = {field.name: field.type for field in columns if has_floats(field.type)}
+    # Numbers are kept as they are written, and so tell what they were.
+    decoder = json.JSONDecoder(parse_int=Decimal, strict=False)
+    text = block.decode("utf-8-sig", "replace")
+    at = _after_space(text, 0)
+    while at < len(text):
+        try:
+            row, at = decoder.raw_decode(text, at)
+        except ValueError as error:
+            raise InvalidInput(
+                f"{path} cannot be read: {error}", remedy='Write one object in each line, as in {"id": 1}.'
+            ) from error
+        for name, kind in floats.items():
+            _require_inside(path, name, row.get(name), kind)
+        at = _after_space(text, at)
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _require_inside(path: Path, name: str, value: Any, kind: pa.DataType) -> None:
+    if isinstance(value, Decimal):
+        if not kind.num_fields:
+            _require_digits(path, name, value)
+    elif isinstance(value, list):
+        for one in value:
+            _require_inside(path, name, one, kind.value_type)
+    elif isinstance(value, dict):
+        for field in kind:
+            if has_floats(field.type):
+                _require_inside(path, name, value.get(field.name), field.type)
+
+
+def _require_digits(path: Path, name: str, number: Decimal) -> None:
+    if Decimal(repr(float(number))) != number:
         raise InvalidInput(
-            f"{path} has the whole number {number}, of which a float would keep only the first digits",
-            remedy="Make the table with --schema and a type that holds it, such as id:uint64 or id:decimal(38,0), and"
-            " then use 'seiche append'.",
+            f"column {name!r} of {path} has the whole number {str(number)[:_SHOWN]}, of which a float would keep only"
+            " the first digits; with the other numbers of the column, it is one of floats",
+            remedy="Make the table with --schema and a type that holds all of them, such as uint64 or decimal(38,2)"
+            " (float64, if they may be rounded), and then use 'seiche append'.",
+            column=name,
         )
