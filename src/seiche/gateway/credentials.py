@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from seiche.errors import InvalidInput
+from seiche.errors import InvalidInput, SeicheError
 from seiche.gateway.http.auth import Caller
 from seiche.store.base import Store
 
@@ -87,11 +87,19 @@ def credentials_called(name: str, store: Store) -> Credentials:
     module, _, attribute = name.partition(":")
     try:
         made: Credentials = getattr(importlib.import_module(module), attribute)(store)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    except SeicheError:
+        raise
+    except Exception as error:  # somebody else's code: whatever it raises is said in one line, as other mistakes are
         raise InvalidInput(
-            f"there are no credentials called {name!r}: {error}",
-            remedy="Use `own`, `none`, or `package.module:callable`.",
+            f"there are no credentials called {name!r}: {type(error).__name__}: {error}",
+            remedy="Use `own`, `none`, or `package.module:callable`, which is called with the lake's store.",
         ) from error
+    missing = [verb for verb in ("settings", "vend", "storage_options") if not callable(getattr(made, verb, None))]
+    if missing:
+        raise InvalidInput(
+            f"{name!r} returned {type(made).__name__}, which has no {', '.join(missing)}",
+            remedy="Return a `seiche.gateway.credentials.Credentials`.",
+        )
     return made
 
 

@@ -144,3 +144,21 @@ def test_temporary_ones_in_both_protocols(lake: Lake, monkeypatch: pytest.Monkey
 def test_credentials_that_do_not_exist(lake: Lake, name: str) -> None:
     with pytest.raises(InvalidInput, match="no credentials called"):
         credentials_called(name, lake.store)
+
+
+def broken(store: object) -> Credentials:
+    raise RuntimeError("the vault is sealed")
+
+
+def empty(store: object) -> object:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("broken", "RuntimeError: the vault is sealed"), ("empty", "dict, which has no settings, vend, storage_options")],
+)
+def test_credentials_that_cannot_be_made(lake: Lake, name: str, message: str) -> None:
+    """A traceback at the start of a server, or at the first request."""
+    with pytest.raises(InvalidInput, match=message):
+        credentials_called(f"{__name__}:{name}", lake.store)
