@@ -715,6 +715,17 @@ def test_a_request_of_which_another_has_applied_a_part_is_not_said_to_be_applied
     assert servers.ask("POST", "/v1/lake/transactions/commit", both).status == 204, "both are there"
 
 
+def test_a_request_is_not_said_to_be_applied_for_a_part_that_brings_no_snapshots(servers: Gateways) -> None:
+    one, other = appended(servers, "t"), change("u", [setting("a", "1")])
+    assert post(servers, "one", one).status == 200
+    both = {"table-changes": [one, other]}
+    said = servers.ask("POST", "/v1/lake/transactions/commit", both)
+    assert said.error == (502, "CommitStateUnknownException")
+    assert properties(servers.lake, "db.u") == {}
+    assert post(servers, "one", other).status == 200
+    assert servers.ask("POST", "/v1/lake/transactions/commit", both).status == 204, "both are there"
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_table_that_is_renamed_before_the_root_is_not_changed_under_its_new_name(

@@ -14,10 +14,11 @@ from pyiceberg.table.update import (
     SetPartitionStatisticsUpdate,
 )
 
-from seiche.errors import CommitUnknown, NotFound
+from seiche.errors import CommitUnknown, NotFound, SeicheError
 from seiche.gateway.iceberg_rest.requests import TableChange
 from seiche.lake.iceberg.edit import IcebergEdit
 from seiche.lake.iceberg.metadata import Metadata, last_number, load
+from seiche.lake.iceberg.updates import apply
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
 from seiche.lake.state import State
@@ -43,18 +44,19 @@ def is_there(changes: Sequence[TableChange], then: State, now: State) -> bool:
 def was_there_before(changes: Sequence[TableChange], now: State) -> bool:
     """The same of a request that the lake does not remember any more: by the very snapshots that it brings.
 
-    `CommitUnknown` if one table has them and another never had those for it: it has them by another request, and the
-    files of that one count, whatever is said of this one.
+    `CommitUnknown` if one table has them and another never had those for it, or is not as the request wants it: it has
+    them by another request, and the files of that one count, whatever is said of this one.
     """
-    bringing = [one for one in changes if one.snapshots]
-    there = [one for one in bringing if _has_the_very_snapshots(one, now)]
-    lacking = [one for one in bringing if one not in there and _never_had_them(one, now)]
-    if there and lacking:
-        raise CommitUnknown(
-            f"{text(there[0].name)} has the snapshots of this request by another one, and {text(lacking[0].name)} never"
-            " had those for it: nothing was written now",
-        )
-    return bool(there)
+    there = [one for one in changes if one.snapshots and _has_the_very_snapshots(one, now)]
+    if not there:
+        return False
+    for one in changes:
+        if one not in there and (_never_had_them(one, now) if one.snapshots else not _holds(one, now)):
+            raise CommitUnknown(
+                f"{text(there[0].name)} has the snapshots of this request, maybe by another one, and"
+                f" {text(one.name)} does not have what is for it: nothing was written now",
+            )
+    return True
 
 
 def was_said(change: TableChange, transaction: "Transaction") -> bool:
@@ -96,6 +98,18 @@ def _never_had_them(change: TableChange, now: State) -> bool:
     meant = any(isinstance(one, AssertTableUUID) and one.uuid == metadata.table_uuid for one in change.requirements)
     brought = [one.snapshot.sequence_number or 0 for one in change.updates if isinstance(one, AddSnapshotUpdate)]
     return meant and last_number(metadata) < min(brought)
+
+
+def _holds(change: TableChange, now: State) -> bool:
+    """Whether a table is as a request without snapshots wants it, so that it does not matter who made it so."""
+    row = now.relation(change.name)
+    if not isinstance(row, TableRow) or not row.is_own("iceberg"):
+        return False
+    metadata = load(now, row)
+    try:
+        return apply(metadata, change.updates, now_millis=metadata.last_updated_ms) is metadata
+    except SeicheError:
+        return False
 
 
 def _carries(change: TableChange, then: State, now: State) -> bool:
