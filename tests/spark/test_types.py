@@ -232,6 +232,14 @@ def test_a_table_that_is_made_for_a_query_takes_nulls_everywhere() -> None:
     assert made.field("v").type == arrow_schema(t.StructType([t.StructField("v", t.VariantType())])).field("v").type
 
 
+def test_a_table_that_is_made_for_a_query_does_not_lose_a_collation_in_silence() -> None:
+    text = t.StringType("UTF8_LCASE")
+    inside = t.ArrayType(t.MapType(t.StringType(), t.StructType([t.StructField("s", text)])))
+    for kind in (text, inside):
+        with pytest.raises(InvalidInput, match="column 'x' has the collation UTF8_LCASE, which no table keeps"):
+            columns_for(t.StructType([t.StructField("n", t.StringType()), t.StructField("x", kind)]))
+
+
 def test_a_type_without_a_counterpart_is_named() -> None:
     with pytest.raises(InvalidInput, match=r"'deep\.x' is of type decimal256"):
         spark_schema(pa.schema([("deep", pa.struct([("x", pa.decimal256(50, 2))]))]))

@@ -81,9 +81,29 @@ def columns_for(rows: spark.StructType) -> pa.Schema:
     """The columns that a table gets that is made for the rows of a query, and for those that follow.
 
     That there are no nulls today, such as in a count or a list of what was collected, says nothing of later ones. So
-    there may be some everywhere.
+    there may be some everywhere. `InvalidInput` for a collation: no column keeps one, and comparisons with what is read
+    back would be others.
     """
+    for field in rows:
+        if (collated := _collation(field.dataType)) is not None:
+            raise InvalidInput(
+                f"column {field.name!r} has the collation {collated}, which no table keeps",
+                remedy="Make it a plain text with COLLATE UTF8_BINARY, and say the collation where texts are compared.",
+                column=field.name,
+            )
     return arrow_schema(spark.StructType([spark.StructField(one.name, nullable(one.dataType)) for one in rows]))
+
+
+def _collation(kind: spark.DataType) -> str | None:
+    if isinstance(kind, spark.StructType):
+        inside = [field.dataType for field in kind]
+    elif isinstance(kind, spark.ArrayType):
+        inside = [kind.elementType]
+    elif isinstance(kind, spark.MapType):
+        inside = [kind.keyType, kind.valueType]
+    else:
+        return kind.collation if isinstance(kind, spark.StringType) and not kind.isUTF8BinaryCollation() else None
+    return next(filter(None, map(_collation, inside)), None)
 
 
 def nullable(kind: spark.DataType) -> spark.DataType:
