@@ -52,6 +52,13 @@ def test_names_inside_of_a_column_of_json_that_are_not_utf_8_are_refused(run: Co
     assert r"rows.jsonl: a column, or something inside of one, is called b'\xfc', which is not UTF-8" in said
 
 
+def test_json_of_a_thousand_levels_is_refused(made: Lake, run: Command) -> None:
+    Path("deep.json").write_text(f'{{"n": 0.5, "id": {2**53 + 1}, "d": {"[" * 1000}1{"]" * 1000}}}\n')
+    assert "a column of deep.json is nested too deep" in run(
+        "create-table", "lake", "shop.deep", "--from", "deep.json", code=2
+    )
+
+
 def test_whole_numbers_of_json_beside_fractions_are_not_rounded(made: Lake, run: Command) -> None:
     big = 9007199254740993
     rows = [{"id": big, "n": 0.30000000000000004, "o": {"id": big, "n": [[1.5, 2]]}, "say": f'"{big}'}]

@@ -165,3 +165,5 @@ def _readable(path: Path, format: str, *, guessed: bool = False) -> Iterator[Non
         raise InvalidInput(f"{path} cannot be read: {error}", remedy=remedy) from error
     except UnicodeDecodeError as error:  # the name of a column
         raise InvalidInput(f"{path} is not UTF-8", remedy=RECODE) from error
+    except RecursionError as error:  # JSON of a thousand levels
+        raise InvalidInput(f"a column of {path} is nested too deep", remedy="Flatten it, or make it a text.") from error
