@@ -9,8 +9,10 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from seiche.core.insisting import insist
 from seiche.errors import (
     AlreadyExists,
     ConflictError,
@@ -90,7 +92,7 @@ def adopt(lake: "Lake", name: str | Sequence[str]) -> list[Adopted]:
             raise _kept_aside(error, path) from error
         if made is not None:
             adopted.append(made)
-        store.delete(path)
+        insist(lambda: store.delete(path), lake.states.runtime)  # noqa: B023 - called at once
     return adopted
 
 
@@ -135,13 +137,15 @@ def _set_aside(lake: "Lake", name: Name, row: TableRow, store: Store, version: i
     if not _is_foreign(version, _transaction(found), row):
         return  # somebody else has set it aside, and the lake has made this version since
     content = hashlib.sha256(found).hexdigest()[:16]
-    store.put(f"{KEPT}/{version:020}-{content}-{_prepared_on(store, found)}.manifest", found)
+    aside = f"{KEPT}/{version:020}-{content}-{_prepared_on(store, found)}.manifest"
+    insist(lambda: store.put(aside, found), lake.states.runtime)
     own = dict(manifests(row)).get(version)
     if own is None:
-        store.delete(target)
+        insist(lambda: store.delete(target), lake.states.runtime)
         _give_back(lake, row, store, version)
     else:
-        store.put(target, fenced(store.get(own.path), own.path))
+        own_bytes = fenced(store.get(own.path), own.path)
+        insist(lambda: store.put(target, own_bytes), lake.states.runtime)
 
 
 def _give_back(lake: "Lake", row: TableRow, store: Store, version: int) -> None:
@@ -157,8 +161,9 @@ def _give_back(lake: "Lake", row: TableRow, store: Store, version: int) -> None:
             return
         own = dict(manifests(made)).get(version)
         if own is not None:
+            published = partial(store.put_if_absent, Naming.V2.path(version), fenced(store.get(own.path), own.path))
             with suppress(AlreadyExists):
-                store.put_if_absent(Naming.V2.path(version), fenced(store.get(own.path), own.path))
+                insist(published, lake.states.runtime)
             return
 
 

@@ -20,6 +20,7 @@ from seiche.store.local import LocalStore
 from seiche.table.format import file
 from seiche.table.format.manifest import Manifest
 from seiche.table.versions.naming import Naming
+from seiche.testing import Fault, SimulatedStore
 from tests.unit.format.test_file import framed
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 
@@ -494,3 +495,25 @@ def test_only_tables_whose_versions_the_lake_numbers_are_adopted(lake: Lake, tmp
     for name in ("shop.far", "shop.ice"):
         with pytest.raises(InvalidInput, match=rf"{name} is .* adopted"):
             lake.adopt(name)
+
+
+def test_what_the_storage_does_not_answer_is_done_again_and_adopted_at_once(lake: Lake) -> None:
+    """It was a `CommitUnknown`, without an id, of something that had not been committed."""
+
+    def adopted(plan: dict[int, Fault], new: int) -> SimulatedStore:
+        foreign_append(lake, new)
+        lake.table("shop.a").append(rows(new + 1))
+        foreign_append(lake, new + 2)
+        store = SimulatedStore(lake.store, plan=plan)
+        assert len(seiche.open(store).adopt("shop.a")) == 2
+        return store
+
+    calls = adopted({}, 0).calls
+    own = [
+        (at, call.verb)
+        for at, call in enumerate(calls, 1)
+        if call.verb in ("put", "delete") and ("_foreign" in call.path or "_versions" in call.path)
+    ]
+    assert [verb for _, verb in own].count("put") >= 3
+    for new, (number, verb) in enumerate(own, 1):
+        assert adopted({number: "before" if verb == "delete" else "lost"}, 10 * new).injected

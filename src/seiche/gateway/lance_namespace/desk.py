@@ -15,7 +15,9 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
-from seiche.errors import AlreadyExists, CommitUnknown, Corrupt, InvalidInput, NotFound, Unavailable
+from seiche.core.insisting import insist
+from seiche.core.runtime import SYSTEM
+from seiche.errors import AlreadyExists, Corrupt, InvalidInput, NotFound
 from seiche.gateway.lance_namespace.branches import branch_of, family, table_of
 from seiche.gateway.lance_namespace.tidying import tidied
 from seiche.gateway.lance_namespace.translation import from_desk, to_desk
@@ -80,7 +82,7 @@ class Desk:
             try:
                 there = self.store.head(path)
                 if now - there.modified > _LONGEST_COMMIT / 2:  # whoever opens it must not lose its files by its age
-                    self.store.put(path, self.store.get(path), durable=False)
+                    _put(self.store, path, self.store.get(path))
                 return path, there.size
             except NotFound:  # somebody has cleared the desk
                 self._first = self._last = 0
@@ -108,8 +110,8 @@ class Desk:
         _clear_line(self.store)
         self._first = self._last = 0
         if self.main.exists(named):  # that of a new branch is still to come, and pylance's to write
-            self.main.put(named, table_of(row).encode(), durable=False)
-        self.main.put(mark, row.id.encode(), durable=False)
+            _put(self.main, named, table_of(row).encode())
+        _put(self.main, mark, row.id.encode())
 
     def _fill(self, versions: LakeVersions, number: int) -> None:
         newest = versions.row.table_version
@@ -168,10 +170,8 @@ class Desk:
                     self._lake.copy_from(self._lake, source, target)
             except AlreadyExists:
                 return
-            except CommitUnknown as error:
-                raise Unavailable(f"{target} could not be copied: {error.message}") from error
 
-        self._lake.in_parallel(copy, paths)
+        self._lake.in_parallel(lambda path: insist(lambda: copy(path), SYSTEM), paths)
 
     def _look(self, newest: int) -> None:
         """What is there already, made by this process or another: the run of versions that ends nearest the newest."""
@@ -192,7 +192,7 @@ class Desk:
         shown = self._left_by_client(number, stored) or to_desk(stored, self._home.native_uri(), self._branch)
         path = Naming.V2.path(number)
         try:
-            self.store.put_if_absent(path, shown, durable=False)
+            insist(lambda: self.store.put_if_absent(path, shown, durable=False), SYSTEM)
         except AlreadyExists:
             # By another process of ours, or by a writer that passed the server by: what the lake decided stands here.
             with suppress(NotFound):
@@ -200,7 +200,7 @@ class Desk:
                 if _same_transaction(found, shown):
                     return
                 self._set_aside(found, number)
-            self.store.put(path, shown, durable=False)
+            _put(self.store, path, shown)
 
     def _left_by_client(self, number: int, stored: ManifestFile) -> bytes | None:
         """The very bytes that a client wrote for a version, if they are still there.
@@ -221,7 +221,8 @@ class Desk:
 
     def _set_aside(self, found: bytes, number: int) -> None:
         """Keep a version of somebody who believes that it was committed: the lake has decided on another."""
-        self.store.put(f"_foreign/{number}-{hashlib.sha256(found).hexdigest()[:16]}.manifest", found)
+        path = f"_foreign/{number}-{hashlib.sha256(found).hexdigest()[:16]}.manifest"
+        insist(lambda: self.store.put(path, found), SYSTEM)
         log.warning("%s: version %d was written past the server and is not in the lake", self.store.uri, number)
 
 
@@ -286,6 +287,11 @@ class Desks:
             # Something on it is not understood here, or somebody else clears it. Others are cleared all the same.
             log.warning("%s was not cleared: %s", desk.uri, error.message)
             return 0
+
+
+def _put(desk: Store, path: str, data: bytes) -> None:
+    """Until the storage says that it is there: nothing on a desk decides anything."""
+    insist(lambda: desk.put(path, data, durable=False), SYSTEM)
 
 
 def _clear_line(desk: Store) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from lance_namespace import LanceNamespaceError
 
+from seiche.core.insisting import insist
+from seiche.core.runtime import SYSTEM
 from seiche.errors import Corrupt, NotFound, SeicheError
 from seiche.gateway.lance_namespace.branches import branches, found_branch, table_of
 from seiche.gateway.lance_namespace.tags import TableTag, put_tag, remove_tag, tags
@@ -164,12 +166,15 @@ class References:
         self._desk.delete(f"{_SHOWN}/{path}")
 
     def _show(self, path: str, data: bytes) -> None:
-        self._desk.put(path, data, durable=False)
-        self._desk.put(f"{_SHOWN}/{path}", b"{}", durable=False)
+        self._put(path, data)
+        self._put(f"{_SHOWN}/{path}", b"{}")
 
     def _note(self, path: str, shown: set[str]) -> None:
         if path not in shown:
-            self._desk.put(f"{_SHOWN}/{path}", b"{}", durable=False)
+            self._put(f"{_SHOWN}/{path}", b"{}")
+
+    def _put(self, path: str, data: bytes) -> None:
+        insist(lambda: self._desk.put(path, data, durable=False), SYSTEM)
 
     def branches(self) -> Mapping[str, TableRow]:
         found = branches(self._lake.state(), self._name, self._row)
