@@ -190,7 +190,9 @@ def test_versions_are_listed_in_pages(lake: Lake) -> None:
         return [one.version for one in page.versions], page.page_token
 
     assert listed() == ([1, 2, 3, 4, 5], None)
-    assert listed(descending=True, limit=1) == ([5], None)
+    assert listed(descending=True, limit=1) == ([5], "4")
+    assert listed(descending=True, limit=1, page_token="4") == ([4], "3")
+    assert listed(descending=True, limit=1, page_token="1") == ([1], None)
     assert listed(limit=2) == ([1, 2], "3")
     assert listed(limit=2, page_token="3") == ([3, 4], "5")
     assert listed(descending=True, limit=3) == ([5, 4, 3], "2")

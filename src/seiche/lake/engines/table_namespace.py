@@ -106,7 +106,10 @@ class TableNamespace(CatalogNamespace):
             name = id_of(request)
             self.check_lance(name)
             if limit == 1 and asked(request, "descending") and token is None:
-                return lance.ListTableVersionsResponse(versions=[self._newest(name)])
+                # Asked before every commit, and so answered without looking for what came before; there may be none.
+                newest = self._newest(name)
+                before = str(newest.version - 1) if newest.version > 1 else None
+                return lance.ListTableVersionsResponse(versions=[newest], page_token=before)
             last_first = bool(asked(request, "descending"))
             numbers = sorted(self._numbers(name), reverse=last_first)
             if token is not None:
