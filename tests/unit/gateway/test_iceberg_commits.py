@@ -596,6 +596,26 @@ def test_statistics_that_were_removed_can_be_set_again(servers: Gateways, route:
             assert len(lake.table("db.t").metadata.partition_statistics) == found  # type: ignore[attr-defined]
 
 
+def test_statistics_have_blobs_of_any_type(servers: Gateways) -> None:
+    """The format leaves them open. A lake that is opened anew reads the metadata, in which they stand."""
+    lake = servers.lake
+    lake.table("db.t").append(ROWS)
+    metadata = lake.table("db.t").metadata  # type: ignore[attr-defined]
+    number = metadata.current_snapshot_id
+    blob = {"type": "bloom-of-somebody", "snapshot-id": number, "sequence-number": 1, "fields": [1], "properties": {}}
+    file = {
+        "snapshot-id": number,
+        "statistics-path": f"{metadata.location}/metadata/s.stats",
+        "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1,
+        "blob-metadata": [blob],
+    }
+    assert post(servers, "one", change("t", [{"action": "set-statistics", "statistics": file}])).status == 200
+    anew = seiche.open(lake.store).table("db.t")
+    anew.append([{"id": 10}])
+    assert [one.type for one in anew.metadata.statistics[0].blob_metadata] == ["bloom-of-somebody"]  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_key_makes_a_repetition_one_whatever_happened_since(servers: Gateways, route: str) -> None:
     first = change("t", [setting("a", "1")])

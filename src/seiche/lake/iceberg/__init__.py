@@ -13,3 +13,7 @@ except ImportError as error:
         "Iceberg tables need PyIceberg, which is not installed here",
         remedy='Install it with pip install "seiche[iceberg]".',
     ) from error
+
+from seiche.lake.iceberg.blob_types import take_all_blob_types
+
+take_all_blob_types()
