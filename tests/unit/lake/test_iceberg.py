@@ -156,6 +156,25 @@ def test_columns_may_be_given_in_whatever_they_come_and_are_texts(ice: Lake) -> 
             table.to_arrow(columns=wrong)  # type: ignore[arg-type]
 
 
+def test_updates_are_applied_once_however_often_pyiceberg_asks(ice: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time it is the whole metadata that is copied: of an append, that was most of the time."""
+    from pyiceberg import table
+    from pyiceberg.table.update import update_table_metadata as apply
+
+    applied = []
+
+    def counted(base: Any, updates: Any, *args: Any, **options: Any) -> Any:
+        applied.append((id(base), len(updates)))
+        return apply(base, updates, *args, **options)
+
+    monkeypatch.setattr(table, "update_table_metadata", counted)
+    ice.table("shop.i").append(rows(1))
+    ice.table("shop.i").delete("id = 1")
+    assert applied
+    assert len(applied) == len(set(applied))
+    assert all(updates for _, updates in applied), "where there are none it is the table's own"
+
+
 def test_nothing_is_visible_before_the_commit_and_the_transaction_sees_it(ice: Lake) -> None:
     tx = ice.transaction()
     tx.append("shop.i", rows(1))

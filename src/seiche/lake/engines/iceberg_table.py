@@ -12,6 +12,7 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.table import ALWAYS_TRUE, Table
 from pyiceberg.table import Transaction as PyIcebergTransaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 
 from seiche.lake.commit.reads import Aspect
@@ -104,6 +105,20 @@ class EngineTransaction(PyIcebergTransaction):
         super().__init__(table, autocommit)
         self._exclusive = False
         self._columns = table.metadata.schema()
+        # The metadata as it would be, behind the table's own and the updates that it was made of.
+        self._made: tuple[TableMetadata, object, TableMetadata] = (table.metadata, (), table.metadata)
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """As it would be. PyIceberg asks dozens of times in a statement, and would apply all updates each time, to a
+        copy with all that the table ever was.
+        """
+        base, updates, made = self._made
+        if base is not self._table.metadata or updates is not self._updates:
+            base, updates = self._table.metadata, self._updates
+            made = super().table_metadata
+            self._made = base, updates, made
+        return made
 
     def upsert(self, *args: Any, **options: Any) -> Any:
         self._exclusive = True
