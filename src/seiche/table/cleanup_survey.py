@@ -148,7 +148,10 @@ class Needs:
                 self._add_folder(branch, line.store, folder, frozenset())
 
     def add_pending(self, files: Iterable[ObjectInfo], since: datetime, gone: Reach) -> None:
-        """Transactions that no version came from yet, nor one of the `gone`: their writers may be about to commit."""
+        """Transactions that no version came from yet, nor one of the `gone`: their writers may be about to commit.
+
+        One that tells nothing yet is read again when this is asked again: it may be just being written.
+        """
         for info in files:
             if (
                 is_inside(info.path, "_transactions")
@@ -158,10 +161,12 @@ class Needs:
                 and not self.reach.holds(info.path)
                 and not gone.holds(info.path)
             ):
-                self._pending.add(info.path)
                 with suppress(NotFound, Corrupt):
                     data = self.here.versions.store.get_listed(info)
-                    self.reach.add_transaction(transactions.decode(data, path=info.path))
+                    transaction = transactions.decode(data, path=info.path)
+                    self.reach.add_transaction(transaction)
+                    if transaction.WhichOneof("operation") is not None:
+                        self._pending.add(info.path)
 
     def add_protection(self, protection: Protection) -> None:
         """Count in what the user says is needed: transactions that wait, clones."""

@@ -475,6 +475,20 @@ class TestWhatIsReferredTo:
         made.table.commit(waiting.encode())
         assert not missing_files(made.store, ["table"])
 
+    @pytest.mark.parametrize("there", [0, 12, -1], ids=["nothing", "no operation", "half of it"])
+    def test_a_transaction_that_is_half_written_at_first(
+        self, made: Aged, monkeypatch: pytest.MonkeyPatch, there: int
+    ) -> None:
+        """Writers fill such a file in sight of others."""
+        waiting = Transaction(6, "waiting", Append((made.fragment(blobs=1),)))
+        made.later(30)
+        path, encoded = f"_transactions/{waiting.file_name}", waiting.encode()
+        made.root.put(path, encoded[:there])
+        meanwhile(monkeypatch, lambda: made.root.put(path, encoded))
+        made.run()
+        made.table.commit(encoded)
+        assert not missing_files(made.store, ["table"])
+
 
 class TestRefused:
     def test_a_table_of_a_lake(self, made: Aged) -> None:
