@@ -1,5 +1,6 @@
 """Rows as users of notebooks give them: one by one, with blobs, or wrongly, and then with an error that says how."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -224,6 +225,42 @@ def test_texts_that_are_no_json_are_refused_as_the_callers_mistake(tmp_path: Pat
         with pytest.raises(InvalidInput, match="JSON"):
             attempt()
     assert table.to_arrow()["j"].to_pylist() == ['{"a":1}']
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("NaN", "nan", "[-Infinity]", '{"a": NaN}', "1e400", "[1e-400]", "", "[1,]"),
+        *("123456789012345678901234567890", "-9223372036854775809", '"\\ud800"'),
+    ],
+)
+def test_json_that_would_be_stored_as_something_else_is_refused(tmp_path: Path, text: str) -> None:
+    """By native code, in silence."""
+    nested = pa.struct([pa.field("j", pa.json_())])
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64()), ("j", pa.json_()), ("s", nested)]))
+    table.append([{"id": 1, "j": "1"}])
+    attempts: list[Callable[[], Any]] = [
+        lambda: table.append([{"id": 2, "j": text}]),
+        lambda: table.append([{"id": 2, "s": {"j": text}}]),
+        lambda: table.merge([{"id": 1, "j": text, "s": None}], on="id").when_matched_update_all().execute(),
+        lambda: table.update({"j": f"'{text}'"}),
+        lambda: table.update({"j": f"'{text}'"}, mode="columns"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidInput, match=r"column '[js]' has .* cannot be kept as JSON"):
+            attempt()
+    assert table.to_arrow()["j"].to_pylist() == ["1"]
+
+
+def test_json_that_only_looks_strange_is_kept(tmp_path: Path) -> None:
+    texts = [
+        *('"NaN, inf"', "18446744073709551615", "-9223372036854775808", '"12345678901234567890123"', "[0e999,0.0]"),
+        *('"\\ud83d\\ude00"', '{"information":null,"n":",]"}', "1e300", "null", None),
+    ]
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("j", pa.json_())]))
+    table.append([{"j": text} for text in texts])
+    stored = [None if one is None else json.loads(one) for one in table.to_arrow()["j"].to_pylist()]
+    assert stored == [None if one is None else json.loads(one) for one in texts]
 
 
 @pytest.mark.parametrize("line", [b'{"\xfc": 1}', b'{"new": {"\xfc": 1}}', b'{"new": [{"\xfc": 1}]}'])

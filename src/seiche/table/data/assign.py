@@ -10,6 +10,7 @@ import pyarrow.types as kinds
 from seiche.errors import InvalidInput
 from seiche.table.data.conform import check_nulls, coded, without_extension
 from seiche.table.data.fitting import is_text, left_out
+from seiche.table.data.json_texts import check_json
 from seiche.table.data.native import in_memory
 from seiche.table.data.scanning import scanner, types_of
 from seiche.table.data.values import check_infinity, spelled
@@ -72,6 +73,7 @@ def assigned(values: pa.Array, field: pa.Field) -> pa.Array:
                 remedy="Write an expression whose values the column can hold.",
                 column=field.name,
             ) from error
+    check_json(values, field.name)
     check_nulls(values, field)
     return values
 

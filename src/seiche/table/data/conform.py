@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from seiche.errors import InvalidInput
 from seiche.table.data.blobs import as_blobs, is_binary, is_blob
 from seiche.table.data.fitting import fits, is_list
+from seiche.table.data.json_texts import check_json
 from seiche.table.data.values import check_infinity, decoded
 
 __all__ = ["Conform", "check_nulls", "coded", "conform", "founded", "without_extension"]
@@ -33,6 +34,7 @@ class Conform:
             for field in self.schema:
                 if _has_texts(field.type):
                     _check_texts(given.column(field.name), field.name)
+                    check_json(given.column(field.name), field.name)
                 if not field.nullable or _strict(field.type):
                     check_nulls(given.column(field.name), field)
             return given
@@ -61,6 +63,7 @@ class Conform:
         if _has_texts(values.type):
             _check_texts(values, field.name)
         made = _cast(values, field.type, field.name)
+        check_json(made, field.name)
         check_nulls(made, field)
         return made
 
