@@ -7,7 +7,7 @@ them is written before the first is moved, so that whatever happens in between, 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import Final
 
@@ -22,6 +22,8 @@ from seiche.store.base import Store
 
 __all__ = ["Trash", "TrashedFile", "TrashedRun"]
 
+# File systems take their times from a clock that is some milliseconds behind, for one file and not for another.
+_TICK: Final = timedelta(milliseconds=50)
 _LIST: Final = "list"
 _FILES: Final = "files"
 _AT_ONCE: Final = 256
@@ -84,7 +86,7 @@ class Trash:
         wanted = {one.path: one for one in found.files if named is None or one.path in named}
         if any(place(path).sort is Sort.ICEBERG_METADATA for path in wanted):
             # To be registered, they have to be younger than the fence of the clean-up that took them.
-            self._runtime.clock.sleep(BLUR.total_seconds())
+            self._runtime.clock.sleep((BLUR + _TICK).total_seconds())
         # Manifests last: one that stands must name nothing but what stands too.
         back = [path for path in reversed(_in_order(wanted)) if self._put_back(run, wanted[path])]
         if paths is None:
