@@ -14,6 +14,7 @@ from seiche.store import listing
 from seiche.store.base import Chunks, Data, Done, Item, ObjectInfo, Store
 from seiche.store.directories import Directories
 from seiche.store.files import copy_all, read_all, write_all
+from seiche.store.flushed import FlushedFiles
 from seiche.store.os_errors import lost, no_file, taken, translate, unreadable
 from seiche.store.page_cache import LargeFiles, is_large
 from seiche.store.paths import as_uri_path, check, check_directory, check_range, check_start_after, parent
@@ -85,6 +86,7 @@ class LocalStore(Store):
         self._large = LargeFiles()
         self._directories = Directories(self._root, flush=self._fsync)
         self._turns = Turns(self._root, runtime)
+        self._flushed = FlushedFiles(runtime)
         # Files whose bytes the disk did not take. It says so once: to flush them again would seem to succeed.
         self._lost: dict[str, OSError] = {}
 
@@ -251,11 +253,16 @@ class LocalStore(Store):
     def flush(self, paths: Iterable[str]) -> int:
         if not self._fsync:
             return 0
-        files = list(paths)
+        known = self._flushed
+        files = [path for path in paths if not known.last(self._base + path)]
+        states = [(self._base + path, known.seen(self._base + path)) for path in files]
         self._at_once(self._flushes(files))
         return len(files)
 
     def _flushes(self, files: Sequence[str]) -> Sequence[Callable[[], None]]:
+        for path, state in states:
+            if state is not None:
+                known.note(path, state)
         """What flushes bytes and names, in whatever order: what one makes the disk write, most others find done."""
         names = {parent(path): path for path in files}.values()
         return [
