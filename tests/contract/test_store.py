@@ -285,6 +285,13 @@ def test_listing_a_directory(tree: Store) -> None:
     assert paths(tree, "e", recursive=False) == []
 
 
+def test_names_are_those_of_the_files_of_one_directory(tree: Store) -> None:
+    assert list(tree.names("d")) == ["a", "a-1", "a.b", "b", "c"]
+    assert list(tree.names()) == ["a", "a-1", "a.b", "z", "é"]
+    assert list(tree.names("e")) == []
+    assert list(tree.names("none")) == []
+
+
 def test_folders_lead_to_everything(tree: Store) -> None:
     assert tree.folders("none") in ([], None)
     a_file = next(tree.list()).path

@@ -763,6 +763,7 @@ def test_links_inside_the_store(tmp_path: Path) -> None:
     (tmp_path / "store" / "alias").symlink_to(tmp_path / "store" / "real" / "f")
     (tmp_path / "store" / "dangling").symlink_to(tmp_path / "nothing")
     assert sorted(info.path for info in store.list()) == ["alias", "real/f"]
+    assert list(store.names()) == ["alias"]
     assert store.get("alias") == b"x"
     with pytest.raises(AlreadyExists):
         store.put_if_absent("dangling", b"x")
@@ -775,6 +776,7 @@ def test_names_that_no_verb_takes_are_not_listed(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.put("good", b"x")
     assert [info.path for info in store.list()] == ["good"]
+    assert list(store.names()) == ["good"]
     with pytest.raises(NotFound):
         store.head("pipe")
 

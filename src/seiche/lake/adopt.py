@@ -43,7 +43,7 @@ from seiche.table.format.transaction_pb2 import Transaction as TransactionMessag
 from seiche.table.operations import Append, Operation, Overwrite, ReserveFragments, Restore, Rewrite
 from seiche.table.reachable import Reach
 from seiche.table.transaction import Transaction as TableTransaction
-from seiche.table.versions.naming import Naming, parse
+from seiche.table.versions.naming import Naming, named
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
@@ -102,10 +102,10 @@ def _foreign(lake: "Lake", name: Name, row: TableRow, store: Store) -> Iterator[
     What the lake has is looked at after what stands there: a version that is decided and published meanwhile would
     otherwise pass for a foreign one, and be committed a second time.
     """
-    listed = [parse(info.path.rpartition("/")[2]) for info in store.list("_versions")]
+    listed = sorted(number for _, number in named(store))
     row = _same(lake.state(), name, row)
     own = dict(manifests(row))
-    for version in sorted(found[1] for found in listed if found is not None):
+    for version in listed:
         made = file.read_transaction(store, Naming.V2.path(version)) if version in own else None
         if _is_foreign(version, made, row):
             yield version

@@ -102,6 +102,10 @@ class LateStore(PrefixStore):
         self._files.write()
         return super().list(prefix, start_after=start_after, recursive=recursive)
 
+    def names(self, prefix: str = "") -> Iterator[str]:
+        self._files.write()
+        return super().names(prefix)
+
     def folders(self, prefix: str = "") -> Sequence[str] | None:
         self._files.write()
         return super().folders(prefix)

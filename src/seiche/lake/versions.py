@@ -19,7 +19,7 @@ from seiche.table.format.file import ManifestFile
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.versions.base import Versions
-from seiche.table.versions.naming import Naming, parse
+from seiche.table.versions.naming import Naming, named
 
 if TYPE_CHECKING:
     import lance
@@ -66,9 +66,8 @@ class LakeVersions(Versions):
         return self.row.table_version
 
     def all(self) -> list[int]:
-        published = (parse(one.path.rpartition("/")[2]) for one in self.store.list("_versions"))
-        numbers = {found[1] for found in published if found is not None}
-        return sorted(one for one in numbers | self._staged.keys() if one <= self.newest())
+        published = {number for _, number in named(self.store)}
+        return sorted(one for one in published | self._staged.keys() if one <= self.newest())
 
     def reached(self, version: int) -> int:
         """`version`, if it is none that comes after the one of the row; `NotFound` if it is."""

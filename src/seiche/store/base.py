@@ -148,6 +148,13 @@ class Store(ABC):
         that directory up to and including it are left out. It need not exist.
         """
 
+    def names(self, prefix: str = "") -> Iterator[str]:
+        """The names of the files directly in the directory `prefix`, ascending, lazily: for those who want to know
+        nothing else about them, which some stores would have to find out for each.
+        """
+        start = len(prefix) + 1 if prefix else 0
+        return (name for info in self.list(prefix) if "/" not in (name := info.path[start:]))
+
     def folders(self, prefix: str = "") -> "Sequence[str] | None":
         """The directories directly in `prefix`, by their full paths; `None` if the store cannot say so cheaply.
 

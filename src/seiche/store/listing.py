@@ -10,7 +10,7 @@ from seiche.store.base import ObjectInfo
 from seiche.store.os_errors import translate
 from seiche.store.paths import TEMPORARY, join, valid
 
-__all__ = ["described", "files", "folders", "leftovers"]
+__all__ = ["described", "files", "folders", "leftovers", "names"]
 
 # What most file systems keep in their uppermost directory for themselves, and let nobody but root look into. A lake may
 # live at the top of a volume of its own, and without this no clean-up could ever look at all of it.
@@ -39,6 +39,17 @@ def files(base: str, prefix: str, after: str, *, recursive: bool) -> Iterator[Ob
         after = ""
         if recursive:
             pending.extend(join(prefix, name) for name in reversed(directories))
+
+
+def names(base: str, prefix: str) -> list[str]:
+    """The names of the files directly in `prefix`, in order, without those that no verb takes."""
+    try:
+        with os.scandir(base + prefix) as entries:
+            return sorted(one.name for one in entries if _is_file(one) and valid(one.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise translate(error, prefix) from error
 
 
 def folders(base: str, prefix: str) -> list[str]:
@@ -86,6 +97,16 @@ def _scan(base: str, prefix: str) -> tuple[list[str], list[str]]:
     names.sort()
     directories.sort()
     return names, directories
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file, or a link to one. The directory tells of all but links: nothing is asked of the files."""
+    try:
+        return entry.is_file()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
 
 
 def _listed(base: str, path: str) -> ObjectInfo | None:

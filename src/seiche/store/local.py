@@ -247,6 +247,9 @@ class LocalStore(Store):
         after = check_start_after(check_directory(prefix), start_after)
         return listing.files(self._base, prefix, after, recursive=recursive)
 
+    def names(self, prefix: str = "") -> Iterator[str]:
+        return iter(listing.names(self._base, check_directory(prefix)))
+
     def folders(self, prefix: str = "") -> Sequence[str]:
         return listing.folders(self._base, check_directory(prefix))
 
@@ -257,12 +260,12 @@ class LocalStore(Store):
         files = [path for path in paths if not known.last(self._base + path)]
         states = [(self._base + path, known.seen(self._base + path)) for path in files]
         self._at_once(self._flushes(files))
-        return len(files)
-
-    def _flushes(self, files: Sequence[str]) -> Sequence[Callable[[], None]]:
         for path, state in states:
             if state is not None:
                 known.note(path, state)
+        return len(files)
+
+    def _flushes(self, files: Sequence[str]) -> Sequence[Callable[[], None]]:
         """What flushes bytes and names, in whatever order: what one makes the disk write, most others find done."""
         names = {parent(path): path for path in files}.values()
         return [

@@ -63,6 +63,9 @@ class OverlayStore(Store):
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
         return self.inner.list(prefix, start_after=start_after, recursive=recursive)
 
+    def names(self, prefix: str = "") -> Iterator[str]:
+        return self.inner.names(prefix)
+
     def flush(self, paths: Iterable[str]) -> int:
         return self.inner.flush(paths)
 

@@ -89,6 +89,9 @@ class PrefixStore(Store):
         )
         return map(self._relative, found)
 
+    def names(self, prefix: str = "") -> Iterator[str]:
+        return self.inner.names(paths.join(self.prefix, prefix))
+
     def folders(self, prefix: str = "") -> Sequence[str] | None:
         found = self.inner.folders(paths.join(self.prefix, prefix))
         return None if found is None else [one.removeprefix(f"{self.prefix}/") for one in found]

@@ -68,7 +68,7 @@ def test_other_files_are_no_versions(name: str) -> None:
 
 def test_a_directory_that_mixes_the_schemes_is_refused() -> None:
     with pytest.raises(Corrupt, match="both naming schemes") as caught:
-        detect(["1.manifest", "18446744073709551613.manifest"], table="t")
+        detect([(Naming.V1, 1), (Naming.V2, 2)], table="t")
     assert "migrate_naming" in caught.value.remedy
 
 

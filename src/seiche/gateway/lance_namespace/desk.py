@@ -35,7 +35,7 @@ from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import BasePath
 from seiche.table.format.refs import branch_path, branch_root
 from seiche.table.operations import Delete, Update
-from seiche.table.versions.naming import Naming, parse
+from seiche.table.versions.naming import Naming, named, parse
 
 __all__ = ["Desk", "Desks", "main_desk"]
 
@@ -184,8 +184,7 @@ class Desk:
 
     def _shown(self, newest: int) -> set[int]:
         """Versions that are on the desk, up to the newest of the lake."""
-        listed = (parse(info.path.rpartition("/")[2]) for info in self.store.list("_versions"))
-        return {one[1] for one in listed if one is not None and one[0] is Naming.V2 and one[1] <= newest}
+        return {number for naming, number in named(self.store) if naming is Naming.V2 and number <= newest}
 
     def _put(self, versions: LakeVersions, number: int) -> None:
         stored = versions.read(number)

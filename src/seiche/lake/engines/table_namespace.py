@@ -23,7 +23,7 @@ from seiche.lake.objects.rows import TableRow
 from seiche.lake.versions import manifests
 from seiche.store.base import Store
 from seiche.store.prefix import below
-from seiche.table.versions.naming import Naming, parse
+from seiche.table.versions.naming import Naming, named
 
 __all__ = ["TableNamespace", "found"]
 
@@ -225,8 +225,7 @@ class TableNamespace(CatalogNamespace):
         return found(store, version, path, store.head(path).size)
 
     def _kept(self, row: TableRow) -> list[int]:
-        listed = (parse(info.path.rpartition("/")[2]) for info in below(self._store(), row.location).list("_versions"))
-        found = {one[1] for one in listed if one is not None and one[1] <= row.table_version}
+        found = {number for _, number in named(below(self._store(), row.location)) if number <= row.table_version}
         return sorted(found | {version for version, _ in manifests(row)})
 
     def _read(self, row: TableRow, entry: Any) -> NativeManifest:

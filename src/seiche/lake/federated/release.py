@@ -23,7 +23,7 @@ from seiche.lake.publish import opened
 from seiche.lake.state import State
 from seiche.store.base import Store
 from seiche.store.prefix import below
-from seiche.table.versions.naming import Naming, parse
+from seiche.table.versions.naming import Naming, named
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
@@ -118,8 +118,7 @@ def _given_away(row: TableRow, lake: Store) -> TableRow:
 
 def _open(place: Store, runtime: Runtime) -> None:
     """Let plain writers in: oldest version first, since they look at the newest."""
-    listed = (parse(info.path.removeprefix("_versions/")) for info in place.list("_versions"))
-    for version in sorted(found[1] for found in listed if found is not None and found[0] is Naming.V2):
+    for version in sorted(number for naming, number in named(place) if naming is Naming.V2):
         path = Naming.V2.path(version)
         data = place.get(path)
         free = opened(data, path)

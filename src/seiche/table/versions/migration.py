@@ -8,7 +8,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import AlreadyExists, Corrupt, NotFound, RetryableConflict
 from seiche.store.base import Store
 from seiche.table.versions import hint
-from seiche.table.versions.naming import BARRIER, Naming, parse
+from seiche.table.versions.naming import BARRIER, Naming, named
 
 __all__ = ["migrate_to_v2"]
 
@@ -87,8 +87,7 @@ def _check_same(store: Store, version: int) -> None:
 
 
 def _versions(store: Store, naming: Naming) -> list[int]:
-    parsed = (parse(info.path.rpartition("/")[2]) for info in store.list("_versions"))
-    return sorted(found[1] for found in parsed if found is not None and found[0] is naming)
+    return sorted(number for scheme, number in named(store) if scheme is naming)
 
 
 def _is_barrier(store: Store, version: int) -> bool:

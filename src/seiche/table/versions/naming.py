@@ -1,11 +1,12 @@
 """How the manifest of a version is called: the two schemes of the format, and which one a directory uses."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from seiche.errors import Corrupt, InvalidInput
+from seiche.store.base import Store
 
-__all__ = ["BARRIER", "DETACHED", "Naming", "check_version", "detect", "parse", "refuse_barrier"]
+__all__ = ["BARRIER", "DETACHED", "Naming", "check_version", "detect", "named", "parse", "refuse_barrier"]
 
 # Versions with this bit are detached: named `d<version>.manifest`, in no line of history, never the latest.
 DETACHED = 1 << 63
@@ -62,6 +63,11 @@ def parse(name: str) -> tuple[Naming, int] | None:
     return (naming, version) if 0 < version < DETACHED else None
 
 
+def named(store: Store) -> Iterator[tuple[Naming, int]]:
+    """The versions that have a manifest in the folder of the table at `store`, and how each is named."""
+    return filter(None, map(parse, store.names("_versions")))
+
+
 def refuse_barrier(data: bytes, *, path: str, table: str) -> None:
     """`Corrupt` if this is what blocks the next version during a migration, of which the names alone do not tell yet.
 
@@ -77,26 +83,25 @@ def refuse_barrier(data: bytes, *, path: str, table: str) -> None:
         )
 
 
-def detect(names: Iterable[str], *, table: str) -> tuple[Naming, list[int]] | None:
+def detect(versions: Iterable[tuple[Naming, int]], *, table: str) -> tuple[Naming, list[int]] | None:
     """The scheme and the versions of a directory, ascending; `None` if it has no manifest.
 
     A directory that mixes the schemes is refused: two files could then claim to be the same version.
     """
-    found: dict[Naming, list[int]] = {}
-    for name in names:
-        if parsed := parse(name):
-            found.setdefault(parsed[0], []).append(parsed[1])
-    if len(found) > 1:
+    up: list[int] = []
+    down: list[int] = []
+    for naming, version in versions:
+        (up if naming is Naming.V1 else down).append(version)
+    if up and down:
         raise Corrupt(
-            f"{table} has manifests under both naming schemes"
-            f" (V1: {_some(found[Naming.V1])}; V2: {_some(found[Naming.V2])})",
+            f"{table} has manifests under both naming schemes (V1: {_some(up)}; V2: {_some(down)})",
             remedy="If a migration was interrupted, finish it with `Table.migrate_naming(uri)`. Otherwise a foreign"
             " writer left a stray manifest: look at it, then move it out of `_versions`.",
             table=table,
         )
-    for naming, versions in found.items():
-        return naming, sorted(versions)
-    return None
+    if not up and not down:
+        return None
+    return (Naming.V1, sorted(up)) if up else (Naming.V2, sorted(down))
 
 
 def _some(versions: list[int]) -> str:

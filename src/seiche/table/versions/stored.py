@@ -1,7 +1,6 @@
 """Versions that the storage itself decides: whoever creates the file of version n has made version n."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from seiche.table.format.side_files import put_new
 from seiche.table.format.transaction_pb2 import Transaction
 from seiche.table.versions import hint
 from seiche.table.versions.base import Versions
-from seiche.table.versions.naming import Naming, detect, parse
+from seiche.table.versions.naming import Naming, detect, named, parse
 
 __all__ = ["PutVersions", "RenameVersions", "StoredVersions"]
 
@@ -112,14 +111,9 @@ class StoredVersions(Versions):
                 high = middle
         return low
 
-    def _names(self, start_after: str = "") -> Iterator[str]:
-        # Without what lies in folders, or a server could not begin behind a name: it would send all that comes before.
-        found = self.store.list("_versions", start_after=start_after, recursive=not start_after)
-        return (info.path.rpartition("/")[2] for info in found)
-
     def _list(self) -> tuple[Naming, list[int]]:
         """Look at the whole directory: the only way to know the scheme, and that it is the only one."""
-        found = detect(self._names(), table=self.store.uri)
+        found = detect(named(self.store), table=self.store.uri)
         if found is None:
             raise self._no_table()
         self._naming = found[0]
@@ -130,12 +124,13 @@ class StoredVersions(Versions):
 
         V1 names sort before or after all V2 names of a table, never between them: two short listings see them all.
         """
-        first = next(filter(None, map(parse, self._names())), None)
+        first = next(named(self.store), None)
         if first is not None and first[0] is Naming.V2:
             if self._naming is Naming.V2:
                 return first[1]
-            last = f"_versions/{Naming.V2.file_name(1)}"
-            if all(parsed is None for parsed in map(parse, self._names(start_after=last))):
+            # Without what lies in folders, or a server could not begin behind a name: it would send all before it.
+            rest = self.store.list("_versions", start_after=Naming.V2.path(1), recursive=False)
+            if all(parse(info.path.rpartition("/")[2]) is None for info in rest):
                 self._naming = Naming.V2
                 return first[1]
         return self.all()[-1]
@@ -201,7 +196,7 @@ class StoredVersions(Versions):
             self._claim_migrated(version, data)
 
     def _has_v2_names(self) -> bool:
-        return any(found is not None and found[0] is Naming.V2 for found in map(parse, self._names()))
+        return any(naming is Naming.V2 for naming, _ in named(self.store))
 
     def _claim_migrated(self, version: int, data: Data) -> None:
         try:
