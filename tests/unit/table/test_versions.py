@@ -1,8 +1,10 @@
 """Names of versions, finding the newest, claiming the next."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -120,6 +122,35 @@ def test_every_hint_is_survived(kind: type[DictStore], naming: Naming, hinted: b
     for known in range(1, 8):
         assert versions.newest(known) == 7
     assert versions.all() == list(range(1, 8))
+
+
+@pytest.mark.parametrize("kind", [Nearby, Remote])
+@pytest.mark.parametrize("naming", list(Naming))
+def test_files_in_folders_beside_the_manifests_are_no_versions(kind: type[DictStore], naming: Naming) -> None:
+    store = table(kind(), naming, 1, 2)
+    for other in Naming:
+        store.put(f"_versions/kept/{other.file_name(9)}", b"a copy that somebody put there")
+    versions = PutVersions(store, runtime=Runtime.seeded(1))
+    assert versions.newest() == 2
+    assert versions.all() == [1, 2]
+
+
+def test_opening_a_table_on_disk_looks_at_none_of_its_old_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each only the name is read: a look for each would make tables slower with every commit."""
+    made = Table.create(str(tmp_path), pa.schema([("id", pa.int64())]), durability="os")
+    for number in range(30):
+        made.update_config({"number": str(number)})
+    looked, stat = list[str](), os.stat
+
+    def looking(path: str, **how: Any) -> os.stat_result:
+        looked.append(str(path))
+        return stat(path, **how)
+
+    monkeypatch.setattr(os, "stat", looking)
+    assert Table.open(str(tmp_path)).version == 31
+    assert len([path for path in looked if path.endswith(".manifest")]) <= 2
 
 
 @pytest.mark.parametrize("kind", [Nearby, Remote])
