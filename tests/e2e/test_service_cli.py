@@ -1,6 +1,7 @@
 """`seiche serve` on the command line, and the throughput that many clients share."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -26,7 +27,7 @@ from seiche.service.state import postgres
 from seiche.store.local import Durability, LocalStore
 from tests.gateway_server import ask
 from tests.service_lake import SCHEMA, make_lake, numbers_in
-from tests.service_process import serving
+from tests.service_process import free_port, serving
 
 CLIENTS, EACH = 16, 6
 
@@ -258,3 +259,30 @@ def test_a_second_signal_does_not_end_a_server_whose_catalogs_still_answer(tmp_p
         finally:
             server.kill()
     assert ("late",) in lake.namespaces()
+
+
+def test_figures_count_what_comes_through_the_gateways_too(tmp_path: Path) -> None:
+    """They knew calls over gRPC only: a server that was busy as a catalog seemed to do nothing."""
+    make_lake(tmp_path)
+    figures, iceberg, lance = free_port(), free_port(), free_port()
+    ports = ("--metrics-port", str(figures), "--iceberg-port", str(iceberg), "--lance-port", str(lance))
+    with serving(tmp_path, *ports) as server, seiche.connect(server.address) as remote:
+        remote.table("shop.orders").append([{"writer": 1, "number": 1}])
+        catalog = f"http://127.0.0.1:{iceberg}/v1/lake/namespaces"
+        names = ({"namespace": [name]} for name in ("a", "b", "a"))
+        assert [ask(catalog, "POST", json.dumps(one).encode()).status for one in names] == [200, 200, 409]
+        assert ask(f"http://127.0.0.1:{lance}/v1/namespace/c/create", "POST", b"{}").status == 200
+        assert [ask(f"http://127.0.0.1:{iceberg}/{path}", "GET").status for path in ("x", "y")] == [404, 404]
+        page = ask(f"http://127.0.0.1:{figures}/metrics", "GET").body.decode()
+    for line in (
+        'seiche_calls_total{method="execute",status="OK"} 1.0',
+        'seiche_calls_total{method="iceberg.createNamespace",status="200"} 2.0',
+        'seiche_calls_total{method="iceberg.createNamespace",status="409"} 1.0',
+        'seiche_calls_total{method="iceberg.unknown",status="404"} 2.0',
+        'seiche_calls_total{method="lance.create_namespace",status="200"} 1.0',
+        'seiche_call_seconds_count{method="iceberg.createNamespace"} 3.0',
+        'seiche_decided{account="default"} 1.0',
+        'seiche_versions{account="default"} 4.0',
+        'seiche_committed{account="default"} 4.0',
+    ):
+        assert line in page.splitlines()

@@ -23,8 +23,7 @@ from seiche.errors import InvalidInput
 if TYPE_CHECKING:
     import asyncio
 
-    from seiche.service.host import Host
-    from seiche.service.wire.server import Ports, Server
+    from seiche.service.wire.server import Server
 
 __all__ = ["serve"]
 
@@ -126,14 +125,15 @@ def serve(
         # Clients name files, which are opened with the server's rights: only who trusts all of them lets them name any.
         for service in running.services.values():
             service.lake.states.confine(outside or ())
+    server = Server(running, ports)
     # The loop is closed last: with it goes what takes the signals, and a second one would end the process while its
     # catalogs still answer.
     with (
         asyncio.Runner(loop_factory=_event_loop) as runner,
-        _gateways(running, ports, catalog, iceberg_port, lance_port, credentials, outside) as addresses,
+        _gateways(server, catalog, iceberg_port, lance_port, credentials, outside) as addresses,
     ):
         settle_server()
-        runner.run(_until_stopped(Server(running, ports), addresses))
+        runner.run(_until_stopped(server, addresses))
 
 
 def _lakes(accounts: Mapping[str, str], uri: str | None, *, no_auth: bool) -> dict[str, str]:
@@ -165,8 +165,7 @@ def _log_as_json() -> None:
 
 @contextmanager
 def _gateways(
-    running: "Host",
-    ports: "Ports",
+    server: "Server",
     catalog: str,
     iceberg_port: int | None,
     lance_port: int | None,
@@ -182,6 +181,7 @@ def _gateways(
     from seiche.gateway.serving import Tls, serving
     from seiche.service.auth import Nobody
 
+    running, ports = server.host, server.ports
     if len(running.services) != 1:
         raise InvalidInput("catalogs over HTTP serve one lake", remedy="Start one server for each account.")
     ((account, service),) = running.services.items()
@@ -200,6 +200,7 @@ def _gateways(
         tls=tls,
         credentials=credentials_called(credentials, service.lake.store),
         outside=outside,
+        counted=server.metrics.count,
     ) as addresses:
         yield addresses
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from seiche.gateway.credentials import Credentials
     from seiche.gateway.http.app import Application
     from seiche.gateway.http.auth import Auth
+    from seiche.gateway.http.calls import Counted
     from seiche.gateway.http.limits import Limits
     from seiche.lake.lake import Lake
 
@@ -37,6 +38,7 @@ def apps(
     credentials: "Credentials | None" = None,
     outside: Sequence[str] | None = None,
     runtime: Runtime = SYSTEM,
+    counted: "Counted | None" = None,
 ) -> Apps:
     """The Iceberg REST catalog and the Lance Namespace of a lake, with one idea of who may come in.
 
@@ -46,6 +48,8 @@ def apps(
     With `auth`, addresses that callers send are opened only if they lead into the lake, or below one of those
     `outside`; from now on that holds for everything that is done through this handle of the lake. Without, callers are
     trusted like the process itself, unless there are such addresses.
+
+    `counted` is told of each request that was answered: the operation, the status, and how many seconds it took.
 
     Needs the extra `server`.
     """
@@ -63,7 +67,16 @@ def apps(
     sessions = Sessions(lake, runtime)
     return Apps(
         iceberg=iceberg_rest_app(
-            lake, auth, limits, catalog=catalog, sessions=sessions, credentials=credentials, runtime=runtime
+            lake,
+            auth,
+            limits,
+            catalog=catalog,
+            sessions=sessions,
+            credentials=credentials,
+            runtime=runtime,
+            counted=counted,
         ),
-        lance=lance_namespace_app(lake, auth, limits, sessions=sessions, credentials=credentials, runtime=runtime),
+        lance=lance_namespace_app(
+            lake, auth, limits, sessions=sessions, credentials=credentials, runtime=runtime, counted=counted
+        ),
     )

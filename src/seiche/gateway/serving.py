@@ -18,6 +18,7 @@ from seiche.service.wire.tls import TlsFiles
 if TYPE_CHECKING:
     from seiche.gateway.credentials import Credentials
     from seiche.gateway.http.auth import Auth
+    from seiche.gateway.http.calls import Counted
     from seiche.lake.lake import Lake
 
 __all__ = ["Running", "Tls", "running", "serving", "stop"]
@@ -170,12 +171,13 @@ def serving(
     credentials: "Credentials | None" = None,
     outside: Sequence[str] | None = None,
     runtime: Runtime = SYSTEM,
+    counted: "Counted | None" = None,
 ) -> Iterator[dict[str, str]]:
     """The gateways of a lake that have a port, inside the block; their addresses by the names of the protocols.
 
     Everything else as for `apps`.
     """
-    made = apps(lake, auth, catalog=catalog, credentials=credentials, outside=outside, runtime=runtime)
+    made = apps(lake, auth, catalog=catalog, credentials=credentials, outside=outside, runtime=runtime, counted=counted)
     wanted = {"iceberg": (made.iceberg, iceberg_port), "lance": (made.lance, lance_port)}
     with ExitStack() as stack:
         found: dict[str, str] = {}

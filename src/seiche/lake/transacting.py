@@ -17,6 +17,7 @@ from seiche.lake import saved
 from seiche.lake.commit.committer import Answer, Committer
 from seiche.lake.commit.decided import check_not_done
 from seiche.lake.commit.intent import Intent, check_fence
+from seiche.lake.commit.tally import Tally
 from seiche.lake.history.forgotten import forgotten_outcome
 from seiche.lake.saved_pb2 import SavedTransaction
 from seiche.lake.state import State
@@ -258,6 +259,11 @@ class TransactionVerbs(ABC):
                 f"the lake was opened at version {self._pinned.version} and is read-only",
                 remedy="Open it without a version to change it.",
             )
+
+    @property
+    def tally(self) -> Tally:
+        """How much was committed through this handle, for whoever counts that."""
+        return self._committer.tally
 
     def decide_group(
         self, intents: Sequence[Intent], decided: Callable[[list[Answer]], None] | None = None

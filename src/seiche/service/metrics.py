@@ -15,11 +15,14 @@ __all__ = ["Call", "Metrics"]
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
+_CALLS: Final = "Calls by method and status; those of catalogs begin with iceberg or lance."
 _GAUGES: Final = {
     "groups": "Groups that were decided.",
-    "decided": "Transactions that were decided.",
+    "decided": "Transactions over gRPC that were decided.",
     "refused": "Transactions that were refused because too many waited.",
     "waiting": "Transactions that wait to be decided.",
+    "versions": "Versions of the lake that this server made, for whoever asked: over gRPC or through a catalog.",
+    "committed": "Transactions that are in them.",
     "cached_bytes": "About what nodes of the tree and manifests of tables take in memory.",
 }
 
@@ -71,15 +74,13 @@ class Metrics:
 
         self._clock = clock
         self.registry = CollectorRegistry()
-        self._calls = Counter(
-            "seiche_calls", "Calls by method and status.", ("method", "status"), registry=self.registry
-        )
+        self._calls = Counter("seiche_calls", _CALLS, ("method", "status"), registry=self.registry)
         self._seconds = Histogram(
             "seiche_call_seconds", "How long calls took.", ("method",), buckets=_SECONDS, registry=self.registry
         )
         self._tracer = trace.get_tracer("seiche.service")
         meter = metrics.get_meter("seiche.service")
-        self._otel_calls = meter.create_counter("seiche.calls", description="Calls by method and status.")
+        self._otel_calls = meter.create_counter("seiche.calls", description=_CALLS)
         self._otel_seconds = meter.create_histogram(
             "seiche.call.duration", unit="s", description="How long calls took."
         )
@@ -92,7 +93,7 @@ class Metrics:
         for account, service in host.services.items():
             for name, gauge in gauges.items():
                 gauge.labels(account).set_function(partial(_figure, service, name))
-        self._bound: dict[str, tuple[Any, Any]] = {}
+        self._bound: dict[tuple[str, str], tuple[Any, Any]] = {}
 
     def call(self, method: str) -> Call:
         """Around one call."""
@@ -106,10 +107,10 @@ class Metrics:
 
     def count(self, method: str, status: str, seconds: float) -> None:
         """Note a call that has ended."""
-        bound = self._bound.get(method)
+        bound = self._bound.get((method, status))
         if bound is None:
-            bound = self._bound[method] = (self._calls.labels(method, "OK"), self._seconds.labels(method))
-        (bound[0] if status == "OK" else self._calls.labels(method, status)).inc()
+            bound = self._bound[method, status] = (self._calls.labels(method, status), self._seconds.labels(method))
+        bound[0].inc()
         bound[1].observe(seconds)
         if self._metered:
             self._otel_calls.add(1, {"method": method, "status": status})
@@ -131,4 +132,6 @@ def _set_up(provider: object) -> bool:
 def _figure(service: Service, name: str) -> float:
     if name == "cached_bytes":
         return float(service.lake.states.cached_bytes)
+    if name in ("versions", "committed"):
+        return float(getattr(service.lake.tally, name))
     return float(service.group.waiting if name == "waiting" else getattr(service.group.figures, name))

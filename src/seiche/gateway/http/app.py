@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput, SeicheError
 from seiche.gateway.http.auth import Auth, Caller, bearer
-from seiche.gateway.http.calls import Answer, Call, Joint, Route
+from seiche.gateway.http.calls import Answer, Call, Counted, Joint, Route
 from seiche.gateway.http.headers import check_headers, headers_of
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.paths import Paths
@@ -71,12 +71,14 @@ class Protocol(ABC):
 
 @dataclass(frozen=True)
 class Server:
-    """What an application is made with."""
+    """What an application is made with. `name` is that of its protocol, for whoever counts what it answers."""
 
     protocol: Protocol
     auth: Auth
     limits: Limits
     runtime: Runtime = SYSTEM
+    name: str = ""
+    counted: Counted | None = None
 
 
 class _TooLarge(Exception):
@@ -116,14 +118,26 @@ class Application:
         elif scope["type"] == "http":
             headers = headers_of(scope["headers"])
             request_id = _request_id(headers, self._server.runtime)
+            began = self._server.runtime.clock.monotonic()
+            found: tuple[Route, Mapping[str, str]] | list[str] = []
             try:
-                answer = await self._answer(scope, headers, request_id, receive)
+                found = self._paths.find(scope["method"], _sent_path(scope).decode("latin-1"))
+                answer = await self._answer(found, scope, headers, request_id, receive)
             except _Gone:
                 return
             except Exception as error:
                 log.exception("%s %s failed (%s)", scope["method"], scope["path"], request_id)
                 answer = self._server.protocol.problem(error, None, request_id)
+            if self._server.counted is not None:
+                # Before it is sent: who has an answer finds it counted.
+                took = self._server.runtime.clock.monotonic() - began
+                self._server.counted(self._operation(found), str(answer.status), took)
             await _send(answer, request_id, scope["method"], send)
+
+    def _operation(self, found: tuple[Route, Mapping[str, str]] | list[str]) -> str:
+        """What a request asked for, as it is counted: all that nobody knows as one, or there would be no end of it."""
+        name = "unknown" if isinstance(found, list) else found[0].about.get("operationId", "unknown")
+        return f"{self._server.name}.{name}"
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
@@ -135,9 +149,15 @@ class Application:
             if told == "lifespan.shutdown":
                 return
 
-    async def _answer(self, scope: Scope, headers: Mapping[str, str], request_id: str, receive: Receive) -> Answer:
+    async def _answer(
+        self,
+        found: tuple[Route, Mapping[str, str]] | list[str],
+        scope: Scope,
+        headers: Mapping[str, str],
+        request_id: str,
+        receive: Receive,
+    ) -> Answer:
         protocol, limits = self._server.protocol, self.limits
-        found = self._paths.find(scope["method"], _sent_path(scope).decode("latin-1"))
         if isinstance(found, list):
             return protocol.no_route(scope["method"], scope["path"], found)
         route, places = found

@@ -9,7 +9,7 @@ from typing import Any
 from seiche.errors import InvalidInput
 from seiche.gateway.http.auth import Caller
 
-__all__ = ["Answer", "Call", "Handler", "Joint", "Route", "flag", "integer"]
+__all__ = ["Answer", "Call", "Counted", "Handler", "Joint", "Route", "flag", "integer"]
 
 _TRUE = {"true": True, "false": False}
 
@@ -64,6 +64,8 @@ class Answer:
 
 
 Handler = Callable[[Call], Answer]
+# Told of each request that was answered: the operation, the status, and how many seconds it took.
+Counted = Callable[[str, str, float], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.gateway.credentials import Credentials, StoreCredentials
 from seiche.gateway.http.app import Application, Server
 from seiche.gateway.http.auth import Auth, Open
+from seiche.gateway.http.calls import Counted
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.openapi import document, document_route
 from seiche.gateway.iceberg_rest.catalog import Catalog
@@ -36,6 +37,7 @@ def iceberg_rest_app(
     sessions: Sessions | None = None,
     credentials: Credentials | None = None,
     runtime: Runtime = SYSTEM,
+    counted: Counted | None = None,
 ) -> Application:
     """An application that speaks the Iceberg REST catalog protocol for `lake`.
 
@@ -57,5 +59,5 @@ def iceberg_rest_app(
     ]
     routes = [config_route(served, listed), token_route(admitting), *listed, *refused_routes()]
     described = document("Iceberg REST catalog of a Seiche lake", __version__, routes, schemas=SCHEMAS, problem=PROBLEM)
-    server = Server(IcebergProtocol(), admitting, limits or Limits(), runtime)
+    server = Server(IcebergProtocol(), admitting, limits or Limits(), runtime, "iceberg", counted)
     return Application([*routes, document_route(described)], server)

@@ -7,6 +7,7 @@ from seiche.core.runtime import SYSTEM, Runtime
 from seiche.gateway.credentials import Credentials, StoreCredentials
 from seiche.gateway.http.app import Application, Server
 from seiche.gateway.http.auth import Auth, Open
+from seiche.gateway.http.calls import Counted
 from seiche.gateway.http.limits import Limits
 from seiche.gateway.http.openapi import document, document_route
 from seiche.gateway.lance_namespace.problems import PROBLEM, LanceProtocol
@@ -28,6 +29,7 @@ def lance_namespace_app(
     sessions: Sessions | None = None,
     credentials: Credentials | None = None,
     runtime: Runtime = SYSTEM,
+    counted: Counted | None = None,
 ) -> Application:
     """An application that speaks the Lance Namespace protocol for `lake`.
 
@@ -36,5 +38,5 @@ def lance_namespace_app(
     """
     routes = Operations(lake, sessions or Sessions(lake, runtime), credentials or StoreCredentials(lake.store)).routes()
     described = document("Lance Namespace of a Seiche lake", __version__, routes, schemas=models(), problem=PROBLEM)
-    server = Server(LanceProtocol(), auth or Open(), limits or Limits(), runtime)
+    server = Server(LanceProtocol(), auth or Open(), limits or Limits(), runtime, "lance", counted)
     return Application([*routes, document_route(described)], server)

@@ -12,6 +12,7 @@ from seiche.errors import CommitUnknown, NotFound, RetryableConflict, SeicheErro
 from seiche.lake.commit.edits import Planned
 from seiche.lake.commit.group import Answer, Group
 from seiche.lake.commit.intent import Intent
+from seiche.lake.commit.tally import Tally
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import transaction_key
 from seiche.lake.objects.rows import TableRow, TransactionRow
@@ -41,9 +42,11 @@ class Committer:
     runtime: Runtime
     patience: Patience
     turns: KeptTurns = field(init=False, repr=False, compare=False)
+    tally: Tally = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "turns", KeptTurns(self.states.store, self.runtime))
+        object.__setattr__(self, "tally", Tally())
 
     def commit(self, intent: Intent) -> Answer:
         """Decide one transaction; raises the error if it was not committed."""
@@ -211,6 +214,7 @@ class Committer:
         if isinstance(outcome, Lost):
             return False
         self.states.advance(root)
+        self.tally.note(group.records)
         for one in group.planned:
             if one.made is not None:
                 one.made.remember(base.manifests)
