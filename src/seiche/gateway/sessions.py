@@ -44,6 +44,8 @@ _IDLE = 3600.0
 _MOST = 1000
 # How many that are idle one call forgets: each may have to be written down, and somebody waits for that call.
 _AT_ONCE = 4
+# Before the key of a statement, in the properties of its transaction: with those it is saved.
+_NOTE = "statement "
 # The time at which those expire that met a conflict: before there was any.
 _GIVEN_UP = 1
 
@@ -60,6 +62,19 @@ class Session:
     saved: bytes | None = None
     # What clients of the Lance protocol see of it, which remembers what they were shown.
     namespace: "SessionNamespace | None" = None
+
+    def note(self, key: str, what: str) -> None:
+        """Remember, until the transaction ends, what was made part of it under a key."""
+        self.transaction.properties[_NOTE + key] = what
+
+    def noted(self, key: str) -> str | None:
+        """What was made part of the transaction under a key, if anything was."""
+        return self.transaction.properties.get(_NOTE + key)
+
+    def drop_notes(self) -> None:
+        """Nothing more can be said in it: the lake's own record of the transaction need not be full of keys."""
+        for name in [one for one in self.transaction.properties if one.startswith(_NOTE)]:
+            del self.transaction.properties[name]
 
 
 class Sessions:
@@ -145,6 +160,7 @@ class Sessions:
                 raise
 
     def _commit(self, session: Session) -> None:
+        session.drop_notes()
         try:
             session.transaction.commit()
         except CommitUnknown:

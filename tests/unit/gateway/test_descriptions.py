@@ -10,6 +10,7 @@ import pytest
 import seiche
 from seiche import InvalidInput, Lake
 from seiche.gateway.grouping import Grouping
+from seiche.gateway.iceberg_rest.catalog import Catalog
 from seiche.gateway.iceberg_rest.view_metadata import with_updates
 from seiche.store import open_store
 from tests.gateway_server import Direct, Said, direct
@@ -247,6 +248,26 @@ def test_two_requests_under_one_key_at_the_same_time(
         assert (later.status, later.body) == (earlier[0].status, earlier[0].body)
     else:
         assert later.error == (409, "CommitFailedException")
+
+
+def test_the_same_request_twice_under_one_key_where_the_second_has_just_been_looked_up(
+    servers: Direct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first is decided between the second's look and its work, which found the name taken: it was told 409."""
+    schema = {"name": "x", "schema": struct("a")}
+    key = {"Idempotency-Key": "0199"}
+    earlier: list[Said] = []
+    begun = Catalog._begun
+
+    def late(self: Catalog, call: Any) -> Any:
+        monkeypatch.setattr(Catalog, "_begun", begun)
+        looked = begun(self, call)
+        earlier.append(direct(servers.lake).ask("POST", "/v1/lake/namespaces/db/tables", schema, headers=key))
+        return looked
+
+    monkeypatch.setattr(Catalog, "_begun", late)
+    later = servers.ask("POST", "/v1/lake/namespaces/db/tables", schema, headers=key)
+    assert (later.status, later.body) == (200, earlier[0].body)
 
 
 def test_who_lost_the_answer_about_properties_hears_the_first_one(servers: Direct) -> None:

@@ -1,6 +1,7 @@
 """Transactions that are chosen by a header: what is refused is not in them, and what is decided stays decided."""
 
 import random
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -90,6 +91,51 @@ def test_who_lost_the_answer_to_a_statement_is_not_told_of_a_conflict_with_it(la
     assert late.json["metadata"]["current-schema-id"] == 1
     assert commit(servers, "s").status == 204
     assert lake.table("db.t").to_arrow().to_pylist() == [{"id": 2, "x": None}, {"id": 1, "x": None}]
+
+
+def timeless(said: Said) -> bytes:
+    return re.sub(rb'"last-updated-ms":\d+', b"", said.body)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_key_stands_for_one_statement_of_a_transaction(lake: Lake, restarted: bool) -> None:
+    """Asked again, after an answer that was lost, it is answered as the first time; making a table was 409."""
+    servers = direct(lake)
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "a", "type": "long", "required": False}]}
+    names = {"source": {"namespace": ["n"], "name": "x"}, "destination": {"namespace": ["n"], "name": "y"}}
+    version = {"version-id": 1, "schema-id": 0, "timestamp-ms": 1, "summary": {}, "default-namespace": ["n"]}
+    version |= {"representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}]}
+    path = "/v1/lake/namespaces"
+    asked = [
+        ("POST", path, {"namespace": ["n"]}),
+        ("POST", f"{path}/n/properties", {"updates": {"a": "1"}, "removals": ["b"]}),
+        ("POST", f"{path}/n/tables", {"name": "x", "schema": schema}),
+        ("POST", "/v1/lake/tables/rename", names),
+        ("POST", f"{path}/n/tables/y", {"requirements": [], "updates": [setting("a", "1")]}),
+        ("POST", f"{path}/n/views", {"name": "v", "schema": schema, "view-version": version, "properties": {}}),
+        ("DELETE", f"{path}/n/views/v", None),
+        ("POST", f"{path}/db/tables/t/unregister", None),
+    ]
+    for number, (method, where, body) in enumerate(asked):
+        headers = {HEADER: "s", "Idempotency-Key": f"0199-{number}"}
+        first = servers.ask(method, where, body, headers=headers)
+        servers = direct(lake) if restarted else servers
+        again = servers.ask(method, where, body, headers=headers)
+        assert first.status in (200, 204), first.body
+        assert (again.status, timeless(again)) == (first.status, timeless(first))
+        other = servers.ask("POST", path, {"namespace": ["other"]}, headers=headers)
+        expected = 200 if "requirements" in (body or {}) else 409  # keys of commits are keys of their own
+        assert other.status == expected, other.body
+    late = {HEADER: "s", "Idempotency-Key": "0199-4"}
+    same = {"requirements": [], "updates": [setting("a", "1")]}
+    unlike = {"requirements": [], "updates": [setting("a", "2")]}
+    assert servers.ask("POST", f"{path}/n/tables/y", unlike, headers={HEADER: "s"}).status == 200
+    said = servers.ask("POST", f"{path}/n/tables/y", same, headers=late)
+    assert said.json["metadata"]["properties"] == {"a": "2"}, "said again, it is not done again"
+    assert servers.ask("POST", f"{path}/n/tables/y", unlike, headers=late).error == (409, "CommitFailedException")
+    assert commit(servers, "s").status == 204
+    assert lake.tables() == [("n", "y")]
+    assert not any("0199" in name for name in lake.log()[0].transactions[0].properties)
 
 
 def test_a_transaction_that_is_committed_swallows_no_other_request(servers: Direct) -> None:

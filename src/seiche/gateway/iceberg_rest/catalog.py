@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
@@ -14,7 +14,15 @@ from seiche.gateway.grouping import Grouping
 from seiche.gateway.http.calls import Answer, Call, integer
 from seiche.gateway.iceberg_rest.aftercare import Aftercare
 from seiche.gateway.iceberg_rest.commits import Commits
-from seiche.gateway.iceberg_rest.keys import HASH, attempts, check_applied, check_same_request, too_many, version_of
+from seiche.gateway.iceberg_rest.keys import (
+    HASH,
+    attempts,
+    check_applied,
+    check_same_request,
+    said_under,
+    too_many,
+    version_of,
+)
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.iceberg_rest.repetitions import showing
 from seiche.gateway.iceberg_rest.requests import call_hash
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Catalog",
+    "Changed",
     "Repeated",
     "check_free",
     "key_of",
@@ -46,20 +55,27 @@ _TRYING = Patience(attempts=20, timeout=30.0)
 T = TypeVar("T")
 
 
+class Changed(NamedTuple, Generic[T]):
+    """What was done, and the version of the lake that has it: none yet inside a transaction that the call names."""
+
+    result: T
+    state: State | None
+
+
 class Repeated(NamedTuple):
-    """The latest version of the lake, the number of the one that did what was asked for before, and that one itself if
-    it has not expired.
+    """That a call was applied before: the number of the version that it was applied to, the one that it made if that
+    has not expired, and the latest; both are `None` inside a transaction that the call names.
     """
 
-    state: State
-    version: int
+    before: int
     then: State | None
+    state: State | None
 
-    def showing(self, name: Name) -> State:
+    def showing(self, name: Name) -> State | None:
         """The version that shows what was made or changed under this name then: the latest, unless the name means
-        another one by now, or none.
+        another one by now, or none. `None` if only the transaction that the call names does.
         """
-        return showing([name], self.then, self.state)
+        return None if self.state is None else showing([name], self.then, self.state)
 
 
 class Catalog:
@@ -91,20 +107,21 @@ class Catalog:
         with self.sessions.using(name, changes=False) as session:
             yield session.transaction
 
-    def change(self, call: Call, do: "Callable[[Transaction], T]") -> tuple[T, State | None]:
+    def change(self, call: Call, do: "Callable[[Transaction], T]") -> Changed[T] | Repeated:
         """Do something in a transaction and commit it, again if others were faster.
 
-        Returns what `do` did, and the version that has it: none yet inside a transaction that the call names. With an
-        `Idempotency-Key` it is applied at most once; ask `done_before` first, which tells a repetition.
+        With an `Idempotency-Key` it is applied at most once, also if the same call comes twice at the same time: then,
+        and whenever it was applied before, `do` is not asked and the call is told to be a repetition.
         """
         self.check_prefix(call)
         name = call.headers.get(HEADER)
         if name:
-            with self.sessions.using(name, changes=True) as session:
-                return do(session.transaction), None
+            return self._change_in(name, call, do)
         conflict: RetryableConflict | None = None
         for _ in _TRYING.tries(self.runtime):
-            transaction, _decided = self._begun(call)
+            transaction, decided = self._begun(call)
+            if decided is not None:
+                return Repeated(decided.version - 1, version_of(self.lake, decided.version), transaction.state)
             result = do(transaction)
             try:
                 state = commit_surely(self.lake, transaction, self.runtime, self.grouping)
@@ -113,27 +130,28 @@ class Catalog:
             else:
                 if IDEMPOTENCY in call.headers:
                     check_applied(self.lake, state, transaction.id, call_hash(call))
-                return result, state
+                return Changed(result, state)
         raise conflict or RetryableConflict("other writers were faster each time")
 
-    def done_before(self, call: Call) -> Repeated | None:
-        """What there is to know, if the call is a repetition of one that was applied."""
-        if IDEMPOTENCY not in call.headers or call.headers.get(HEADER):
-            return None
-        transaction, decided = self._begun(call)
-        if decided is None:
-            return None
-        return Repeated(transaction.state, decided.version, version_of(self.lake, decided.version))
+    def _change_in(self, name: str, call: Call, do: "Callable[[Transaction], T]") -> Changed[T] | Repeated:
+        given, wanted = self._key(call), call_hash(call)
+        with self.sessions.using(name, changes=True) as session:
+            if given is not None and said_under(session, given, wanted):
+                return Repeated(session.transaction.base, None, None)
+            result = do(session.transaction)
+            if given is not None:
+                session.note(given, wanted)
+            return Changed(result, None)
 
     def _begun(self, call: Call) -> "tuple[Transaction, TransactionRow | None]":
         """The transaction of a call, by its key if it has one; and how it was committed, if it was. A key that was used
         for another request is refused.
         """
-        given = key_of(call)
+        given = self._key(call)
         if given is None:
             return self.lake.transaction(), None
         wanted = call_hash(call)
-        for key in attempts(f"idempotency:{self.name}:{call.caller.account}:{given}"):
+        for key in attempts(given):
             transaction = self.lake.transaction_on(self.lake.state(), key, {HASH: wanted})
             decided = transaction.state.outcome(transaction.id)
             if decided is None:
@@ -142,6 +160,10 @@ class Catalog:
                 check_same_request(self.lake, transaction.id, decided.version, wanted)
                 return transaction, decided
         raise too_many()
+
+    def _key(self, call: Call) -> str | None:
+        given = key_of(call)
+        return None if given is None else f"idempotency:{self.name}:{call.caller.account}:{given}"
 
 
 def key_of(call: Call) -> str | None:

@@ -8,13 +8,13 @@ from seiche.errors import CommitUnknown, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Joint, Route
 from seiche.gateway.iceberg_rest.catalog import Catalog, key_of
 from seiche.gateway.iceberg_rest.commits import Committed, Request
-from seiche.gateway.iceberg_rest.keys import HASH, check_same_request
+from seiche.gateway.iceberg_rest.keys import HASH, check_same_request, said_under
 from seiche.gateway.iceberg_rest.loading import Loading, etag
 from seiche.gateway.iceberg_rest.names import table_in
 from seiche.gateway.iceberg_rest.repetitions import was_said
-from seiche.gateway.iceberg_rest.requests import one_change, request_hash, several_changes
+from seiche.gateway.iceberg_rest.requests import TableChange, one_change, request_hash, several_changes
 from seiche.gateway.iceberg_rest.routing import route
-from seiche.gateway.sessions import HEADER
+from seiche.gateway.sessions import HEADER, Session
 from seiche.lake.iceberg.table import at_state
 from seiche.lake.objects.keys import name_of
 from seiche.lake.objects.names import Name, text
@@ -61,10 +61,19 @@ class _Committing:
         self._catalog.check_prefix(call)
         if HEADER in call.headers:
             with self._catalog.sessions.using(call.headers[HEADER], changes=True) as session:
-                if not was_said(change, session.transaction):
-                    self._catalog.commits.plan(session.transaction, [change])
+                self._say(session, change, _key(call))
                 return self._loading.kept(session.transaction.iceberg(name))
         return self._committed(name, self._catalog.commits.commit([change], _key(call)))
+
+    def _say(self, session: Session, change: TableChange, key: str | None) -> None:
+        """Make the change part of a session, unless it is."""
+        wanted = request_hash([change])
+        if key is not None and said_under(session, key, wanted):
+            return
+        if not was_said(change, session.transaction):
+            self._catalog.commits.plan(session.transaction, [change])
+        if key is not None:
+            session.note(key, wanted)
 
     def commit_each(self, calls: Sequence[Call]) -> list[Answer | Exception | None]:
         """Calls of `commit` that came at the same time: as many as can are decided by one root."""

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Final
 
 from seiche.errors import CommitUnknown, RetryableConflict, SeicheError
 from seiche.gateway.iceberg_rest.problems import Refusal
+from seiche.gateway.sessions import Session
 from seiche.lake.state import State
 from seiche.lake.tree.latest import read_root
 
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
 
-__all__ = ["HASH", "attempts", "check_applied", "check_same_request", "too_many", "version_of"]
+__all__ = ["HASH", "attempts", "check_applied", "check_same_request", "said_under", "too_many", "version_of"]
 
 # The property of a transaction that says what was asked for.
 HASH: Final = "iceberg.commit.request-hash"
@@ -43,8 +44,15 @@ def check_same_request(lake: "Lake", transaction_id: str, version: int, wanted: 
     """Refuse a key that has been used for another request, which was applied in `version`."""
     for record in read_root(lake.store, version).transactions:
         if record.id == transaction_id and record.properties.get(HASH) != wanted:
-            why = "the Idempotency-Key, or the name of the transaction, was used before, for another request"
-            raise Refusal(409, "CommitFailedException", why)
+            raise _another()
+
+
+def said_under(session: Session, key: str, wanted: str) -> bool:
+    """Whether a request was made part of a session under this key; a key that was used for another one is refused."""
+    known = session.noted(key)
+    if known not in (None, wanted):
+        raise _another()
+    return known is not None
 
 
 def check_applied(lake: "Lake", state: State, transaction_id: str, wanted: str) -> None:
@@ -63,3 +71,8 @@ def check_applied(lake: "Lake", state: State, transaction_id: str, wanted: str) 
             f"storage does not say by which request transaction {transaction_id} was applied: {error.message}",
             transaction_id=transaction_id,
         ) from error
+
+
+def _another() -> Refusal:
+    why = "the Idempotency-Key, or the name of the transaction, was used before, for another request"
+    return Refusal(409, "CommitFailedException", why)

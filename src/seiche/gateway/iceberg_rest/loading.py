@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from seiche.errors import CommitUnknown, InvalidInput, NotFound, SeicheError
 from seiche.gateway.http.calls import Answer, Call
-from seiche.gateway.iceberg_rest.catalog import Catalog, Repeated, missing_table
+from seiche.gateway.iceberg_rest.catalog import Catalog, Changed, Repeated, missing_table
 from seiche.gateway.sessions import HEADER
 from seiche.lake.iceberg.metadata import json_of, text_of
 from seiche.lake.iceberg.places import path_of
@@ -20,7 +20,6 @@ from seiche.store.base import Store
 
 if TYPE_CHECKING:
     from seiche.lake.iceberg.table import IcebergTable
-    from seiche.lake.state import State
     from seiche.lake.transaction import Transaction
 
 __all__ = ["Loading", "Snapshots", "etag", "make_directories", "metadata_json"]
@@ -68,8 +67,11 @@ class Loading:
             return Answer(304, headers={"ETag": tag})
         return Answer(status, self._body(call, table, self._text(table, snapshots)), {"ETag": tag})
 
-    def shown(self, call: Call, name: Name, state: "State | None") -> Answer:
-        """A table that was just made, at the version that has it; without one, as the call's transaction sees it."""
+    def made(self, call: Call, name: Name, done: "Changed[None] | Repeated") -> Answer:
+        """A table that was just made; or made before, for whoever asks again, having lost the answer: as it is, or as
+        it was made. Never another one that has its name by now.
+        """
+        state = done.showing(name) if isinstance(done, Repeated) else done.state
         if state is None:
             with self._catalog.reading(call) as transaction:
                 return self.answer(call, self.found(transaction, name))
@@ -79,12 +81,6 @@ class Loading:
             return self.answer(call, table)
         except (SeicheError, OSError) as error:  # it was made: nobody may believe that it is not
             raise CommitUnknown(f"{text(name)} was made, and cannot be shown: {error}") from error
-
-    def shown_again(self, call: Call, name: Name, repeated: Repeated) -> Answer:
-        """A table to whoever asks for it to be made again, having lost the answer: as it is, or as it was made. Never
-        another one that has its name by now.
-        """
-        return self.shown(call, name, repeated.showing(name))
 
     def left(self, table: "IcebergTable") -> Answer:
         """What a commit is answered with, also the last one: where the metadata of a table is, and what it says."""

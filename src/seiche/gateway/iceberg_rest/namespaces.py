@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from seiche.errors import AlreadyExists, InvalidInput, NotFound
 from seiche.gateway.http.calls import Answer, Call, Route
 from seiche.gateway.http.openapi import query
-from seiche.gateway.iceberg_rest.catalog import Catalog, page, paged, require_namespace
+from seiche.gateway.iceberg_rest.catalog import Catalog, Repeated, page, paged, require_namespace
 from seiche.gateway.iceberg_rest.keys import version_of
 from seiche.gateway.iceberg_rest.names import namespace_in
 from seiche.gateway.iceberg_rest.problems import Refusal
@@ -59,11 +59,10 @@ class _Namespaces:
         body = call.document()
         name = parts(_levels(body.get("namespace")), what="namespace")
         properties = _texts(body.get("properties") or {}, "properties")
-        if self._catalog.done_before(call) is None:
-            try:
-                self._catalog.change(call, lambda transaction: transaction.create_namespace(name, properties))
-            except AlreadyExists as error:
-                raise Refusal(409, "AlreadyExistsException", f"Namespace already exists: {text(name)}") from error
+        try:
+            self._catalog.change(call, lambda transaction: transaction.create_namespace(name, properties))
+        except AlreadyExists as error:
+            raise Refusal(409, "AlreadyExistsException", f"Namespace already exists: {text(name)}") from error
         return Answer(body={"namespace": list(name), "properties": properties})
 
     def load(self, call: Call) -> Answer:
@@ -86,8 +85,7 @@ class _Namespaces:
                 raise Refusal(409, "NamespaceNotEmptyException", f"Namespace is not empty: {text(name)}")
             transaction.drop_namespace(name)
 
-        if self._catalog.done_before(call) is None:
-            self._catalog.change(call, drop)
+        self._catalog.change(call, drop)
         return Answer(204)
 
     def properties(self, call: Call) -> Answer:
@@ -111,10 +109,10 @@ class _Namespaces:
                 transaction.alter_namespace(name, {**updates, **gone})
             return told(found)
 
-        repeated = self._catalog.done_before(call)
-        if repeated is None:
-            return self._catalog.change(call, change)[0]
-        before = version_of(self._catalog.lake, repeated.version - 1)
+        done = self._catalog.change(call, change)
+        if not isinstance(done, Repeated):
+            return done.result
+        before = version_of(self._catalog.lake, done.before)
         row = None if before is None else before.namespace(name)
         return told({} if row is None else row.properties)
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from seiche.errors import InvalidInput, NotFound
 from seiche.gateway.http.calls import Answer, Call, Route
-from seiche.gateway.iceberg_rest.catalog import Catalog, check_free, require_namespace
+from seiche.gateway.iceberg_rest.catalog import Catalog, Repeated, check_free, require_namespace
 from seiche.gateway.iceberg_rest.loading import Loading
 from seiche.gateway.iceberg_rest.names import namespace_in, table_in
 from seiche.gateway.iceberg_rest.routing import route
@@ -61,10 +61,7 @@ class _Registration:
             except NotFound as error:
                 raise InvalidInput(error.message, remedy=error.remedy) from error
 
-        repeated = self._catalog.done_before(call)
-        if repeated is not None:
-            return self._loading.shown_again(call, name, repeated)
-        return self._loading.shown(call, name, self._catalog.change(call, register)[1])
+        return self._loading.made(call, name, self._catalog.change(call, register))
 
     def unregister(self, call: Call) -> Answer:
         """The metadata in the answer has every commit that was ever answered with success."""
@@ -74,7 +71,7 @@ class _Registration:
             self._loading.found(transaction, name)
             return self._loading.left(transaction.unregister_iceberg(name))
 
-        repeated = self._catalog.done_before(call)
-        if repeated is None:
-            return self._catalog.change(call, unregister)[0]
-        return self._loading.left(at_state(self._catalog.lake.states.at(repeated.version - 1), name))
+        done = self._catalog.change(call, unregister)
+        if isinstance(done, Repeated):
+            return self._loading.left(at_state(self._catalog.lake.states.at(done.before), name))
+        return done.result

@@ -75,11 +75,8 @@ class _Tables:
         name = (*namespace_in(call.path["namespace"]), check_name(asked.name, what="table"))
         if asked.stage_create:
             return self._stage(call, name, asked)
-        repeated = self._catalog.done_before(call)
-        if repeated is not None:
-            return self._loading.shown_again(call, name, repeated)
-        _, state = self._catalog.change(call, lambda transaction: self._make(transaction, name, asked))
-        return self._loading.shown(call, name, state)
+        done = self._catalog.change(call, lambda transaction: self._make(transaction, name, asked))
+        return self._loading.made(call, name, done)
 
     def load(self, call: Call) -> Answer:
         wanted = call.query.get("snapshots") or "all"
@@ -103,8 +100,7 @@ class _Tables:
             _require_table(transaction, name)
             transaction.drop_table(name)
 
-        if self._catalog.done_before(call) is None:
-            self._catalog.change(call, drop)
+        self._catalog.change(call, drop)
         return Answer(204)
 
     def rename(self, call: Call) -> Answer:
@@ -116,8 +112,7 @@ class _Tables:
             check_free(transaction, target)
             transaction.rename_table(source, target)
 
-        if self._catalog.done_before(call) is None:
-            self._catalog.change(call, rename)
+        self._catalog.change(call, rename)
         return Answer(204)
 
     def credentials(self, call: Call) -> Answer:

@@ -12,7 +12,15 @@ from pyiceberg.catalog.rest import CreateViewRequest
 
 from seiche.errors import InvalidInput, PermissionDenied, SeicheError
 from seiche.gateway.http.calls import Answer, Call, Route
-from seiche.gateway.iceberg_rest.catalog import Catalog, check_free, missing_view, page, paged, require_namespace
+from seiche.gateway.iceberg_rest.catalog import (
+    Catalog,
+    Repeated,
+    check_free,
+    missing_view,
+    page,
+    paged,
+    require_namespace,
+)
 from seiche.gateway.iceberg_rest.names import identifier, namespace_in, table_in
 from seiche.gateway.iceberg_rest.requests import checked
 from seiche.gateway.iceberg_rest.routing import route
@@ -114,8 +122,7 @@ class _Views:
             _require(transaction, name)
             transaction.drop_view(name)
 
-        if self._catalog.done_before(call) is None:
-            self._catalog.change(call, drop)
+        self._catalog.change(call, drop)
         return Answer(204)
 
     def register(self, call: Call) -> Answer:
@@ -141,32 +148,30 @@ class _Views:
             transaction.write_row(table_key(source), None)
             transaction.write_row(table_key(target), rows.encode(row))
 
-        if self._catalog.done_before(call) is None:
-            self._catalog.change(call, rename)
+        self._catalog.change(call, rename)
         return Answer(204)
 
     def _changed(self, call: Call, name: Name, do: "Callable[[Transaction], ViewRow]") -> Answer:
         """The view that was made or changed: as the lake has it, because the same request may have come twice, under
         one key, and the other one have been first.
         """
-        again = self._shown_again(call, name)
-        if again is not None:
-            return again
-        row, state = self._catalog.change(call, do)
-        there = None if state is None else state.relation(name)
-        return self._shown(there if isinstance(there, ViewRow) else row, self._catalog.lake.store)
+        done = self._catalog.change(call, do)
+        if isinstance(done, Repeated):
+            return self._shown_again(call, name, done)
+        there = None if done.state is None else done.state.relation(name)
+        return self._shown(there if isinstance(there, ViewRow) else done.result, self._catalog.lake.store)
 
-    def _shown_again(self, call: Call, name: Name) -> Answer | None:
+    def _shown_again(self, call: Call, name: Name, repeated: Repeated) -> Answer:
         """The view as it is, to whoever asks again for what was done, having lost the answer; as it was then if it is
-        gone by now, or another. `None` to others.
+        gone by now, or another.
         """
-        repeated = self._catalog.done_before(call)
-        if repeated is None:
-            return None
-        row = repeated.showing(name).relation(name)
+        state = repeated.showing(name)
+        if state is None:
+            return self._loaded(call, name)
+        row = state.relation(name)
         if not isinstance(row, ViewRow):
             raise missing_view(name)
-        return self._shown(row, repeated.state.store)
+        return self._shown(row, state.store)
 
     def _loaded(self, call: Call, name: Name) -> Answer:
         with self._catalog.reading(call) as transaction:
