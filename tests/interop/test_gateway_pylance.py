@@ -628,6 +628,63 @@ def test_a_branch_goes_on_when_its_table_is_dropped_by_others(servers: Gateways)
     assert lake.fsck().problems == ()
 
 
+@pytest.mark.parametrize("way", ["branch", "table", "dropped", "protocol"])
+def test_a_branch_that_has_no_table_of_its_name_is_a_table_as_all_others(servers: Gateways, way: str) -> None:
+    """It was shown on the desk of the table where it began: pylance could not make branches of it, and listed, and
+    could delete, those of that table.
+    """
+    lake = servers.lake
+    main = opened(servers.lance)
+    main.create_scalar_index("id", "BTREE")
+    branch = main.create_branch("dev")
+    branch.insert(rows(100))
+    main.create_branch("x").insert(rows(200))
+    main.tags.create("old", main.version)
+    before = opened(servers.lance, table=["shop", "t@dev"])
+    name = "t@dev"
+    if way == "branch":
+        lake.rename_table(("shop", "t@dev"), "shop.plain")
+        name = "plain"
+    elif way == "protocol":
+        client(servers.lance).rename_table(names.RenameTableRequest(id=["shop", "t@dev"], new_table_name="plain"))
+        name = "plain"
+    elif way == "table":
+        lake.rename_table("shop.t", "shop.u")
+    else:
+        lake.drop_table("shop.t")
+    table = ["shop", name]
+    plain = opened(servers.lance, table=table)
+    assert plain.version == before.version
+    assert (plain.branches.list(), plain.tags.list()) == ({}, {})
+    inner = plain.create_branch("x")
+    inner.insert(rows(300))
+    inner.create_branch("y").delete("id < 9")
+    plain.delete("id = 0")
+    plain.tags.create("new", plain.version)
+    plain.insert(rows(101))
+    assert ids(lake, tuple(table)) == [*range(1, 10), 100, 101]
+    assert ids(lake, ("shop", f"{name}@x")) == [*range(10), 100, 300]
+    assert ids(lake, ("shop", f"{name}@y")) == [9, 100, 300]
+    again = opened(servers.lance, table=table)
+    assert set(again.branches.list()) == {"x", "y"}
+    assert {one: kept["parent_branch"] for one, kept in again.branches.list().items()} == {"x": None, "y": "x"}
+    assert again.checkout_version(("y", None)).to_table(filter="id = 100").num_rows == 1
+    assert set(again.tags.list()) == {"new"}
+    if way in ("branch", "protocol"):
+        assert set(opened(servers.lance).branches.list()) == {"x"}
+        assert set(opened(servers.lance).tags.list()) == {"old"}
+        assert opened(servers.lance).checkout_version(("x", None)).count_rows() == 11
+        lake.rename_table(("shop", name), ("shop", "t@dev"))
+    elif way == "table":
+        lake.rename_table("shop.u", "shop.t")
+    if way != "dropped":
+        listed = servers.ask("POST", "/v1/table/shop%24t/branches/list", {}, lance=True).json
+        assert set(listed["branches"]) == {"dev", "x"}, "and may become one again"
+        opened(servers.lance, table=["shop", "t@dev"]).insert(rows(102))
+        assert ids(lake, ("shop", "t@dev")) == [*range(1, 10), 100, 101, 102]
+    assert lake.fsck().problems == ()
+
+
 def test_two_who_begin_one_branch(servers: Gateways) -> None:
     opened(servers.lance).create_branch("dev").insert(rows(1))
     with pytest.raises((OSError, ValueError)):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Start",
+    "as_named",
     "branch_in",
     "branch_of",
     "branches",
@@ -72,6 +73,24 @@ def branch_in(name: Name, branch: str) -> Name:
 def branch_of(row: TableRow) -> str | None:
     """The name of the branch that a table is, `None` if it is none."""
     return row.properties.get(_NAME) if _OF in row.properties else None
+
+
+def as_named(state: State, row: TableRow) -> TableRow:
+    """The row of a table; of a former branch as that of any table.
+
+    A branch is one as long as it has the name of one, beside the table that it is a branch of: the lake, and other
+    protocols, may rename either of them and drop the table. On the desk of a table that does not know it pylance could
+    not begin a branch of it, and would take the branches of that table for its own.
+    """
+    branch, key = branch_of(row), state.key_of(row.id)
+    if branch is None or key is None:
+        return row
+    *outer, own = name_of(key)
+    table = (*outer, own.rpartition("@")[0])
+    root = state.relation(table)
+    if root is not None and root.id == row.properties[_OF] and name_of(key) == branch_in(table, branch):
+        return row
+    return replace(row, properties=_without_branch(row))
 
 
 def family(row: TableRow) -> tuple[str, str]:
@@ -191,15 +210,19 @@ class Start:
             logical_version=parent.logical_version,
             created_at_millis=millis(runtime.clock.now()),
             properties={
-                **{name: value for name, value in parent.properties.items() if not name.startswith("seiche.branch.")},
+                **_without_branch(parent),
                 _OF: self.root.id,
                 _ROOT: self.root.location,
                 _NAME: self.branch,
-                _FROM: branch_of(parent) or "",
+                _FROM: branch_of(as_named(state, parent)) or "",
                 _VERSION: str(self.version),
             },
         )
         return row, NativeManifest(data, read.manifest, read.transaction)
+
+
+def _without_branch(row: TableRow) -> dict[str, str]:
+    return {name: value for name, value in row.properties.items() if not name.startswith("seiche.branch.")}
 
 
 def _branch(one: TableRow, row: TableRow) -> str | None:

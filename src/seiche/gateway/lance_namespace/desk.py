@@ -37,12 +37,12 @@ from seiche.table.format.refs import branch_path, branch_root
 from seiche.table.operations import Delete, Update
 from seiche.table.versions.naming import Naming, named, parse
 
-__all__ = ["Desk", "Desks", "main_desk"]
+__all__ = ["LINES", "Desk", "Desks", "main_desk"]
 
 log = logging.getLogger("seiche.gateway")
 
 # Whose versions lie on the desk of a branch: a file of the same name as that of the branch.
-_LINES: Final = "_lines"
+LINES: Final = "_lines"
 # No commit takes longer: what has been on a desk for so long is no longer needed there.
 _LONGEST_COMMIT: Final = timedelta(days=7)
 # A server lives for long, and tables are made and dropped: of those there is no end.
@@ -103,7 +103,7 @@ class Desk:
         if self._branch is None:
             return
         named = branch_path(self._branch)
-        mark = f"{_LINES}/{named}"
+        mark = f"{LINES}/{named}"
         with suppress(NotFound):
             if self.main.get(mark) == row.id.encode():
                 return
@@ -257,12 +257,14 @@ class Desks:
     def __init__(self, lake: Store) -> None:
         self._lake = lake
         self._lock = Lock()
-        self._known: dict[str, Desk] = {}
+        self._known: dict[tuple[str, ...], Desk] = {}
 
     def of(self, row: TableRow) -> Desk:
+        # A branch that is none any more has another desk.
+        key = (row.id, *family(row))
         with self._lock:
-            known = self._known.pop(row.id, None)
-            desk = self._known[row.id] = Desk(self._lake, row) if known is None else known
+            known = self._known.pop(key, None)
+            desk = self._known[key] = Desk(self._lake, row) if known is None else known
             if len(self._known) > _MOST_KNOWN:
                 del self._known[next(iter(self._known))]
             return desk

@@ -14,6 +14,7 @@ import lance_namespace as lance
 from seiche.errors import InvalidInput, NotFound, RetryableConflict, SeicheError
 from seiche.gateway.lance_namespace.branches import (
     Start,
+    as_named,
     branch_of,
     branches,
     family,
@@ -106,6 +107,9 @@ class DeskNamespace(ReferenceVerbs, ElsewhereVerbs):
         known = self.get_table_tag_version({"id": list(id_of(request)), "tag": tag})
         found_there = {"tag": None, "version": known.version, "branch": known.branch}
         return {**request, **found_there} if isinstance(request, dict) else request.model_copy(update=found_there)
+
+    def _row_of(self, name: Name) -> TableRow:
+        return as_named(self._lake.state(), super()._row_of(name))
 
     def _place(self, row: TableRow) -> Store:
         return self._desks.of(row).store

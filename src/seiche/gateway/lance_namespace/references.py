@@ -15,6 +15,7 @@ from seiche.core.insisting import insist
 from seiche.core.runtime import SYSTEM
 from seiche.errors import Corrupt, NotFound, SeicheError
 from seiche.gateway.lance_namespace.branches import branches, found_branch, table_of
+from seiche.gateway.lance_namespace.desk import LINES
 from seiche.gateway.lance_namespace.tags import TableTag, put_tag, remove_tag, tags
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow
@@ -70,7 +71,7 @@ class References:
                 self.show_branch(branch)
         for path in files:
             branch_name = name_of(path) if path.startswith(f"{BRANCHES}/") else None
-            if branch_name is not None and branch_name not in known and path in shown:
+            if branch_name is not None and branch_name not in known and (path in shown or self._was_shown(path)):
                 self.forget_branch(branch_name)
         self._tidy_notes(BRANCHES, shown - files - {branch_path(branch) for branch in known})
 
@@ -106,6 +107,10 @@ class References:
         it anew since, and its file is still to come.
         """
         return self._desk.exists(f"{_SHOWN}/{path}") and not self._desk.exists(path)
+
+    def _was_shown(self, path: str) -> bool:
+        """Whether versions of a branch have been, which is dropped or renamed before anybody has noted its file."""
+        return self._desk.exists(f"{LINES}/{path}")
 
     def _tidy_notes(self, folder: str, paths: set[str]) -> None:
         """Remove notes of what is neither in the lake nor on the desk any more.
