@@ -14,7 +14,7 @@ from seiche.lake.iceberg.condition_text import condition
 from seiche.lake.iceberg.file_io import LakeFileIO
 from seiche.lake.iceberg.handles import IcebergTransactionTable
 from seiche.lake.iceberg.metadata import json_of
-from seiche.lake.iceberg.reading import changing, reading
+from seiche.lake.iceberg.reading import changing, check_writable_version, reading
 from seiche.lake.iceberg.sources import cast, must_have_some, nothing
 from seiche.spark.address import Address
 from seiche.spark.jobs import Batches, executor
@@ -158,8 +158,10 @@ class IcebergTarget:
 
     @classmethod
     def of(cls, handle: IcebergTransactionTable, transaction: "Transaction") -> "IcebergTarget":
-        metadata = json_of(handle.to_iceberg().metadata).decode()
-        return cls(handle.name, Address.of(transaction.state.store), metadata, handle.schema)
+        """Of a table whose rows can be written; see `check_writable_version`."""
+        metadata = handle.to_iceberg().metadata
+        check_writable_version(handle.name, metadata.format_version)
+        return cls(handle.name, Address.of(transaction.state.store), json_of(metadata).decode(), handle.schema)
 
     def write(self, batches: Batches) -> bytes:
         """Write batches as Spark gives them into data files; durable when this returns. In a worker."""

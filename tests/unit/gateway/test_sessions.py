@@ -106,7 +106,7 @@ def test_a_key_stands_for_one_statement_of_a_transaction(lake: Lake, restarted: 
     version = {"version-id": 1, "schema-id": 0, "timestamp-ms": 1, "summary": {}, "default-namespace": ["n"]}
     version |= {"representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}]}
     path = "/v1/lake/namespaces"
-    asked = [
+    asked: list[tuple[str, str, Any]] = [
         ("POST", path, {"namespace": ["n"]}),
         ("POST", f"{path}/n/properties", {"updates": {"a": "1"}, "removals": ["b"]}),
         ("POST", f"{path}/n/tables", {"name": "x", "schema": schema}),

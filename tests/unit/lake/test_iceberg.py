@@ -969,3 +969,26 @@ def test_files_whose_upload_was_not_answered_are_uploaded_again(ice: Lake, numbe
     assert len(store.uploads) == 4
     assert store.uploads[number - 1] == store.uploads[number]
     assert ids(ice, "shop.i") == plain(ice, "shop.i") == [1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.append(rows(1)),
+        lambda table: table.overwrite(rows(1)),
+        lambda table: table.delete("id = 1"),
+        lambda table: table.update({"id": "id + 1"}),
+        lambda table: table.merge(rows(1), on="id").when_matched_update_all().when_not_matched_insert_all().execute(),
+    ],
+)
+def test_rows_of_format_version_3_are_refused_before_any_are_written(ice: Lake, change: Any) -> None:
+    """PyIceberg writes none, and said so when all data files were written, in words about manifests."""
+    ice.create_table("shop.v3", SCHEMA, format="iceberg", properties={"format-version": "3"})
+    table: Any = ice.table("shop.v3")
+    for given in (table, ice.transaction().table("shop.v3")):
+        with pytest.raises(InvalidInput, match=r"shop\.v3 has format version 3") as refused:
+            change(given)
+        assert "--iceberg-port" in refused.value.remedy
+    home = path_of(ice.store, table.metadata.location) or ""
+    assert [one.path for one in ice.store.list(home) if one.path.endswith(".parquet")] == []
+    assert table.to_arrow().num_rows == 0

@@ -13,7 +13,7 @@ from seiche.lake.handles import LakeTable, TransactionTable
 from seiche.lake.iceberg.condition_text import EVERYTHING, condition
 from seiche.lake.iceberg.merging import IcebergMerge
 from seiche.lake.iceberg.metadata import Metadata
-from seiche.lake.iceberg.reading import changing, files_of, reading
+from seiche.lake.iceberg.reading import changing, check_writable_version, files_of, reading
 from seiche.lake.iceberg.sources import as_arrow
 from seiche.lake.iceberg.table import IcebergTable, at_state
 from seiche.lake.objects.keys import name_of
@@ -57,6 +57,9 @@ class _Shown:
     def metadata(self) -> Metadata:
         """PyIceberg's `TableMetadata`, at the version that the lake's handle is at or as the transaction sees it."""
         return self._looked().metadata
+
+    def _check_version(self) -> None:
+        check_writable_version(self.name, self.metadata.format_version)
 
     @property
     def metadata_location(self) -> str:
@@ -109,6 +112,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
 
     def append(self, data: Any, **options: Any) -> Result:
         """Add rows; without any the table stays as it is."""
+        self._check_version()
         rows = self._taken("append", data, options)
         return self._changed("append", rows.num_rows, lambda table: table.append(rows) if rows.num_rows else None)
 
@@ -124,12 +128,14 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         """Replace the rows that match `where`, or all. The schema stays: `to_iceberg().update_schema()` changes it."""
         if schema is not None or config is not None:
             _refuse(self.name, "overwrite with another schema", "Use `to_iceberg().update_schema()` before it.")
+        self._check_version()
         rows, chosen = self._taken("overwrite", data, options), self._condition(where)
         return self._changed("overwrite", rows.num_rows, lambda table: table.overwrite(rows, chosen))
 
     def delete(self, predicate: str, **options: Any) -> Result:
         """Remove the rows that match a condition, as PyIceberg understands it; `"true"` removes all."""
         _check_options(self.name, "delete", options)
+        self._check_version()
         chosen = self._condition(predicate)
         return self._changed("delete", None, lambda table: table.delete(chosen))
 
@@ -138,6 +144,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
         condition as PyIceberg understands it. The rows that match are held in memory.
         """
         _check_options(self.name, "update", options)
+        self._check_version()
         given: object = set
         if not isinstance(given, Mapping):
             raise wrong("what is set", given, 'Give SQL by column: {"left": "left - 1"}.')
@@ -151,6 +158,7 @@ class IcebergTransactionTable(_Shown, TransactionTable):
     def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
         _check_options(self.name, "merge", options)
+        self._check_version()
         schema = self.schema
         rows = as_arrow(data, schema, whole=False)
         keys = _keys(on)
@@ -251,11 +259,13 @@ class IcebergLakeTable(_Shown, LakeTable):
 
     def append(self, data: Any, **options: Any) -> Result:
         """Add rows. When others append meanwhile, both are there; the data is written once."""
+        self._check_version()
         rows = as_arrow(data, self.schema)
         return self._once(lambda table, rest: table.append(rows, **rest), options)
 
     def overwrite(self, data: Any, *args: Any, **options: Any) -> Result:
         """Replace the rows that match `where=`, or all."""
+        self._check_version()
         rows = as_arrow(data, self.schema)
         return self._once(lambda table, rest: table.overwrite(rows, *args, **rest), options)
 
@@ -269,6 +279,7 @@ class IcebergLakeTable(_Shown, LakeTable):
 
     def merge(self, data: Any, on: str | Sequence[str], **options: Any) -> IcebergMerge:  # type: ignore[override]
         """Begin an upsert by key: `when_matched_update_all` and `when_not_matched_insert_all` are what there is."""
+        self._check_version()
         rows, keys = as_arrow(data, self.schema, whole=False), _keys(on)
         _check_options(self.name, "merge", options)
 
@@ -281,6 +292,10 @@ class IcebergLakeTable(_Shown, LakeTable):
         self._known()
         remedy = "`lake.log()` tells when it changed; its own snapshots are in `to_iceberg().snapshots()`."
         _refuse(self.name, "history of versions", remedy)
+
+    def _check_version(self) -> None:
+        self._known()
+        super()._check_version()
 
     def _once(
         self, do: Callable[[IcebergTransactionTable, Mapping[str, Any]], Result], options: Mapping[str, Any]

@@ -11,7 +11,7 @@ from pyiceberg.exceptions import NotInstalledError, ResolveError
 
 from seiche.errors import Corrupt, InvalidInput, NotFound, Unavailable
 
-__all__ = ["changing", "files_of", "reading"]
+__all__ = ["changing", "check_writable_version", "files_of", "reading"]
 
 # What decoders raise, besides other errors of values, where bytes are not what they were.
 _LOST: Final = (
@@ -24,6 +24,8 @@ _LOST: Final = (
     JSONDecodeError,
     zlib.error,
 )
+# The newest version of the format whose manifests PyIceberg writes.
+_WRITTEN: Final = 2
 _DAMAGED: Final = "Run `seiche fsck --deep`, which names what is damaged, and restore that from a copy of the lake."
 
 
@@ -78,6 +80,17 @@ def changing(table: str, verb: str) -> Iterator[None]:
         yield
     except (ValueError, OverflowError, NotImplementedError, NotInstalledError, pa.ArrowException) as error:
         raise InvalidInput(f"{table}: PyIceberg cannot do this {verb}: {error}", table=table) from error
+
+
+def check_writable_version(table: str, version: int) -> None:
+    """`InvalidInput` for a table of a format that PyIceberg only reads, before any data is written for it."""
+    if version > _WRITTEN:
+        raise InvalidInput(
+            f"{table} has format version {version} of Iceberg, of which PyIceberg writes no rows",
+            remedy="Change its rows with an engine that does, such as DuckDB or Spark with Iceberg's own library, "
+            "through `seiche serve --iceberg-port`; or keep them in a table of version 2.",
+            table=table,
+        )
 
 
 def _beyond(table: str, error: Exception) -> InvalidInput:
