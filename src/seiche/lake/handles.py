@@ -144,7 +144,7 @@ class TransactionTable(TableVerbs):
     def _done(self, verb: str, prepare: Prepare) -> Result:
         done: Change | None = None
         following: Prepare | None = prepare
-        while following is not None and (change := following(self._snapshot())) is not None:
+        while following is not None and (change := following(self._snapshot(verb != "append"))) is not None:
             self.apply(change)
             done, following = change, change.then
         version = self._work().base.version
@@ -176,18 +176,20 @@ class TransactionTable(TableVerbs):
     def _newest(self, edit: TableEdit, first: bool) -> Manifest:
         state, row = self._transaction.state, edit.row
         # Who changed some tables together may look at one of them alone now; at the second one it is likely that all
-        # are meant.
-        if not first and edit.found_key in state.manifests.together:
-            read_ahead(state, state.manifests.together)
+        # are meant. Those that are at hand need no look at all the others: that would be once more for each of them.
+        known = state.manifests
+        if not first and edit.found_key in known.together and not (row.manifest and known.holds(row.manifest)):
+            read_ahead(state, known.together)
         return newest_manifest(state.store, row, state.manifests)
 
     def _load(self, version: int) -> Manifest:
         state = self._transaction.state
         return LakeVersions(state.store, self._edit.row, state.manifests).read(version).manifest
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self, rows: bool = True) -> Snapshot:
+        """The table as the transaction sees it; without `rows` for whoever looks at none of them."""
         work = self._work()
-        if work.statements:
+        if rows and work.statements:
             # Not only those who ask the store find what they wrote: workers of other processes go by its place.
             self._transaction.late.write()
         return table_snapshot(self._transaction.state, self._edit.row, work, self._transaction)

@@ -67,6 +67,26 @@ def test_who_changes_the_same_tables_again_reads_what_another_made_of_them_at_on
     assert store.waves == 8
 
 
+def test_what_is_at_hand_is_no_reason_to_look_at_all_tables_that_were_changed_together(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[object] = []
+    monkeypatch.setattr("seiche.lake.handles.read_ahead", lambda *given: looked.append(given))
+    append(lake, 10)
+    append(lake, 10)
+    assert not looked, "of a hundred tables it would be ten thousand looks"
+
+
+@pytest.mark.parametrize("appends", [1, 10])
+def test_appends_to_one_table_are_written_side_by_side(lake: Lake, store: CountingStore, appends: int) -> None:
+    with lake.transaction() as tx:
+        for number in range(appends):
+            tx.append("shop.t0", rows(number))
+    assert store.waves == 4
+    assert store.requests == 6 + appends
+    assert ids(lake, "shop.t0") == sorted([0, *range(appends)])
+
+
 def test_who_looks_at_one_of_them_reads_that_one(lake: Lake, store: CountingStore) -> None:
     append(seiche.open(store), 10)
     store.reset()

@@ -181,7 +181,7 @@ class ForeignTable(TransactionTable):
     def _load(self, version: int) -> Manifest:
         return Table.open(self._place, version, runtime=self._transaction.runtime).manifest
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self, rows: bool = True) -> Snapshot:
         work, runtime = self._work(), self._transaction.runtime
         if not work.statements:
             return Snapshot(self._place, work.base, runtime)
