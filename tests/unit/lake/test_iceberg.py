@@ -157,22 +157,40 @@ def test_columns_may_be_given_in_whatever_they_come_and_are_texts(ice: Lake) -> 
 
 
 def test_updates_are_applied_once_however_often_pyiceberg_asks(ice: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time it is the whole metadata that is copied: of an append, that was most of the time."""
-    from pyiceberg import table
-    from pyiceberg.table.update import update_table_metadata as apply
+    from seiche.lake.iceberg.updates import previewed
 
     applied = []
 
-    def counted(base: Any, updates: Any, *args: Any, **options: Any) -> Any:
+    def counted(base: Any, updates: Any) -> Any:
         applied.append((id(base), len(updates)))
-        return apply(base, updates, *args, **options)
+        return previewed(base, updates)
 
-    monkeypatch.setattr(table, "update_table_metadata", counted)
+    monkeypatch.setattr("seiche.lake.engines.iceberg_table.previewed", counted)
     ice.table("shop.i").append(rows(1))
     ice.table("shop.i").delete("id = 1")
     assert applied
     assert len(applied) == len(set(applied))
     assert all(updates for _, updates in applied), "where there are none it is the table's own"
+
+
+def test_snapshots_of_a_table_are_not_copied_by_those_who_add_one(ice: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyiceberg.table.snapshots import Snapshot
+
+    table = ice.table("shop.i")
+    for number in range(3):
+        table.append(rows(number))
+    copied: list[Snapshot] = []
+
+    def counted(self: Snapshot, memo: object) -> Snapshot:
+        copied.append(self)
+        return self
+
+    monkeypatch.setattr(Snapshot, "__deepcopy__", counted)
+    table.append(rows(3))
+    table.delete("id = 1")
+    table.to_iceberg().append(rows(4))
+    assert not copied, "PyIceberg copies all of them, each time that it looks at the metadata"
+    assert ids(ice, "shop.i") == [0, 2, 3, 4]
 
 
 def test_nothing_is_visible_before_the_commit_and_the_transaction_sees_it(ice: Lake) -> None:

@@ -26,6 +26,7 @@ from seiche.lake.iceberg.no_rows import read_nothing
 from seiche.lake.iceberg.null_lists import keep_nulls
 from seiche.lake.iceberg.partitions import keep_rows
 from seiche.lake.iceberg.past_columns import know_past_columns
+from seiche.lake.iceberg.updates import previewed
 from seiche.store.base import Store
 
 __all__ = ["EngineFileIO", "EngineTable", "EngineTransaction"]
@@ -111,12 +112,12 @@ class EngineTransaction(PyIcebergTransaction):
     @property
     def table_metadata(self) -> TableMetadata:
         """As it would be. PyIceberg asks dozens of times in a statement, and would apply all updates each time, to a
-        copy with all that the table ever was.
+        copy of all that the table ever was.
         """
         base, updates, made = self._made
         if base is not self._table.metadata or updates is not self._updates:
             base, updates = self._table.metadata, self._updates
-            made = super().table_metadata
+            made = previewed(base, self._updates)
             self._made = base, updates, made
         return made
 

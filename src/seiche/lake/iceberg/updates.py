@@ -21,6 +21,8 @@ from pyiceberg.table.update import (
     RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
+    _apply_table_update,
+    _TableMetadataUpdateContext,
 )
 
 from seiche.errors import InvalidInput
@@ -29,7 +31,7 @@ from seiche.lake.iceberg.columns import retyped
 from seiche.lake.iceberg.metadata import Metadata, json_of
 from seiche.lake.iceberg.soundness import check_paths, lateness
 
-__all__ = ["apply", "empty_metadata", "too_late", "unmet"]
+__all__ = ["apply", "empty_metadata", "previewed", "too_late", "unmet"]
 
 # What these leave is what reading it back would give: their parts were looked at when the request was read, and no
 # schema, partition spec or sort order moves. Reading back is most of what a commit to a table would cost.
@@ -104,6 +106,21 @@ def apply(base: Metadata | None, updates: Sequence[Any], *, now_millis: int) -> 
         return timed if simple else _read_back(timed)
     except (ValueError, KeyError, NotImplementedError, ValidationException, IcebergValidationError) as error:
         raise InvalidInput(f"the update cannot be applied: {error}", remedy="Nothing was written.") from error
+
+
+def previewed(base: Metadata, updates: Iterable[Any]) -> Metadata:
+    """The metadata as PyIceberg shows it inside of a transaction, with updates that are not committed.
+
+    As its own function for that, but what the updates leave is shared with `base`: a copy of it would be one of all
+    snapshots that the table has, for every statement, and take longer than the rest of an append once there are
+    hundreds. And the time of the change is left to the commit.
+    """
+    context, made = _TableMetadataUpdateContext(), base
+    for update in updates:
+        made = _apply_table_update(update, made, context)
+    made.spec().check_compatible(made.schema())
+    made.sort_order().check_compatible(made.schema())
+    return made
 
 
 def _check_complete(made: Metadata) -> None:
