@@ -12,6 +12,7 @@ from seiche.core.insisting import insist
 from seiche.core.runtime import SYSTEM
 from seiche.errors import NotFound
 from seiche.lake.iceberg.avro_decoder import use_bounded_decoder
+from seiche.lake.iceberg.avro_readers import keep_readers
 from seiche.lake.iceberg.manifests import read_in_full
 from seiche.lake.iceberg.places import path_of
 from seiche.lake.outside import ANYWHERE, Outside
@@ -22,6 +23,7 @@ __all__ = ["LakeFileIO", "Note"]
 
 # Others write the metadata that is read here, and it can be damaged.
 use_bounded_decoder()
+keep_readers()
 read_in_full()
 
 # Told the path of each file that was written and is not flushed yet.
