@@ -252,6 +252,18 @@ def test_json_that_would_be_stored_as_something_else_is_refused(tmp_path: Path, 
     assert table.to_arrow()["j"].to_pylist() == ["1"]
 
 
+@pytest.mark.parametrize("text", ["NaN", "1e400", "", "[1,]", "123456789012345678901234567890", '"\\ud800"'])
+def test_texts_become_json_only_as_they_are(tmp_path: Path, text: str) -> None:
+    table = seiche.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64()), ("j", pa.string())]))
+    table.append([{"id": 1, "j": text}, {"id": 2, "j": '{"a":1}'}, {"id": 3, "j": None}])
+    with pytest.raises(InvalidInput, match=r"column 'j' has .* cannot be kept as JSON"):
+        table.alter_columns({"path": "j", "data_type": pa.json_()})
+    assert table.to_arrow()["j"].to_pylist() == [text, '{"a":1}', None]
+    table.delete("id = 1")
+    table.alter_columns({"path": "j", "data_type": pa.json_()})
+    assert (table.schema.field("j").type, table.to_arrow()["j"].to_pylist()) == (pa.json_(), ['{"a":1}', None])
+
+
 def test_json_that_only_looks_strange_is_kept(tmp_path: Path) -> None:
     texts = [
         *('"NaN, inf"', "18446744073709551615", "-9223372036854775808", '"12345678901234567890123"', "[0e999,0.0]"),

@@ -13,6 +13,7 @@ from seiche.table.data.columns.new_files import NewFiles, Part, require_columns_
 from seiche.table.data.columns.sources import scanned
 from seiche.table.data.conform import check_nulls, founded, without_extension
 from seiche.table.data.fitting import left_out
+from seiche.table.data.json_texts import check_json
 from seiche.table.data.scanning import quoted, scanner
 from seiche.table.data.values import check_kept, spelled
 from seiche.table.format.deletions import rows_left
@@ -223,6 +224,7 @@ def _converted(values: pa.Array, field: pa.Field) -> pa.Array:
             remedy="Change these values first, or choose a type that holds them.",
             column=field.name,
         ) from error
+    check_json(made, field.name)
     check_nulls(made, field)
     return made
 
