@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +12,8 @@ from pydantic import TypeAdapter
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import TableUpdate
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, ListType, MapType, NestedField, StringType, StructType, UUIDType
+from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
+from pyiceberg.types import DecimalType, IntegerType, ListType, MapType, NestedField, StringType, StructType, UUIDType
 
 from seiche import InvalidInput, Lake
 
@@ -221,6 +222,85 @@ def test_whole_numbers_are_compared_with_whole_numbers_however_these_are_written
     table.append([{"id": one, "x": one / 2} for one in (1, 2, 3, 4)])
     for condition, wanted in {"id = 2.0": [2], "id >= '3'": [3, 4], "x = 1.5": [3], "x > 1.5": [4]}.items():
         same_rows(lake, condition, wanted)
+
+
+@pytest.mark.parametrize("transform", [None, IdentityTransform(), BucketTransform(4), TruncateTransform(50)])
+def test_decimals_are_compared_with_numbers_however_these_are_written(lake: Lake, transform: Any) -> None:
+    """PyIceberg takes those only that have as many places: `p = 1.1` was refused, and `p < 1e9` a damaged file."""
+    columns = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "p", DecimalType(9, 2)))
+    spec = None if transform is None else PartitionSpec(PartitionField(2, 1000, transform, "by_p"))
+    table = lake.create_table("shop.i", columns, format="iceberg", partition_spec=spec)
+    table.append([{"id": n, "p": Decimal(value)} for n, value in enumerate(("1.10", "2.00", "-3.05", "9999999.99"), 1)])
+    for condition, wanted in {
+        "p = 1.1": [1],
+        "p = 1.100": [1],
+        "p = '1.1'": [1],
+        "p != 1.1": [2, 3, 4],
+        "p IN (1.1, 2)": [1, 2],
+        "p NOT IN (2, 1.1, 1e9)": [3, 4],
+        "p BETWEEN -3.1 AND 1.5": [1, 3],
+        "p < 1e9": [1, 2, 3, 4],
+        "p >= 12345678901": [],
+        "p > -1e7 AND p <= 9999999.99": [1, 2, 3, 4],
+        "p = 2e0": [2],
+    }.items():
+        same_rows(lake, condition, wanted)
+    for condition in ("p >= 1.105", "p != 1.105", "p IN (1.1, 1.105)", "p = 'NaN'", "p = 'x'", "p = '1.105'"):
+        for ask in (table.count_rows, table.delete):
+            with pytest.raises(
+                InvalidInput, match=r"cannot be asked of its columns: .*(1\.105 has more|'x' is not|'NaN' is no)"
+            ):
+                ask(condition)
+
+
+def test_floats_are_compared_as_floats(lake: Lake) -> None:
+    """No float equals the double 1.1: nothing was found by it, and 1.1 was greater than 1.1."""
+    table = lake.create_table("shop.i", pa.schema([("id", pa.int64()), ("f", pa.float32())]), format="iceberg")
+    table.append([{"id": n, "f": value} for n, value in enumerate((1.1, 2.0, 0.3, -0.1), 1)])
+    for condition, wanted in {
+        "f = 1.1": [1],
+        "f IN (1.1, 2)": [1, 2],
+        "f > 1.1": [2],
+        "f <= 0.3": [3, 4],
+        "f != -0.1": [1, 2, 3],
+        "f < 1e300": [1, 2, 3, 4],
+    }.items():
+        same_rows(lake, condition, wanted)
+
+
+def test_numbers_beyond_the_columns_own_stand_for_nothing_else_in_a_list(lake: Lake) -> None:
+    """The largest number of all was not found beside one that is larger."""
+    table = lake.create_table("shop.i", pa.schema([("id", pa.int64()), ("n", pa.int32())]), format="iceberg")
+    table.append([{"id": n, "n": value} for n, value in enumerate((2147483647, -2147483648, 0, None), 1)])
+    for condition, wanted in {
+        "n IN (2147483647, 9999999999)": [1],
+        "n IN (9999999999, -9999999999)": [],
+        "n NOT IN (2147483647, 9999999999, 7)": [2, 3],
+        "n NOT IN (9999999999, -9999999999)": [1, 2, 3],
+        "n IN (0, -9999999999, -2147483648)": [2, 3],
+    }.items():
+        same_rows(lake, condition, wanted)
+
+
+def test_times_are_compared_however_they_are_written(lake: Lake) -> None:
+    kinds = {"id": pa.int64(), "t": pa.timestamp("us"), "z": pa.timestamp("us", "UTC")}
+    table = lake.create_table("shop.i", pa.schema(list(kinds.items())), format="iceberg")
+    days = (datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 2, tzinfo=UTC))
+    times = [days[0], days[0].replace(hour=10, minute=30), days[1].replace(hour=1, minute=2, second=3, microsecond=456)]
+    table.append([{"id": n, "t": one.replace(tzinfo=None), "z": one} for n, one in enumerate(times, 1)] + [{"id": 4}])
+    for condition, wanted in {
+        "t = '2030-01-01'": [1],
+        "t > date '2030-01-01'": [2, 3],
+        "t >= timestamp '2030-01-02'": [3],
+        "t = timestamp '2030-01-01 10:30'": [2],
+        "t = '2030-01-02 01:02:03.000456000'": [3],
+        "z = timestamp '2030-01-01 10:30:00Z'": [2],
+        "z > '2030-01-01T12:30+02:00'": [3],
+    }.items():
+        same_rows(lake, condition, wanted)
+    for condition in ("t = '2030-01-01T00:00:00Z'", "z = '2030-01-01'", "t = '2030-01-01 1'", "t = '2030-13-01'"):
+        with pytest.raises(InvalidInput, match="cannot be asked of its columns"):
+            table.count_rows(condition)
 
 
 def test_an_empty_text_is_no_condition(lake: Lake) -> None:

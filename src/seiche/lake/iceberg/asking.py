@@ -6,15 +6,13 @@ partitions have: none were equal. The value that rows have of a column that is y
 than they are was compared as Python has it, not as Iceberg does: no date equals the number of its day. Whether all rows
 of a file are meant PyIceberg cannot tell of a column inside of another, and failed. And for partitions in months or
 years it looks at the next day, which there is none of at the end of the calendar. Whether a list or a map is null it
-did not read: it asked for the column itself, and takes only what is inside of one. A fraction that whole numbers are
-compared with is rounded: who deleted the rows where `id = 1.5` lost those of 2. An underscore of LIKE is one, and not
-any character. Both are refused.
+did not read: it asked for the column itself, and takes only what is inside of one. An underscore of
+LIKE is one, and not any character: it is refused. The values that columns are compared with are in `literals`.
 """
 
 import operator
 import re
 from collections.abc import Callable, Iterator
-from decimal import Decimal, DecimalException
 from functools import wraps
 from typing import Any, Final
 from uuid import UUID
@@ -22,7 +20,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import transforms
-from pyiceberg.expressions import BooleanExpression, BoundReference, LiteralPredicate, SetPredicate, parser
+from pyiceberg.expressions import BooleanExpression, BoundReference, parser
 from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.visitors import (
     ROWS_MIGHT_NOT_MATCH,
@@ -33,7 +31,9 @@ from pyiceberg.expressions.visitors import (
 )
 from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.schema import Schema
-from pyiceberg.types import IntegerType, ListType, LongType, MapType, StringType, UUIDType
+from pyiceberg.types import ListType, MapType, StringType, UUIDType
+
+from seiche.lake.iceberg.literals import compare_as_columns_have_it
 
 __all__ = ["ask_what_is_meant", "needs_rows"]
 
@@ -55,6 +55,7 @@ _COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 def ask_what_is_meant() -> None:
     """From now on such conditions are answered, in this process."""
+    compare_as_columns_have_it()
     pyarrow_io._ConvertToArrowExpression = _Asking  # type: ignore[misc]
     held: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
         (BoundReference, "eval", _comparable),
@@ -63,8 +64,6 @@ def ask_what_is_meant() -> None:
         (transforms, "_truncate_number", _if_there_is_one),
         (transforms, "_truncate_number_strict", _if_there_is_one),
         (pyarrow_io, "_task_to_record_batches", _after_reading),
-        (LiteralPredicate, "bind", _of_whole_numbers),
-        (SetPredicate, "bind", _of_whole_numbers),
         (parser, "_evaluate_like_statement", _of_plain_characters),
     )
     for owner, name, holding in held:
@@ -195,27 +194,6 @@ def _if_there_is_one(project: Callable[..., Any]) -> Callable[..., Any]:
             return None  # nothing is known of partitions then: their rows are asked
 
     return projected
-
-
-def _of_whole_numbers(bind_to: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(bind_to)
-    def bound(predicate: Any, schema: Schema, case_sensitive: bool = True) -> Any:
-        column = predicate.term.bind(schema, case_sensitive).ref().field
-        if isinstance(column.field_type, IntegerType | LongType):
-            for one in predicate.literals if isinstance(predicate, SetPredicate) else [predicate.literal]:
-                if _is_fraction(one.value):
-                    raise ValueError(f"{one.value} is not a whole number, and all values of {column.name} are")
-        return bind_to(predicate, schema, case_sensitive)
-
-    return bound
-
-
-def _is_fraction(value: Any) -> bool:
-    try:
-        number = Decimal(str(value))
-    except DecimalException:
-        return False  # not a number at all: PyIceberg says so itself
-    return number.is_finite() and number != number.to_integral_value()
 
 
 def _of_plain_characters(read: Callable[..., BooleanExpression]) -> Callable[..., BooleanExpression]:

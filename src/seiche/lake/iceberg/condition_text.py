@@ -14,12 +14,16 @@ from seiche.errors import InvalidInput
 __all__ = ["EVERYTHING", "condition"]
 
 EVERYTHING: Final = "true"
-# A text, a name in double quotes, a name in backticks, what says that a text is a day or a time, or a number with an
-# exponent. The first two are found as PyIceberg finds them, and stay: what is inside of them is nobody's spelling.
+_NUMBER: Final = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?"
+# A text, a name in double quotes, a name in backticks, what says that a text is a day or a time, a list of numbers, or
+# a number with an exponent. The first two are found as PyIceberg finds them, and stay: what is inside of them is
+# nobody's spelling.
 _PIECE: Final = re.compile(
     r"""(?P<stays>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|\\.)*")"""
     r"""|`(?P<name>[^`]+)`"""
     r"""|\b(?P<kind>date|timestamp)\s*'(?P<time>[^'\\]*)'"""
+    # A list of numbers, of which some may be whole.
+    rf"""|(?P<in>\bin\s*\()(?P<list>\s*{_NUMBER}\s*(?:,\s*{_NUMBER}\s*)*)\)"""
     # No float has a larger one, and written out it would be as many digits.
     r"""|(?<![\w.])(?P<number>(?:\d+\.?\d*|\.\d+)e[+-]?\d{1,3})(?![\w.])""",
     re.IGNORECASE | re.DOTALL,
@@ -57,9 +61,22 @@ def _spelled(piece: re.Match[str]) -> str:
         return ".".join('"' + part.replace('"', "\\") + '"' for part in name.split("."))
     if piece["kind"]:
         return "'" + piece["time"].strip().replace(" ", "T", 1) + "'"
+    if piece["list"]:
+        return piece["in"] + ", ".join(_alike(piece["list"].split(","))) + ")"
     if piece["number"]:
-        return f"{Decimal(piece['number']):f}"
+        return _plain(piece["number"])
     return piece["stays"]
+
+
+def _alike(numbers: list[str]) -> list[str]:
+    """Either whole numbers or such as have a point: PyIceberg takes no others together."""
+    written = [_plain(one.strip()) for one in numbers]
+    fractions = any("." in one for one in written)
+    return [one if not fractions or "." in one else f"{one}.0" for one in written]
+
+
+def _plain(number: str) -> str:
+    return f"{Decimal(number):f}"
 
 
 def _refused(given: str, why: str) -> InvalidInput:
