@@ -79,6 +79,10 @@ class History:
     def newest(self) -> int:
         return self._versions.newest()
 
+    def made_by(self, version: int) -> str:
+        """The name of the transaction that made a version, which is that of no other, in no history of the lake."""
+        return self._manifest(version).header.transaction_file
+
     def changes(self, version: int, since: int | None = None) -> VersionChanges:
         """What a version did to the rows of the one before, or a Restore to those of the version `since`. Compaction
         and indices did nothing to any.

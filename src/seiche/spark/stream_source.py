@@ -1,13 +1,14 @@
 """A stream that follows the changes of a table.
 
-An offset is a version of the table, and which table it is. Offset 0 is before everything: what the table holds when the
+An offset is a version of the table, which table it is, and which transaction made that version: a lake that was put
+back from a copy gives the same numbers to other versions. Offset 0 is before everything: what the table holds when the
 stream begins comes as inserted rows, in one piece.
 """
 
 # ruff: noqa: N802 - methods are called what Spark calls them
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -76,17 +77,19 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InvalidInput(f'the option "on_change" must be fail or skip, not {wanted!r}')
         self._on_change: OnChange = "skip" if wanted == "skip" else "fail"
         self._until: int | None = None
+        # The version up to which the stream has come, and the table for which it was last seen to be that one.
+        self._seen: tuple[int, TableRow] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         start = self._options.values.get("starting_version", "earliest")
         state = self._lake.state()
         if start == "earliest":
-            return _offset(self._row(state), 0)
+            return self._offset(self._row(state), 0)
         if start != "latest":
             states = self._lake.states
             state = states.at(version_of(states, int(start) if start.isdecimal() else start))
         row = self._row(state)
-        return _offset(row, row.table_version)
+        return self._offset(row, row.table_version)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         rows, files = self._options.number("max_rows_per_trigger"), self._options.number("max_files_per_trigger")
@@ -101,27 +104,20 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         row = self._known(start)
         newest = row.table_version if self._until is None else min(row.table_version, self._until)
         begun = int(start["version"])
-        if isinstance(limit, ReadAllAvailable) or not begun or newest <= begun:
-            return _offset(row, max(newest, begun))
-        history = self._history(row)
-        taken = 0
+        if newest <= begun:
+            return start
         with self._still_kept(begun):
-            for version in range(begun + 1, newest + 1):
-                taken += _size(history.changes(version), limit)
-                if taken > _most(limit):
-                    # At least one version, or nothing would ever move.
-                    return _offset(row, max(version - 1, begun + 1))
-        return _offset(row, newest)
+            return self._offset(row, self._bounded(row, begun, newest, limit))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         row = self._row(self._lake.state())
-        return _offset(row, row.table_version)
+        return self._offset(row, row.table_version)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         first, last = int(start["version"]), int(end["version"])
         if first == last:
             return []
-        history = self._history(self._known(start))
+        history = self._history(self._known(start, end))
         with self._still_kept(first):
             scans = self._between(history, first, last) if first else history.everything(last, self._columns)
             return [ChangePartition(one) for one in scans]
@@ -140,6 +136,18 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             added = history.appended(version, self._on_change)
             if added is not None and len(added.inserted):
                 yield from history.scans(version, "insert", added.inserted, self._columns)
+
+    def _bounded(self, row: TableRow, begun: int, newest: int, limit: ReadLimit) -> int:
+        """The last version of a batch that begins behind `begun`."""
+        if isinstance(limit, ReadAllAvailable) or not begun:
+            return newest
+        history, taken = self._history(row), 0
+        for version in range(begun + 1, newest + 1):
+            taken += _size(history.changes(version), limit)
+            if taken > _most(limit):
+                # At least one version, or nothing would ever move.
+                return max(version - 1, begun + 1)
+        return newest
 
     def _names(self) -> Columns:
         """What the columns are called now, whatever they were called before, or will be while the stream runs."""
@@ -180,9 +188,17 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 table=self._options.table,
             ) from error
 
-    def _known(self, start: Mapping[str, Any]) -> TableRow:
-        """The table as it is now, which must be the one that the stream began with."""
+    def _known(self, *offsets: Mapping[str, Any]) -> TableRow:
+        """The table as it is now, which must be the one that the stream began with, and have what it has come through.
+
+        The second offset is one that was planned, perhaps by a query that did not come to do it.
+        """
         row = self._row(self._lake.state())
+        for one in offsets:
+            self._check_known(row, one)
+        return row
+
+    def _check_known(self, row: TableRow, start: Mapping[str, Any]) -> None:
         if row.id != start["table"]:
             raise InvalidInput(
                 f"{self._options.table} is another table than the one that the stream followed: it was dropped and made"
@@ -190,23 +206,32 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 remedy="Start a new stream with a checkpoint of its own.",
                 table=self._options.table,
             )
-        if row.table_version < int(start["version"]):
+        version = int(start["version"])
+        if row.table_version < version:
             # Versions up to there will come again, with other rows, and would be taken for those that were read.
-            raise InvalidInput(
-                f"{self._options.table} is at version {row.table_version}, and the stream has come up to version"
-                f" {start['version']}: the lake was put back to an earlier state",
-                remedy="Put the checkpoint back to the same time, or start a new stream with a checkpoint of its own.",
-                table=self._options.table,
-            )
-        return row
+            raise self._put_back(f"is at version {row.table_version}", version)
+        made_by = start.get("transaction")
+        if made_by is not None and self._seen != (version, row):
+            with suppress(NotFound):  # cleaned up: if there is anything to read, that cannot be done, and is said
+                if self._history(row).made_by(version) != made_by:
+                    raise self._put_back("has got another version of that number", version)
+            self._seen = version, row
+
+    def _put_back(self, what: str, version: int) -> InvalidInput:
+        return InvalidInput(
+            f"{self._options.table} {what}, and the stream has come up to version {version}: the lake was put back to"
+            " an earlier state",
+            remedy="Put the checkpoint back to the same time, or start a new stream with a checkpoint of its own.",
+            table=self._options.table,
+        )
+
+    def _offset(self, row: TableRow, version: int) -> dict[str, Any]:
+        made_by = self._history(row).made_by(version) if version else None
+        return {"table": row.id, "version": version} | ({"transaction": made_by} if made_by else {})
 
     def __getstate__(self) -> dict[str, Any]:
         """To workers goes only what they need to read: their tasks have the rest."""
         return {"_columns": self._columns}
-
-
-def _offset(row: TableRow, version: int) -> dict[str, Any]:
-    return {"table": row.id, "version": version}
 
 
 def _size(changes: VersionChanges, limit: ReadLimit) -> int:

@@ -192,13 +192,14 @@ def test_a_batch_is_bounded_but_has_at_least_one_version(lake: Lake) -> None:
         stream.offset = end
         ends.append(end["version"])
     assert ends == [3, 4, 5, 6]
-    stream.offset = {**stream.offset, "version": 2}
+    stream.offset = {"table": stream.offset["table"], "version": 2}
     reader.prepareForTriggerAvailableNow()
     table.append([{"id": 10, "v": "y"}])
     assert reader.latestOffset(stream.offset, ReadAllAvailable())["version"] == 6, "what came later is for later"
     by_file = Stream(lake, starting_version="2", max_files_per_trigger="2")
     limit = by_file._reader.getDefaultReadLimit()
-    assert by_file._reader.latestOffset({**stream.offset, "version": 4}, limit)["version"] == 6, "two files"
+    begun = {"table": stream.offset["table"], "version": 4}
+    assert by_file._reader.latestOffset(begun, limit)["version"] == 6, "two files"
 
 
 def test_a_table_of_the_same_name_is_another_one(lake: Lake) -> None:
@@ -222,6 +223,37 @@ def test_a_lake_that_was_put_back_from_a_copy_is_told(lake: Lake, tmp_path: Path
     again.offset = stream.offset
     with pytest.raises(InvalidInput, match="is at version 2, and the stream has come up to version 3"):
         again.drain()
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_lake_that_was_put_back_and_has_come_as_far_again_is_told(lake: Lake, tmp_path: Path, rows: int) -> None:
+    """The rows of the versions that have the numbers of those that were read were passed over, in silence. A stream
+    that ran all the time notices when there is a version that it does not know.
+    """
+    copytree(tmp_path / "lake", tmp_path / "copy")
+    stream = Stream(lake)
+    begun = stream._reader.latestOffset(stream.offset, ReadAllAvailable())
+    lake.table("s.t").append([{"id": 2, "v": "b"}])
+    stream.drain()
+    rmtree(tmp_path / "lake")
+    (tmp_path / "copy").rename(tmp_path / "lake")
+    lake = seiche.open(lake.uri)
+    again = Stream(lake)
+    again.offset = begun
+    assert again.drain() == [], "nothing has happened behind what both of them have"
+    for number in range(rows):
+        lake.table("s.t").append([{"id": 3 + number, "v": "c"}])
+    planned, again.offset = stream.offset, stream.offset
+    for one in (again, stream)[:rows]:
+        with pytest.raises(InvalidInput, match="got another version of that number, and .* come up to version 3"):
+            one.drain()
+    with pytest.raises(InvalidInput, match="another version of that number"):
+        again._reader.partitions(begun, planned)
+    again.offset = begun
+    assert [one["id"] for one in again.drain()] == [3, 4][:rows]
+    noted_before = {"table": planned["table"], "version": planned["version"]}
+    again.offset = noted_before
+    assert len(again.drain()) == rows - 1, "checkpoints of older releases do not say it"
 
 
 def test_what_is_not_known_any_more_is_not_taken_for_a_rename(lake: Lake) -> None:
