@@ -19,12 +19,14 @@ from pyiceberg.transforms import (
     IdentityTransform,
     MonthTransform,
     TruncateTransform,
+    VoidTransform,
     YearTransform,
 )
 from pyiceberg.types import (
     DateType,
     DecimalType,
     DoubleType,
+    IntegerType,
     LongType,
     NestedField,
     StringType,
@@ -201,3 +203,23 @@ def test_a_condition_at_the_end_of_the_calendar_is_answered(
     assert table.to_arrow()["id"].to_pylist() == [1]
     assert table.delete(condition).rows == len(wanted)
     assert table.to_arrow().num_rows == 1 - len(wanted)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_partition_that_was_given_up_is_null_whatever_its_column_must_be(lake: Lake, version: str) -> None:
+    """As tables of version 1 keep those that were removed: nothing could be added to them any more."""
+    columns = Schema(NestedField(1, "id", IntegerType(), required=True))
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "by_id"))
+    properties = {"format-version": version}
+    table = lake.create_table("shop.i", columns, format="iceberg", partition_spec=spec, properties=properties)
+    rows = pa.schema([pa.field("id", pa.int32(), nullable=False)])
+    table.append(pa.table({"id": pa.array([1, 2], pa.int32())}, schema=rows))
+    with table.to_iceberg().update_spec() as spec_of:
+        spec_of.remove_field("by_id")
+        if version == "2":
+            spec_of.add_field("id", VoidTransform(), "nothing")
+    table.append(pa.table({"id": pa.array([3, 4], pa.int32())}, schema=rows))
+    assert table.delete("id = 3").rows == 1
+    assert table.delete("id = 1").rows == 1
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [2, 4]
+    assert not lake.fsck(deep=True).problems

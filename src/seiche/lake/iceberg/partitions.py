@@ -9,6 +9,9 @@ of nulls, and takes none for null: rows were in a partition that is not theirs, 
 
 For buckets, days and the like PyIceberg wants a native library, which not everybody has. It knows how to find them
 without; here each value that differs is asked for once.
+
+A partition may be null although its column must have values: inside of a null, or where the spec has given the field
+up. PyIceberg takes it for a number then, in the manifests that it writes and reads, and failed.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +35,7 @@ from pyiceberg.partitioning import (
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import TruncateTransform, VoidTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
+from pyiceberg.types import NestedField, StructType, TimestampNanoType, TimestamptzNanoType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +49,17 @@ def keep_rows() -> None:
     found = DataFileStatistics._partition_value
     if not hasattr(found, "__wrapped__"):
         DataFileStatistics._partition_value = _of_all_rows(found)  # type: ignore[method-assign]
+    if not hasattr(PartitionSpec.partition_type, "__wrapped__"):
+        PartitionSpec.partition_type = _of_any(PartitionSpec.partition_type)  # type: ignore[method-assign]
+
+
+def _of_any(know: Callable[..., StructType]) -> Callable[..., StructType]:
+    @wraps(know)
+    def known(spec: PartitionSpec, schema: Schema) -> StructType:
+        fields = know(spec, schema).fields
+        return StructType(*(NestedField(one.field_id, one.name, one.field_type, required=False) for one in fields))
+
+    return known
 
 
 def _of_all_rows(infer: Callable[..., Any]) -> Callable[..., Any]:
