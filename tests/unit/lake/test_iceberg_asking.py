@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import TableUpdate
-from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
 from pyiceberg.types import DecimalType, IntegerType, ListType, MapType, NestedField, StringType, StructType, UUIDType
 
 from seiche import InvalidInput, Lake
@@ -222,6 +222,28 @@ def test_whole_numbers_are_compared_with_whole_numbers_however_these_are_written
     table.append([{"id": one, "x": one / 2} for one in (1, 2, 3, 4)])
     for condition, wanted in {"id = 2.0": [2], "id >= '3'": [3, 4], "x = 1.5": [3], "x > 1.5": [4]}.items():
         same_rows(lake, condition, wanted)
+
+
+@pytest.mark.parametrize("transform", [None, IdentityTransform(), BucketTransform(4), VoidTransform()])
+def test_what_must_have_a_value_inside_of_a_null_has_none(lake: Lake, transform: Any) -> None:
+    """PyIceberg goes by the field alone: `s.x IS NOT NULL` deleted all rows. And a row without `s` was in no partition
+    that could be written: the table was told to be damaged.
+    """
+    inside = StructType(NestedField(3, "x", IntegerType(), required=True))
+    columns = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "s", inside))
+    spec = None if transform is None else PartitionSpec(PartitionField(3, 1000, transform, "by_x"))
+    table = lake.create_table("shop.i", columns, format="iceberg", partition_spec=spec)
+    table.append([{"id": 1, "s": None}, *({"id": one, "s": {"x": one}} for one in (2, 3, 4))])
+    for condition, wanted in {
+        "s.x IS NULL": [1],
+        "s.x IS NOT NULL": [2, 3, 4],
+        "NOT s.x IS NULL AND id < 4": [2, 3],
+        "s.x != 2": [3, 4],
+        "s.x NOT IN (2, 3)": [4],
+        "s IS NULL OR s.x = 3": [1, 3],
+    }.items():
+        same_rows(lake, condition, wanted)
+        same_scan(lake, condition, wanted)
 
 
 @pytest.mark.parametrize("transform", [None, IdentityTransform(), BucketTransform(4), TruncateTransform(50)])

@@ -2,12 +2,13 @@
 
 Arrow is asked for columns by their names, which PyIceberg joins by dots and parts at dots again: one whose name has a
 dot was not found. Arrow compares no uuids; their bytes it does, and PyIceberg compared those with the uuids that
-partitions have: none were equal. The value that rows have of a column that is younger
-than they are was compared as Python has it, not as Iceberg does: no date equals the number of its day. Whether all rows
-of a file are meant PyIceberg cannot tell of a column inside of another, and failed. And for partitions in months or
-years it looks at the next day, which there is none of at the end of the calendar. Whether a list or a map is null it
-did not read: it asked for the column itself, and takes only what is inside of one. An underscore of
-LIKE is one, and not any character: it is refused. The values that columns are compared with are in `literals`.
+partitions have: none were equal. The value that rows have of a column that is younger than they are was compared as
+Python has it, not as Iceberg does: no date equals the number of its day. Whether all rows of a file are meant PyIceberg
+cannot tell of a column inside of another, and failed. And for partitions in months or years it looks at the next day,
+which there is none of at the end of the calendar. Whether a list or a map is null it did not read: it asked for the
+column itself, and takes only what is inside of one. And what has to have a value inside of a column is null where that
+column is: PyIceberg took it for never null, and `s.x IS NOT NULL` deleted all rows. An underscore of LIKE is one, and
+not any character: it is refused. The values that columns are compared with are in `literals`.
 """
 
 import operator
@@ -20,7 +21,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import transforms
-from pyiceberg.expressions import BooleanExpression, BoundReference, parser
+from pyiceberg.expressions import BooleanExpression, BoundReference, Reference, parser
 from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.visitors import (
     ROWS_MIGHT_NOT_MATCH,
@@ -31,7 +32,7 @@ from pyiceberg.expressions.visitors import (
 )
 from pyiceberg.io import pyarrow as pyarrow_io
 from pyiceberg.schema import Schema
-from pyiceberg.types import ListType, MapType, StringType, UUIDType
+from pyiceberg.types import ListType, MapType, NestedField, StringType, UUIDType
 
 from seiche.lake.iceberg.literals import compare_as_columns_have_it
 
@@ -59,6 +60,7 @@ def ask_what_is_meant() -> None:
     pyarrow_io._ConvertToArrowExpression = _Asking  # type: ignore[misc]
     held: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
         (BoundReference, "eval", _comparable),
+        (Reference, "bind", _perhaps_null),
         (_ColumnNameTranslator, "visit_bound_predicate", _with_default),
         *((_StrictMetricsEvaluationVisitor, f"visit_{name}", _perhaps_not) for name in _COMPARED),
         (transforms, "_truncate_number", _if_there_is_one),
@@ -144,6 +146,25 @@ def _comparable(look: Callable[..., Any]) -> Callable[..., Any]:
         return found.bytes if isinstance(found, UUID) else found  # as the value is that it is compared with
 
     return looked
+
+
+def _perhaps_null(bind_to: Callable[..., BoundReference]) -> Callable[..., BoundReference]:
+    @wraps(bind_to)
+    def bound(name: Reference, schema: Schema, case_sensitive: bool = True) -> BoundReference:
+        found = bind_to(name, schema, case_sensitive)
+        if found.field.optional or all(one.required for one in _around(schema, found.field.field_id)):
+            return found
+        return type(found)(found.field.model_copy(update={"required": False}), found.accessor)
+
+    return bound
+
+
+def _around(schema: Schema, number: int) -> Iterator[NestedField]:
+    """The columns that a column is inside of."""
+    parents = schema._lazy_id_to_parent
+    while (parent := parents.get(number)) is not None:
+        yield schema.find_field(parent)
+        number = parent
 
 
 def _perhaps_not(compare: Callable[..., bool]) -> Callable[..., bool]:
