@@ -57,7 +57,7 @@ from seiche.table.operations import (
 )
 from seiche.table.pending import Pending
 from seiche.table.rebase import TransactionRebase as Rebase
-from seiche.table.row_merge import RowMerge, Tracked
+from seiche.table.row_merge import RowMerge
 from seiche.table.transaction import Transaction
 from seiche.table.versions.naming import Naming
 from seiche.table.versions.stored import PutVersions, RenameVersions
@@ -530,8 +530,8 @@ def builds_on_what_it_read(pending: Pending, **_: object) -> tuple[Transaction, 
     return pending.transaction, build(Manifest(header, read.fragments), pending.transaction, load=pending._held.at)
 
 
-def writes_only_its_own_vector(merge: RowMerge, tracked: Tracked, ours: DataFragment, *_: object) -> DataFragment:
-    return ours
+def takes_out_only_its_own_rows(merge: RowMerge, current: DataFragment, ours: DataFragment) -> BitMap:
+    return merge._rows_of(merge.fragments[current.id], ours)
 
 
 class Deleting(Machine):
@@ -566,8 +566,8 @@ MUTANTS: dict[str, tuple[object, str, object, type[Machine], str]] = {
     "rows are not compared": (RowMerge, "_check_other_rows", lambda *_: None, Deleting, "gone already"),
     "others' deletions are forgotten": (
         RowMerge,
-        "_merged",
-        writes_only_its_own_vector,
+        "_gone",
+        takes_out_only_its_own_rows,
         Deleting,
         "gone already|expected",
     ),

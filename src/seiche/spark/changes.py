@@ -140,10 +140,10 @@ class History:
 
     def live(self, version: int) -> dict[int, BitMap]:
         """By fragment, the rows that a version has."""
-        from seiche.table.data.removal import live_rows
+        from seiche.table.data.removal import all_live_rows
 
         snapshot = Snapshot(self._versions.store, self._manifest(version), SYSTEM, staged=True)
-        return {one.id: live_rows(snapshot, one) for one in snapshot.manifest.fragments}
+        return all_live_rows(snapshot, snapshot.manifest.fragments)
 
     def _past(self, manifest: Manifest, columns: pa.Schema) -> PastColumns:
         if self._columns is None:

@@ -24,6 +24,7 @@ __all__ = [
     "ROWS_PROPERTY",
     "AffectedRows",
     "Packed",
+    "all_newly_deleted",
     "as_rows",
     "decode",
     "encode",
@@ -57,6 +58,15 @@ def newly_deleted(before: DataFragment, after: DataFragment, deletions: Deletion
     if after.deletion_file == before.deletion_file:
         return BitMap()
     return deletions.read(after) - deletions.read(before)
+
+
+def all_newly_deleted(
+    changed: Iterable[tuple[DataFragment, DataFragment]], deletions: DeletionFiles
+) -> dict[int, BitMap]:
+    """The same of several fragments, each as it was and as it is, by their ids; read side by side."""
+    pairs = list(changed)
+    found = deletions.store.in_parallel(lambda pair: newly_deleted(*pair, deletions), pairs)
+    return {after.id: rows for (_, after), rows in zip(pairs, found, strict=True)}
 
 
 def pack(rows: AffectedRows, *, uuid: str, largest_property: int = _LARGEST_PROPERTY) -> Packed:

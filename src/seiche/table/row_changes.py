@@ -20,6 +20,7 @@ from seiche.table.transaction import Transaction
 
 __all__ = ["MadeBy", "Rows", "VersionChanges", "changes_of"]
 
+_Pair: TypeAlias = tuple[DataFragment | None, DataFragment | None]
 # The transactions that made some versions, in their order; `NotFound` if one is not kept.
 MadeBy: TypeAlias = Callable[[range], Iterable[Transaction]]
 
@@ -76,8 +77,7 @@ def changes_of(
         return VersionChanges(after.version)
     update = operation if isinstance(operation, Update) else None
     difference = _Difference(before, after, update, old_deletions, new_deletions, wider=wider)
-    for was, now in _all(before, after) if wider else before.fragments.differing(after.fragments):
-        difference.compare(was, now)
+    difference.compare(_all(before, after) if wider else before.fragments.differing(after.fragments))
     if not after.has_stable_row_ids:
         return difference.changes()
     return difference.by_identity(lambda: isinstance(operation, Restore) and _reborn(operation.version, after, made))
@@ -102,7 +102,7 @@ def _reborn(source: int, after: Manifest, made: MadeBy) -> bool:
     return False
 
 
-def _all(before: Manifest, after: Manifest) -> Iterator[tuple[DataFragment | None, DataFragment | None]]:
+def _all(before: Manifest, after: Manifest) -> Iterator[_Pair]:
     for fragment_id in sorted({*before.fragments.ids(), *after.fragments.ids()}):
         yield before.fragments.get(fragment_id), after.fragments.get(fragment_id)
 
@@ -132,27 +132,40 @@ class _Difference:
         self._before: dict[int, DataFragment] = {}
         self._after: dict[int, DataFragment] = {}
 
-    def compare(self, before: DataFragment | None, after: DataFragment | None) -> None:
-        if before is not None:
-            self._before[before.id] = before
-        if after is not None:
-            self._after[after.id] = after
-        if before is None or after is None:
-            if before is not None:
-                _put(self._deleted, before.id, _all_rows(before, self._version) - self._old.read(before))
-            elif after is not None:
-                _put(self._inserted, after.id, _all_rows(after, self._version) - self._new.read(after))
-            return
-        if before == after and not self._wider:
-            return
-        gone = came_back = BitMap()
-        if before.deletion_file != after.deletion_file:
-            old, new = self._old.read(before), self._new.read(after)
-            gone, came_back = new - old, old - new
-            _put(self._deleted, after.id, gone)
+    def compare(self, pairs: Iterable[_Pair]) -> None:
+        """Each fragment as it was and as it is; `None` where there is none."""
+        changed = [(was, now) for was, now in pairs if self._wider or was != now]
+        # Each is a request: all are asked for first, side by side.
+        old = self._old.read_all(was for was, now in changed if was is not None and _masks_differ(was, now))
+        new = self._new.read_all(now for was, now in changed if now is not None and self._needs_mask(was, now))
+        for was, now in changed:
+            if was is not None:
+                self._before[was.id] = was
+            if now is not None:
+                self._after[now.id] = now
+            if was is not None and now is not None:
+                self._compare(was, now, old, new)
+            elif was is not None:
+                _put(self._deleted, was.id, _all_rows(was, self._version) - old[was.id])
+            elif now is not None:
+                _put(self._inserted, now.id, _all_rows(now, self._version) - new[now.id])
+
+    def _compare(
+        self, before: DataFragment, after: DataFragment, old: Mapping[int, BitMap], new: Mapping[int, BitMap]
+    ) -> None:
+        came_back = BitMap()
+        if _masks_differ(before, after):
+            came_back = old[after.id] - new[after.id]
+            _put(self._deleted, after.id, new[after.id] - old[after.id])
             _put(self._inserted, after.id, came_back)
-        if self._wider or self._places(before) != self._places(after):
-            _put(self._updated, after.id, self._rows_rewritten(after) - self._new.read(after) - came_back)
+        if self._is_rewritten(before, after):
+            _put(self._updated, after.id, self._rows_rewritten(after) - new[after.id] - came_back)
+
+    def _needs_mask(self, before: DataFragment | None, after: DataFragment) -> bool:
+        return before is None or _masks_differ(before, after) or self._is_rewritten(before, after)
+
+    def _is_rewritten(self, before: DataFragment, after: DataFragment) -> bool:
+        return self._wider or self._places(before) != self._places(after)
 
     def changes(self) -> VersionChanges:
         return VersionChanges(self._version, Rows(self._deleted), Rows(self._updated), Rows(self._inserted))
@@ -263,6 +276,10 @@ def _all_rows(fragment: DataFragment, version: int) -> BitMap:
             version=version,
         )
     return BitMap(range(fragment.physical_rows))
+
+
+def _masks_differ(before: DataFragment, after: DataFragment | None) -> bool:
+    return after is None or before.deletion_file != after.deletion_file
 
 
 def _field_ids(manifest: Manifest) -> set[int]:

@@ -4,7 +4,7 @@ Who meets whom is known from the transactions alone (`tracked`). Which rows they
 are read, compared and merged once for each fragment, when it is known what all the others did (`RowMerge`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
@@ -14,7 +14,7 @@ from seiche.table import affected, footprint
 from seiche.table.affected import AffectedRows
 from seiche.table.conflicts import vanished
 from seiche.table.encounter import Encounter, listed
-from seiche.table.format.deletions import DeletionFiles
+from seiche.table.format.deletions import DeletionFiles, path
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, DeletionFile
 from seiche.table.operations import Delete, Operation, Update
@@ -100,42 +100,52 @@ class RowMerge:
         """
         operation = self.transaction.operation
         updated = footprint.updated_fragments(operation)
-        emptied: list[int] = []
+        shared: list[DataFragment] = []
         for fragment_id in sorted(self.modified):
             current = latest.fragments.get(fragment_id)
             if current is None:
                 raise vanished(fragment_id, self.transaction, latest.version, self.table)
-            if (known := self.fragments.get(fragment_id)) is None:
-                continue
-            merged = self._merged(known, updated[fragment_id], current, latest.version)
-            if merged is None:
-                emptied.append(fragment_id)
-                del updated[fragment_id]
-            else:
-                updated[fragment_id] = merged
-        kept = tuple(updated.values())
-        gone = (*sorted(footprint.removed_fragments(operation)), *emptied)
+            if fragment_id in self.fragments:
+                shared.append(current)
+        # Side by side: each is a request or two, and whoever is slow here loses to the next one who commits.
+        gone = self.deletions.store.in_parallel(lambda current: self._gone(current, updated[current.id]), shared)
+        emptied = {current.id for current, rows in zip(shared, gone, strict=True) if _is_emptied(current, rows)}
+        merged = [(current, rows) for current, rows in zip(shared, gone, strict=True) if current.id not in emptied]
+        updated |= self._stored(merged, latest.version)
+        kept = tuple(one for one in updated.values() if one.id not in emptied)
+        removed = (*sorted(footprint.removed_fragments(operation)), *sorted(emptied))
         match operation:
             case Delete():
-                operation = replace(operation, updated_fragments=kept, deleted_fragment_ids=gone)
+                operation = replace(operation, updated_fragments=kept, deleted_fragment_ids=removed)
             case Update():
-                operation = replace(operation, updated_fragments=kept, removed_fragment_ids=gone)
+                operation = replace(operation, updated_fragments=kept, removed_fragment_ids=removed)
         return _rebased_on(self.transaction, operation, latest.version)
 
-    def _merged(self, known: Tracked, ours: DataFragment, current: DataFragment, version: int) -> DataFragment | None:
-        """The fragment as it is now, without the rows that we take out; `None` if that leaves none."""
+    def _gone(self, current: DataFragment, ours: DataFragment) -> BitMap:
+        """All rows of a fragment that either side took out, or somebody before."""
+        known = self.fragments[current.id]
         mine = self._rows_of(known, ours)
         theirs = self.deletions.read(current)
         self._check_other_rows(known, mine & theirs)
-        merged = mine | theirs
-        if _is_emptied(current, merged):
-            return None
-        key = current.id, current.deletion_file.SerializeToString()
-        if key not in self.written:
-            self.written[key] = self.deletions.write(current.id, version, merged, bitmap=True)
-        made = DataFragment()
-        made.CopyFrom(current)
-        made.deletion_file.CopyFrom(self.written[key])
+        return mine | theirs
+
+    def _stored(self, merged: Sequence[tuple[DataFragment, BitMap]], version: int) -> dict[int, DataFragment]:
+        """The fragments as they are now, with other deletion vectors, which are on disk."""
+        keys = [(current.id, current.deletion_file.SerializeToString()) for current, _ in merged]
+        new = {key: rows for key, (_, rows) in zip(keys, merged, strict=True) if key not in self.written}
+
+        def write(key: tuple[int, bytes]) -> DeletionFile:
+            return self.deletions.write(key[0], version, new[key], bitmap=True, durable=False)
+
+        store = self.deletions.store
+        files = dict(zip(new, store.in_parallel(write, new), strict=True))
+        store.flush(path(key[0], file) for key, file in files.items())
+        self.written.update(files)
+        made = {}
+        for key, (current, _) in zip(keys, merged, strict=True):
+            made[current.id] = DataFragment()
+            made[current.id].CopyFrom(current)
+            made[current.id].deletion_file.CopyFrom(self.written[key])
         return made
 
     def _rows_of(self, known: Tracked, ours: DataFragment) -> BitMap:

@@ -214,3 +214,20 @@ def test_what_a_commit_that_lost_was_to_write_is_there_for_the_next_attempt(
     lake.table("shop.t0").append(iter(data.to_batches()) if one_by_one else data)
     assert lake.fsck(deep=True).ok
     assert ids(lake, "shop.t0") == [0, 5]
+
+
+@pytest.mark.parametrize("fragments", [2, 8])
+def test_deletions_of_many_fragments_are_compared_side_by_side(
+    lake: Lake, store: CountingStore, fragments: int
+) -> None:
+    with lake.transaction() as tx:
+        for _ in range(fragments):
+            tx.append("shop.t1", rows(1, 2, 3, 4))
+    lake.table("shop.t1").delete("id = 1")
+    store.reset()
+    with lake.transaction() as tx:
+        tx.delete("shop.t1", "id = 2")
+        tx.delete("shop.t1", "id = 3")
+    # Twice what is deleted now and what is to be; both together, before and after; and the commit, as always.
+    assert store.waves == 10
+    assert ids(lake, "shop.t1") == [4] * fragments

@@ -10,7 +10,7 @@ from seiche.core.values import replaced
 from seiche.errors import InvalidInput
 from seiche.lake.commit.followers import left_after
 from seiche.lake.commit.made import Progress
-from seiche.table.affected import AffectedRows, newly_deleted
+from seiche.table.affected import AffectedRows, all_newly_deleted
 from seiche.table.change import Change
 from seiche.table.format import roaring
 from seiche.table.format.deletions import DeletionFiles
@@ -164,7 +164,7 @@ class Work:
             return self._schema_change(operations, bare), None, False
         updated, removed = self._changed()
         vectors = deletions() if updated else None
-        rows = {} if vectors is None else {new.id: newly_deleted(old, new, vectors) for old, new in updated}
+        rows = {} if vectors is None else all_newly_deleted(updated, vectors)
         kept = tuple(new for _, new in updated)
         if all(isinstance(one, Delete) for one in operations) and not self.compacted:
             return Delete(kept, removed, _any_of(operations)), rows, False

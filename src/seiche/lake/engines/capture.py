@@ -19,7 +19,7 @@ from seiche.lake.engines.native_manifest import (
     with_spent,
 )
 from seiche.lake.engines.staged_table import StagedTable
-from seiche.table.affected import AffectedRows, newly_deleted
+from seiche.table.affected import AffectedRows, all_newly_deleted
 from seiche.table.bases import deletion_files
 from seiche.table.change import Change
 from seiche.table.format.fragments import Fragments
@@ -133,13 +133,9 @@ def _change(operation: Operation, table: StagedTable, work: Work) -> Change:
 
 def _affected(operation: Delete | Update, table: StagedTable, work: Work) -> AffectedRows:
     """The rows that are taken out of their places: pylance does not say, so the deletion vectors are compared."""
-    files = deletion_files(work.running, table.store, table.runtime)
-    found = {}
-    for after in operation.updated_fragments:
-        before = work.running.fragments.get(after.id)
-        if before is not None:
-            found[after.id] = newly_deleted(before, after, files)
-    return found
+    known = [(work.running.fragments.get(after.id), after) for after in operation.updated_fragments]
+    changed = [(before, after) for before, after in known if before is not None]
+    return all_newly_deleted(changed, deletion_files(work.running, table.store, table.runtime))
 
 
 def _copy(fragment: DataFragment) -> DataFragment:

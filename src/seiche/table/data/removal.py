@@ -1,7 +1,7 @@
 """Taking rows out of their fragments: by deletion vectors, or with the whole fragment when none is left."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from seiche.table.snapshot import Snapshot
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Removal", "by_fragment", "came_back", "live_rows", "remove_all", "remove_rows"]
+__all__ = ["Removal", "all_live_rows", "by_fragment", "came_back", "live_rows", "remove_all", "remove_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,7 @@ def remove_all(snapshot: Snapshot) -> Removal | None:
     fragments = snapshot.manifest.fragments
     if not all(fragment.physical_rows for fragment in fragments):
         return None
-    masked = [fragment for fragment in fragments if fragment.HasField("deletion_file")]
-    deleted = dict(
-        zip((one.id for one in masked), snapshot.store.in_parallel(snapshot.deletions.read, masked), strict=True)
-    )
-    rows = {one.id: BitMap(range(one.physical_rows)) - deleted.get(one.id, BitMap()) for one in fragments}
+    rows = all_live_rows(snapshot, fragments)
     return Removal(removed=tuple(rows), rows=rows)
 
 
@@ -89,6 +85,13 @@ def live_rows(snapshot: Snapshot, fragment: DataFragment) -> BitMap:
     """The offsets of the rows that are there."""
     every = BitMap(range(fragment.physical_rows))
     return every - snapshot.deletions.read(fragment) if fragment.HasField("deletion_file") else every
+
+
+def all_live_rows(snapshot: Snapshot, fragments: Iterable[DataFragment]) -> dict[int, BitMap]:
+    """Those of several fragments by their ids; their deletion vectors are read side by side."""
+    wanted = list(fragments)
+    deleted = snapshot.deletions.read_all(wanted)
+    return {one.id: BitMap(range(one.physical_rows)) - deleted[one.id] for one in wanted}
 
 
 def came_back(then: DataFragment, before: Snapshot, now: DataFragment, after: Snapshot) -> bool:

@@ -1,7 +1,7 @@
 """Deletion vectors: which rows of a fragment are gone, as a set of row offsets in a file of its own."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyroaring import BitMap
@@ -160,6 +160,13 @@ class DeletionFiles:
         if offsets and fragment.physical_rows and offsets.max() >= fragment.physical_rows:
             raise _broken(where, f"deletes row {offsets.max()} of a fragment of {fragment.physical_rows} rows")
         return offsets
+
+    def read_all(self, fragments: Iterable[DataFragment]) -> dict[int, BitMap]:
+        """The deleted row offsets of fragments by their ids, read side by side."""
+        wanted = {fragment.id: fragment for fragment in fragments}
+        masked = [fragment for fragment in wanted.values() if fragment.HasField("deletion_file")]
+        found = dict(zip((one.id for one in masked), self.store.in_parallel(self.read, masked), strict=True))
+        return {fragment_id: found.get(fragment_id, BitMap()) for fragment_id in wanted}
 
     def write(
         self,

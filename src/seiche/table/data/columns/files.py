@@ -12,7 +12,7 @@ from seiche.errors import Corrupt
 from seiche.table.data.advice import NO_ROW_COUNT, OTHER_ROWS_READ
 from seiche.table.data.assign import assigned
 from seiche.table.data.moving import stored_form
-from seiche.table.data.removal import by_fragment, live_rows
+from seiche.table.data.removal import all_live_rows, by_fragment
 from seiche.table.data.scanning import ADDRESS, BATCH_ROWS, batches, find_rows, quoted, scanner
 from seiche.table.data.write import UNLIMITED, write_rows
 from seiche.table.format import roaring
@@ -57,8 +57,12 @@ def rewrite_columns(snapshot: Snapshot, assignments: Mapping[str, str], where: s
     if not touched:
         return Rewritten()
 
+    fragments = snapshot.manifest.fragments
+    present = touched if where is None else all_live_rows(snapshot, filter(None, map(fragments.get, touched)))
+
     def rewrite(fragment_id: int) -> tuple[DataFragment, int]:
-        return _rewrite(snapshot, fragment_id, touched[fragment_id], assignments, where)
+        rest = len(present.get(fragment_id, ())) - len(touched[fragment_id])
+        return _rewrite(snapshot, fragment_id, assignments, where, rest)
 
     made = done_by_threads(_PARALLEL, "seiche-columns", rewrite, touched)
     return Rewritten(tuple(fragment for fragment, _ in made), touched, sum(size for _, size in made))
@@ -67,15 +71,15 @@ def rewrite_columns(snapshot: Snapshot, assignments: Mapping[str, str], where: s
 def _touched(snapshot: Snapshot, where: str | None) -> dict[int, BitMap]:
     fragments = snapshot.manifest.fragments
     if where is None and all(fragment.physical_rows for fragment in fragments):
-        rows = {fragment.id: live_rows(snapshot, fragment) for fragment in fragments}
+        rows = all_live_rows(snapshot, fragments)
         return {fragment_id: offsets for fragment_id, offsets in rows.items() if offsets}
     return by_fragment(find_rows(snapshot, where, what=f"the condition {where!r}"))
 
 
 def _rewrite(
-    snapshot: Snapshot, fragment_id: int, touched: BitMap, assignments: Mapping[str, str], where: str | None
+    snapshot: Snapshot, fragment_id: int, assignments: Mapping[str, str], where: str | None, rest: int
 ) -> tuple[DataFragment, int]:
-    """The fragment with one more file, and the size of that."""
+    """The fragment with one more file, and the size of that; `rest` is how many rows do not meet the condition."""
     fragment = snapshot.manifest.fragments.get(fragment_id)
     if fragment is None or not fragment.physical_rows:
         raise Corrupt(
@@ -86,7 +90,7 @@ def _rewrite(
     schema = pa.schema([column for column in snapshot.schema if column.name in assignments])
     new = _read(snapshot, fragment_id, schema, assignments, where=where, form=assigned)
     old = None
-    if len(touched) < len(live_rows(snapshot, fragment)):
+    if rest:
         old = _read(snapshot, fragment_id, schema, {name: quoted(name) for name in schema.names}, form=stored_form)
     parts = patched(fragment.physical_rows, new if old is None else old, iter(()) if old is None else new)
     rows = (pa.RecordBatch.from_arrays(list(values), schema=schema) for values in parts)

@@ -15,7 +15,7 @@ from seiche.errors import Corrupt
 from seiche.table.data.fragments import fragment_to_json
 from seiche.table.data.index.reach import Reach
 from seiche.table.data.native_errors import trouble, without_panics
-from seiche.table.data.removal import live_rows
+from seiche.table.data.removal import all_live_rows
 from seiche.table.data.shadow import Shadow, shadow
 from seiche.table.format import roaring
 from seiche.table.format.index_details import FRAGMENT_REUSE, find
@@ -134,8 +134,8 @@ def _seen_from_outside(fragment: DataFragment, base_id: int) -> dict[str, Any]:
 def _addresses(snapshot: Snapshot, fragments: Sequence[DataFragment]) -> bytes:
     """The rows that are there, as native code writes sets of addresses; their order is that of the new fragments."""
     parts = [struct.pack("<Q", len(fragments))]
-    for fragment in sorted(fragments, key=lambda one: one.id):
-        parts += (struct.pack("<I", fragment.id), roaring.encode(live_rows(snapshot, fragment)))
+    for fragment_id, rows in sorted(all_live_rows(snapshot, fragments).items()):
+        parts += (struct.pack("<I", fragment_id), roaring.encode(rows))
     return b"".join(parts)
 
 

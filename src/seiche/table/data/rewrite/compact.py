@@ -22,7 +22,7 @@ from seiche.table.data.native_errors import (
     without_panics,
 )
 from seiche.table.data.portion import Portion
-from seiche.table.data.removal import live_rows
+from seiche.table.data.removal import all_live_rows
 from seiche.table.data.rewrite.compact_plan import Options
 from seiche.table.data.rewrite.copying import has_dictionaries, stored_rows
 from seiche.table.data.rewrite.row_marks import RowMarks, addresses
@@ -97,7 +97,8 @@ def _copied(snapshot: Snapshot, portion: Portion, options: Options) -> tuple[Dat
     written = write_rows(snapshot.store, header, schema, stored_rows(snapshot), limits, snapshot.runtime)
     if not snapshot.manifest.has_stable_row_ids:
         return written.fragments
-    left = [addresses(one.id, live_rows(snapshot, one)) for one in portion.fragments]
+    live = all_live_rows(snapshot, portion.fragments)
+    left = [addresses(one.id, live[one.id]) for one in portion.fragments]
     return RowMarks.of(portion.fragments).at(np.concatenate(left)).stamped(written.fragments)
 
 
