@@ -17,6 +17,7 @@ from typing import Any
 import grpc
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog import load_catalog
 
 import seiche
 from seiche import (
@@ -498,6 +499,29 @@ def test_what_only_storage_can_do_is_done_there(client: RemoteLake, lake: Lake) 
     assert numbers_in(lake) == []
     client.tag("now", client.version)
     assert client.fsck().problems == ()
+
+
+def test_a_table_that_others_commit_to_is_changed_where_it_was_seen(
+    client: RemoteLake, server: Running, lake: Lake, tmp_path: Path
+) -> None:
+    """The server would look at another version of it than the client did, and nothing could be put on top of that."""
+    others = load_catalog("others", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/theirs")
+    others.create_namespace("n")
+    theirs = others.create_table("n.t", SCHEMA)
+    client.register_table(
+        "shop.fed", "n.t", type="federated", format="iceberg", catalog={"name": "others", **others.properties}
+    )
+    theirs.append(data(1))
+    before = decided(server)
+    with client.transaction() as tx:
+        assert tx.table("shop.fed").count_rows() == 1
+        theirs.append(data(2))
+        tx.append("shop.fed", data(3))
+        tx.append("shop.fed", data(4))
+        tx.append("shop.orders", data(5))
+    assert (numbers_in(client, "shop.fed"), numbers_in(lake)) == ([1, 2, 3, 4], [5])
+    assert decided(server) == before
+    others.close()
 
 
 def test_settling(client: RemoteLake) -> None:

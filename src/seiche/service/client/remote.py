@@ -151,11 +151,14 @@ class RemoteCommitter(Committer):
 
 
 def _can_be_told(edit: TableEdit) -> bool:
+    """Whether it is a change of the lake's own tables. One of somebody else's table is on top of what was seen there,
+    which the server did not see, and is made there before the root stands: whoever has the work in hand does it.
+    """
     if type(edit) is TableEdit:
         return True
     from seiche.lake.iceberg.edit import IcebergEdit
 
-    return isinstance(edit, IcebergEdit)
+    return type(edit) is IcebergEdit
 
 
 def _appends(intent: Intent) -> dict[str, bytes] | None:
