@@ -465,6 +465,38 @@ def test_a_request_that_was_meant_often_looks_at_one_version_of_the_past(
 
 
 @pytest.mark.parametrize("route", ROUTES)
+def test_a_request_that_was_meant_often_is_not_looked_for_among_all_times(
+    servers: Gateways, route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them was asked for, every time, and after 10,000 the request was refused for ever."""
+    looked: list[str] = []
+    outcome = State.outcome
+
+    def counted(self: State, transaction_id: str) -> Any:
+        looked.append(transaction_id)
+        return outcome(self, transaction_id)
+
+    monkeypatch.setattr(State, "outcome", counted)
+    often = []
+    for value in "01" * 8:
+        looked.clear()
+        assert post(servers, route, change("t", [setting("a", value)])).status < 300
+        often.append(len(looked))
+        assert properties(servers.lake) == {"a": value}
+    assert max(often[4:]) == often[4], "as many at the eighth time as at the third"
+    # Another server finds where the first one was.
+    other = direct(seiche.open(servers.lake.store))
+    before = servers.lake.version
+    for value in "1010":
+        assert post(other, route, change("t", [setting("a", value)])).status < 300
+    assert other.lake.version == before + 3, "the first was there"
+    for value in "0101":
+        assert post(servers, route, change("t", [setting("a", value)])).status < 300
+        assert properties(servers.lake) == {"a": value}
+    assert servers.lake.version == before + 6
+
+
+@pytest.mark.parametrize("route", ROUTES)
 def test_an_expiry_that_a_rollback_took_back_is_not_swallowed(servers: Gateways, route: str) -> None:
     lake = servers.lake
     lake.table("db.t").append(ROWS)

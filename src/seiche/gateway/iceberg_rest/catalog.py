@@ -16,11 +16,10 @@ from seiche.gateway.iceberg_rest.aftercare import Aftercare
 from seiche.gateway.iceberg_rest.commits import Commits
 from seiche.gateway.iceberg_rest.keys import (
     HASH,
-    attempts,
+    attempt,
     check_applied,
     check_same_request,
     said_under,
-    too_many,
     version_of,
 )
 from seiche.gateway.iceberg_rest.problems import Refusal
@@ -151,15 +150,16 @@ class Catalog:
         if given is None:
             return self.lake.transaction(), None
         wanted = call_hash(call)
-        for key in attempts(given):
-            transaction = self.lake.transaction_on(self.lake.state(), key, {HASH: wanted})
+        number = 0
+        while True:
+            transaction = self.lake.transaction_on(self.lake.state(), attempt(given, number), {HASH: wanted})
             decided = transaction.state.outcome(transaction.id)
             if decided is None:
                 return transaction, None
             if decided.outcome == "committed":
                 check_same_request(self.lake, transaction.id, decided.version, wanted)
                 return transaction, decided
-        raise too_many()
+            number += 1
 
     def _key(self, call: Call) -> str | None:
         given = key_of(call)

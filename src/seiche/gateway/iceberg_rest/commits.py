@@ -7,6 +7,7 @@ wrote is still there, whatever the tables are called by then.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId
@@ -21,7 +22,7 @@ from seiche.errors import (
     RetryableConflict,
 )
 from seiche.gateway.grouping import Grouping
-from seiche.gateway.iceberg_rest.keys import HASH, attempts, check_applied, check_same_request, too_many, version_of
+from seiche.gateway.iceberg_rest.keys import HASH, Times, check_applied, check_same_request, version_of
 from seiche.gateway.iceberg_rest.repetitions import is_there, showing, was_there_before
 from seiche.gateway.iceberg_rest.requests import TableChange, request_hash
 from seiche.gateway.settling import commit_all_surely, commit_surely
@@ -63,6 +64,7 @@ class Commits:
         self._catalog = catalog
         self._grouping = grouping
         self._runtime = runtime
+        self._times = Times()
 
     def commit(self, changes: Sequence[TableChange], key: str | None) -> Committed:
         """Apply all changes or none, and return the version of the lake that has them, and by which transaction.
@@ -128,7 +130,7 @@ class Commits:
         wanted = request_hash(list(request.changes))
         base = request.key or f"req:{self._catalog}:{wanted}"
         last: tuple[str, int] | None = None
-        for name in attempts(base):
+        for name in self._times.attempts(base, partial(self._is_decided, state)):
             transaction = self._lake.transaction_on(state, name, {HASH: wanted})
             decided = state.outcome(transaction.id)
             if decided is None:
@@ -138,8 +140,6 @@ class Commits:
                 if request.key is not None:
                     check_same_request(self._lake, *last, wanted)
                     break
-        else:
-            raise too_many()
         # Only the last time counts: before it was applied then, what came of the earlier ones was found to be gone. To
         # look at each of them again would read as many versions of the past as there were.
         if last is not None:
@@ -154,6 +154,9 @@ class Commits:
             return Committed(state, transaction.id)
         self._stay(transaction, request.changes)
         return transaction
+
+    def _is_decided(self, state: State, key: str) -> bool:
+        return state.outcome(self._lake.transaction_on(state, key, {}).id) is not None
 
     def _applied(self, request: Request, state: State, transaction: str) -> Committed | Exception:
         try:

@@ -1,9 +1,12 @@
 """Keys of requests: which transaction stands for one, and whether that was this request or another one."""
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from itertools import count
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from seiche.errors import CommitUnknown, RetryableConflict, SeicheError
+from seiche.errors import CommitUnknown, SeicheError
 from seiche.gateway.iceberg_rest.problems import Refusal
 from seiche.gateway.sessions import Session
 from seiche.lake.state import State
@@ -12,24 +15,48 @@ from seiche.lake.tree.latest import read_root
 if TYPE_CHECKING:
     from seiche.lake.lake import Lake
 
-__all__ = ["HASH", "attempts", "check_applied", "check_same_request", "said_under", "too_many", "version_of"]
+__all__ = ["HASH", "Times", "attempt", "check_applied", "check_same_request", "said_under", "version_of"]
 
 # The property of a transaction that says what was asked for.
 HASH: Final = "iceberg.commit.request-hash"
 
-# How many times the same request is told apart from its earlier ones.
-_MOST_ATTEMPTS: Final = 10_000
+# Of how many requests a server knows how often each has been decided.
+_HELD: Final = 1_000
 
 
-def attempts(base: str) -> Iterator[str]:
-    """The keys of a request and of its repetitions that are meant anew: what was decided against stays so."""
-    yield base
-    for attempt in range(1, _MOST_ATTEMPTS):
-        yield f"{base}:tx-attempt-{attempt}"
+def attempt(base: str, number: int) -> str:
+    """The key of a request, or of one of its repetitions that are meant anew: what was decided against stays so."""
+    return f"{base}:tx-attempt-{number}" if number else base
 
 
-def too_many() -> RetryableConflict:
-    return RetryableConflict(f"the same request came {_MOST_ATTEMPTS} times", remedy="Send another Idempotency-Key.")
+class Times:
+    """How often each request has been decided, as far as this server has seen: where the next time is looked for.
+
+    Whoever asks for the same thing again and again, such as a property that goes to and fro, would have all earlier
+    times looked at, each time.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, int] = OrderedDict()
+        self._lock = Lock()
+
+    def attempts(self, base: str, is_decided: Callable[[str], bool]) -> Iterator[str]:
+        """The keys of a request, from the last one on that has been decided; the one that is used comes last."""
+        with self._lock:
+            known = self._known.get(base, 0)
+        # It may have been forgotten since, by the lake, or not be decided yet in the version that is looked at.
+        first = known - 1 if known and is_decided(attempt(base, known - 1)) else 0
+        for number in count(first):
+            if number > known:
+                self._note(base, number)
+            yield attempt(base, number)
+
+    def _note(self, base: str, number: int) -> None:
+        with self._lock:
+            self._known[base] = number
+            self._known.move_to_end(base)
+            while len(self._known) > _HELD:
+                self._known.popitem(last=False)
 
 
 def version_of(lake: "Lake", version: int) -> State | None:
