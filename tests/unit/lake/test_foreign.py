@@ -382,7 +382,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, call: str, ending: str, then: Cal
 def test_what_the_lake_commits_meanwhile_is_not_foreign(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.table("shop.a").append(rows(1))
     other = seiche.open(lake.store)
-    meanwhile(monkeypatch, "list", "_versions", lambda: other.table("shop.a").append(rows(2)))
+    meanwhile(monkeypatch, "names", "_versions", lambda: other.table("shop.a").append(rows(2)))
     assert lake.adopt("shop.a") == []
     assert ids(lake, "shop.a") == [1, 2]
     assert lake.fsck().problems == ()
