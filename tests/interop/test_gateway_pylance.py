@@ -15,7 +15,7 @@ import pytest
 from lance.namespace import RestNamespace
 
 import seiche
-from seiche import Lake
+from seiche import Lake, RetryableConflict
 from seiche.gateway.lance_namespace.desk import Desks
 from seiche.gateway.lance_namespace.namespace import DeskNamespace
 from seiche.store import open_store
@@ -270,6 +270,31 @@ def test_rows_of_which_a_segment_of_an_index_has_no_others_are_changed(lake: Lak
     assert [found.to_table(filter=f"id = {one}")["n"].to_pylist() for one in (9, 100, 200)] == [[0], [], [1]]
     dataset().update({"n": "2"})
     assert lake.table("shop.t").to_arrow()["n"].to_pylist() == [2] * 11
+    assert lake.fsck().problems == ()
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
+@pytest.mark.parametrize("way", ["delete", "update"])
+def test_two_who_leave_no_row_of_a_fragment_between_them(lake: Lake, way: str, stable: bool) -> None:
+    """Of the second, which it has rebased, pylance says that the fragment was changed and that it is gone."""
+    lake.create_table("shop.two", SCHEMA, stable_row_ids=stable).append(rows(*range(10)))
+    table = lake.table("shop.two")
+    table.append(rows(*range(10, 20)))
+    first, second = (opened(lake.namespace(branches=True), table=["shop", "two"]) for _ in range(2))
+    first.delete("id < 5 or id > 17")
+    behind = lake.transaction()
+    behind.delete("shop.two", "id = 7")
+    if way == "delete":
+        second.delete("id >= 5 and id < 10")
+        assert ids(lake, "shop.two") == [*range(10, 18)]
+    else:
+        second.update({"n": "1"}, where="id >= 5 and id < 10")
+        assert ids(lake, "shop.two") == [*range(5, 18)]
+        assert table.to_arrow(filter="n = 1").num_rows == 5
+    assert opened(lake.namespace(branches=True), table=["shop", "two"]).count_rows() == table.count_rows()
+    # What was begun before goes by the transaction that the second one left.
+    with pytest.raises(RetryableConflict):
+        behind.commit()
     assert lake.fsck().problems == ()
 
 

@@ -24,7 +24,7 @@ from seiche.errors import (
 )
 from seiche.lake.commit.edits import TableEdit
 from seiche.lake.commit.work import Work
-from seiche.lake.engines.native_manifest import new_files
+from seiche.lake.engines.native_manifest import named_once, new_files
 from seiche.lake.objects import rows
 from seiche.lake.objects.keys import retention_key
 from seiche.lake.objects.names import Name, parts, text
@@ -249,7 +249,7 @@ def _repeat(
     written_for = made.header.fields if isinstance(foreign.operation, Append) else None
     versions = LakeVersions(tx.state.store, row)
     work = Work.begin(base)
-    for operation in _with_its_reservation(foreign.operation, base):
+    for operation in _with_its_reservation(named_once(foreign.operation), base):
         running = build(
             _at(base.version, work.running),
             replace(foreign, read_version=base.version, operation=operation),

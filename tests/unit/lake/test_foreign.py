@@ -87,6 +87,19 @@ def test_a_foreign_commit_that_the_lake_has_not_overtaken_is_brought_in(lake: La
     assert ids(lake, "shop.a") == [2, 3]
 
 
+def test_foreign_deletes_that_leave_no_row_of_a_fragment_between_them_are_brought_in(lake: Lake) -> None:
+    """Of the second, which it has rebased, pylance says that the fragment was changed and that it is gone."""
+    table = lake.table("shop.a")
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    unfence(table.uri, table.version)
+    first, second = (lance.dataset(table.uri) for _ in range(2))
+    first.delete("id = 1")
+    second.delete("id = 2")
+    assert [one.operation for one in lake.adopt("shop.a")] == ["Delete", "Delete"]
+    assert ids(lake, "shop.a") == [3]
+
+
 def test_a_foreign_commit_that_conflicts_is_kept_aside(lake: Lake) -> None:
     lake.table("shop.a").append(rows(1, 2))
     table = lake.table("shop.a")

@@ -19,7 +19,7 @@ from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, Reus
 from seiche.table.format.manifest import Manifest
 from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
-from seiche.table.operations import CreateIndex, Merge, Operation, Overwrite, Rewrite, RewrittenIndex, Update
+from seiche.table.operations import CreateIndex, Delete, Merge, Operation, Overwrite, Rewrite, RewrittenIndex, Update
 from seiche.table.operations.coverage import covered, followed, is_system, with_coverage
 from seiche.table.operations.fields import related
 from seiche.table.transaction import Transaction
@@ -31,6 +31,7 @@ __all__ = [
     "check_same",
     "completed",
     "first_that_holds",
+    "named_once",
     "new_files",
     "read_native",
     "readings",
@@ -149,13 +150,28 @@ def first_that_holds(meant: Sequence[Operation], check: Callable[[Operation], No
         raise refused
 
 
+def named_once(operation: Operation) -> Operation:
+    """The operation without the fragments among those that it changes that it also takes away.
+
+    pylance names a fragment in both places when it has rebased a delete or an update over another one, and the two
+    leave no row of it. It is gone then.
+    """
+    if not isinstance(operation, Delete | Update):
+        return operation
+    removed = operation.deleted_fragment_ids if isinstance(operation, Delete) else operation.removed_fragment_ids
+    gone = frozenset(removed)
+    kept = tuple(one for one in operation.updated_fragments if one.id not in gone)
+    return operation if len(kept) == len(operation.updated_fragments) else replace(operation, updated_fragments=kept)
+
+
 def completed(operation: Operation, made: Manifest) -> Operation:
     """The operation with what only the version that it makes tells of: the fragment-reuse index that a Rewrite brings,
-    and the metadata of the schema that an Overwrite or a Merge does.
+    and the metadata of the schema that an Overwrite or a Merge does; and named once what is named twice.
 
     pylance leaves that metadata out of the transaction, and tables that come from pandas or Parquet files mostly have
     some.
     """
+    operation = named_once(operation)
     if isinstance(operation, Rewrite):
         return replace(operation, frag_reuse_index=find(made.indices, FRAGMENT_REUSE))
     if isinstance(operation, Overwrite | Merge) and not operation.schema_metadata:
