@@ -298,6 +298,25 @@ def test_two_who_leave_no_row_of_a_fragment_between_them(lake: Lake, way: str, s
     assert lake.fsck().problems == ()
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_rows_that_were_merged_before_a_column_was_dropped_are_committed_after_it(lake: Lake, compacted: bool) -> None:
+    """pylance says that it has read the newest version, and its files have values of the column."""
+    old = opened(lake.namespace(branches=True))
+    table = lake.table("shop.t")
+    table.append(rows(20))
+    table.drop_columns(["n"])
+    merge = old.merge_insert("id").when_not_matched_insert_all()
+    if compacted:
+        table.compact()
+    else:
+        merge = merge.when_matched_update_all()
+    merge.execute(rows(3, 30, n=7))
+    assert table.schema.names == ["id"]
+    assert ids(lake) == [*range(10), 20, 30]
+    assert opened(lake.namespace(branches=True)).to_table().num_rows == 12
+    assert lake.fsck().problems == ()
+
+
 def test_an_index_that_is_built_anew_without_a_word_of_its_details_keeps_them(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

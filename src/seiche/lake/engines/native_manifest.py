@@ -1,7 +1,9 @@
 """A version that pylance has built and left for us to decide on."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pyroaring import BitMap
 
@@ -17,7 +19,7 @@ from seiche.table.build import build
 from seiche.table.format import file
 from seiche.table.format.index_details import FRAGMENT_REUSE, ReuseContent, ReuseIndexFiles, find
 from seiche.table.format.manifest import Manifest
-from seiche.table.format.manifest_pb2 import DataFragment, IndexMetadata
+from seiche.table.format.manifest_pb2 import DataFragment, Field, IndexMetadata
 from seiche.table.format.transaction_pb2 import Transaction as TransactionMessage
 from seiche.table.operations import CreateIndex, Delete, Merge, Operation, Overwrite, Rewrite, RewrittenIndex, Update
 from seiche.table.operations.coverage import covered, followed, is_system, with_coverage
@@ -39,6 +41,8 @@ __all__ = [
 ]
 
 _CLEANUP = "lance.auto_cleanup."
+# Versions. A handle from further back has to be opened again if a column was dropped since.
+_LOOKS_BACK: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class NativeManifest:
         if one said something else than the other, rows would be lost without anybody noticing.
         """
         transaction = self.transaction
-        schema = None if load is None else lambda: load(transaction.read_version).header.fields
+        schema = None if load is None else lambda: self._written_for(previous, load)
 
         def check(operation: Operation) -> None:
             meant = replace(transaction, operation=completed(operation, self.manifest))
@@ -76,6 +80,24 @@ class NativeManifest:
 
         first_that_holds(readings(transaction.operation, previous), check)
         check_no_cleanup(previous, self.manifest)
+
+    def _written_for(self, previous: Manifest, load: Callable[[int], Manifest]) -> Sequence[Field]:
+        """The columns that new data may have: those of the version that was read, and those that were dropped before.
+
+        Of what it has rebased, pylance says that it read the newest version. What it wrote may be from before a column
+        was dropped, and has values of it, which do no harm.
+        """
+        read = self.transaction.read_version
+        fields = list(load(read).header.fields)
+        gone = _new_fields(previous, self.manifest) - {field.id for field in fields}
+        with suppress(NotFound):  # what has expired tells nothing
+            for version in range(read - 1, max(0, read - _LOOKS_BACK), -1):
+                if not gone:
+                    break
+                found = [field for field in load(version).header.fields if field.id in gone]
+                fields += found
+                gone -= {field.id for field in found}
+        return fields
 
 
 def read_native(store: Store, path: str, version: int) -> NativeManifest:
@@ -255,6 +277,17 @@ def check_bases(before: Manifest, after: Manifest, state: State) -> None:
     for base in after.header.base_paths:
         if base.path not in known:
             state.outside.check(base.path, state.store.native_uri())
+
+
+def _new_fields(before: Manifest, after: Manifest) -> set[int]:
+    """The fields in data files that the later version has and the earlier one does not."""
+    found: set[int] = set()
+    for fragment in after.fragments:
+        old = before.fragments.get(fragment.id) or DataFragment()
+        if old != fragment:
+            known = {file.path for file in old.files}
+            found.update(one for file in fragment.files if file.path not in known for one in file.fields if one >= 0)
+    return found
 
 
 def new_files(before: Manifest, after: Manifest, store: Store) -> Iterator[str]:
