@@ -67,7 +67,9 @@ def test_azure_takes_its_account_from_options_or_the_environment(monkeypatch: py
     ["", "\x00", "ftp://host/lake", "s4://bucket", "://", "s3://", "s3:///key", "gs://", "az://", "memory://", "memory:///x",
      "memory://a/../b", "s3://bucket/../other", "s3://bucket/a//b", "file://", "file://data/lake", "file:///a%00b",
      "file:/data/lake", "S3:/bucket",
-     "hdfs://host:port/x", "http://host/lake", "s3://bucket/a\nb"],
+     "hdfs://host:port/x", "http://host/lake", "s3://bucket/a\nb",
+     "s3://a bucket/x", "s3://a%60b", "s3://bucket?list/x", "s3://bucket#x/y", "s3://../bucket", "s3://me@bucket",
+     "gs://büro"],
 )  # fmt: skip
 def test_addresses_that_cannot_be_right(uri: str) -> None:
     with pytest.raises(InvalidInput) as refused:

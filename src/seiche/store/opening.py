@@ -1,6 +1,7 @@
 """From an address to a store."""
 
 import os
+import re
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -17,6 +18,8 @@ SCHEMES = ("file", "memory", "s3", "gs", "az", "hdfs")
 _REMEDY = f"Use a path or one of {', '.join(scheme + '://' for scheme in SCHEMES)}."
 # What is meant as an address and would be taken for a path: a folder of that name would be made.
 _ONE_SLASH = tuple(f"{scheme}:/" for scheme in SCHEMES)
+# What the clouds let names of buckets and containers have, old ones (`_`, capitals) and `$web` too.
+_BUCKET = re.compile(r"[A-Za-z0-9._$:-]+")
 
 
 def open_store(
@@ -57,8 +60,7 @@ def open_store(
             from seiche.store.object import ObjectStore
 
             bucket, _, prefix = path.rstrip("/").partition("/")
-            if not bucket:
-                raise InvalidInput(f"{address}: names no bucket", remedy=f"Write {cloud}://BUCKET/PREFIX.", uri=address)
+            _require_bucket(cloud, bucket, address)
             return ObjectStore(cloud, bucket, prefix, runtime=runtime, options=options)
         case "hdfs":
             return _hdfs(address, runtime, options)
@@ -79,6 +81,19 @@ def _absolute(uri: str, path: str) -> str:
             uri=uri,
         )
     return path
+
+
+def _require_bucket(cloud: str, bucket: str, uri: str) -> None:
+    """`InvalidInput` unless it can be the name of a bucket.
+
+    It becomes part of a web address as it is: behind a `?` or `#` all files would be one, with `..` another bucket be
+    meant, and of a blank the native client panics.
+    """
+    remedy = f"Write {cloud}://BUCKET/PREFIX."
+    if not bucket:
+        raise InvalidInput(f"{uri}: names no bucket", remedy=remedy, uri=uri)
+    if not _BUCKET.fullmatch(bucket) or not bucket.strip("."):
+        raise InvalidInput(f"{uri}: {bucket!r} cannot be the name of a bucket", remedy=remedy, uri=uri)
 
 
 def _hdfs(uri: str, runtime: Runtime, options: dict[str, Any]) -> Store:
