@@ -622,3 +622,11 @@ def test_an_export_shows_how_far_it_is_to_whoever_looks(made: Lake) -> None:
     assert code == 0
     assert "exporting" in shown
     assert "\x1b[32mVersion 5 is in" in shown
+
+
+def test_an_address_that_is_empty_is_no_lake_of_another_name(
+    made: Lake, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEICHE_LAKE", made.uri)
+    assert run.json("runs") == []
+    assert "'' is not the address of a store" in run("runs", "", code=2)  # as "$LAKE" is, where nobody has set it

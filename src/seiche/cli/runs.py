@@ -59,7 +59,7 @@ def _meant(uri: str | None, run_id: str | None, lake: str | None) -> tuple[str, 
         if run_id is None:
             raise InvalidInput("no run is named", remedy="Write seiche runs URI ID; a lake called show is ./show.")
         return lake or "lake", run_id
-    return uri or lake or "lake", run_id
+    return lake or "lake" if uri is None else uri, run_id
 
 
 def _list(lake: seiche.Lake, pipeline: str | None, *, as_json: bool) -> None:
