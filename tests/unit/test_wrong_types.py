@@ -113,6 +113,9 @@ OF_LAKE: dict[str, tuple[Call, str]] = {
     "create_namespace(5=property)": (lambda lake: lake.create_namespace("q", {5: "a"}), "a name in properties"),
     "create_table(properties=list)": (lambda lake: lake.create_table("s.u", SCHEMA, properties=[1]), "properties"),
     "create_table(None)": (lambda lake: lake.create_table("s.u", None), "schema"),
+    "create_table(no rows)": (lambda lake: lake.create_table("s.u", []), "no rows that tell which columns"),
+    "create_table(nothing to read)": (lambda lake: lake.create_table("s.u", iter(())), "no rows that tell"),
+    "create_table(empty text)": (lambda lake: lake.create_table("s.u", ""), "str"),
     "create_table(iceberg, location=5)": (
         lambda lake: lake.create_table("s.u", SCHEMA, format="iceberg", location=5),
         "an address cannot be 5",
@@ -123,6 +126,7 @@ OF_LAKE: dict[str, tuple[Call, str]] = {
     ),
     "register_iceberg(5)": (lambda lake: lake.transaction().register_iceberg("s.u", 5), "an address cannot be 5"),
     "create_view(5)": (lambda lake: lake.create_view("s.v", 5), "the query of a view cannot be 5"),
+    "create_view(nothing)": (lambda lake: lake.create_view("s.v", " "), "the query of a view cannot be empty"),
     "create_view(dialect=5)": (lambda lake: lake.create_view("s.v", "SELECT 1", dialect=5), "the dialect of a view"),
     "create_view(property=5)": (lambda lake: lake.create_view("s.v", "SELECT 1", properties={"a": 5}), "'a' in prop"),
     "set_properties(5)": (lambda lake: lake.transaction().set_properties("s.t", 5), "properties cannot be 5"),
@@ -167,12 +171,18 @@ OF_LAKE: dict[str, tuple[Call, str]] = {
     "rollback(no UTF-8)": (lambda lake: lake.rollback("\udcff"), "a version cannot be '.udcff'"),
     "expire(older_than=object)": (lambda lake: lake.expire(older_than=THING), "older_than"),
     "expire(keep=text)": (lambda lake: lake.expire(keep="x"), "keep"),
+    "expire(dry_run=text)": (lambda lake: lake.expire(dry_run="false"), "dry_run cannot be 'false'"),
+    "gc(dry_run=None)": (lambda lake: lake.gc(dry_run=None), "dry_run cannot be None"),
+    "rollback(dry_run=text)": (lambda lake: lake.rollback(1, dry_run=""), "dry_run cannot be ''"),
+    "release(drop=text)": (lambda lake: lake.release("s.t", drop="false"), "drop cannot be 'false'"),
     "adopt(None)": (lambda lake: lake.adopt(None), "name of a table"),
 }
 # Of a table of a lake, of one in a transaction, and of a plain one.
 OF_TABLES: dict[str, tuple[Call, str]] = {
     "append(None)": (lambda table: table.append(None), "NoneType"),
     "append(text)": (lambda table: table.append("x"), "str"),
+    "append(empty text)": (lambda table: table.append(""), "str"),
+    "overwrite(empty text)": (lambda table: table.overwrite(""), "str"),
     "append([None, row])": (lambda table: table.append([None, *ROW]), "NoneType"),
     "append([5])": (lambda table: table.append([5]), "int"),
     "delete(None)": (lambda table: table.delete(None), "condition"),
@@ -189,6 +199,9 @@ OF_TABLES: dict[str, tuple[Call, str]] = {
     "to_arrow(filter=5)": (lambda table: table.to_arrow(filter=5), "the filter cannot be 5"),
 }
 OF_PLAIN: dict[str, tuple[Call, str]] = {
+    "cleanup(dry_run=None)": (lambda table: table.cleanup(dry_run=None), "dry_run cannot be None"),
+    "cleanup(gaps=text)": (lambda table: table.cleanup(gaps="no"), "gaps cannot be 'no'"),
+    "to_arrow(version=type)": (lambda table: table.to_arrow(version=int), "not a version number"),
     "drop_columns(5)": (lambda table: table.drop_columns(5), "columns"),
     "append(number as name)": (lambda table: table.append([{1: 2}]), "name of a column cannot be 1"),
     "append(columns by number)": (lambda table: table.append({1: [2]}), "name of a column cannot be 1"),

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from seiche.errors import InvalidInput
 
-__all__ = ["a_function", "an_address", "made", "names", "number", "several", "text", "texts", "wrong"]
+__all__ = ["a_flag", "a_function", "an_address", "made", "names", "number", "several", "text", "texts", "wrong"]
 
 T = TypeVar("T")
 
@@ -36,6 +36,13 @@ def an_address(value: object, remedy: str) -> str:
     if not isinstance(made, str):
         raise wrong("an address", made, remedy)
     return made
+
+
+def a_flag(value: object, what: str) -> bool:
+    """Yes or no. The text "false", which came out of a file of settings, is no no; nor is a setting that is missing."""
+    if not isinstance(value, bool):
+        raise wrong(what, value, "Give True or False.")
+    return value
 
 
 def a_function(value: object, what: str, remedy: str) -> None:

@@ -10,6 +10,8 @@ from seiche.table.engines import engine_for
 
 __all__ = ["Beginning"]
 
+_COLUMNS = 'Give its columns, pa.schema([("id", pa.int64()), ...]), or its first rows.'
+
 
 class Beginning:
     """A schema, or the first rows; it can be asked again when a transaction is tried again."""
@@ -31,9 +33,11 @@ class Beginning:
         if not hasattr(self._given, "__iter__") and not hasattr(self._given, "__arrow_c_stream__"):
             raise InvalidInput(
                 f"a table cannot be made of {self._given!r}",
-                remedy='Give its columns, pa.schema([("id", pa.int64()), ...]), or its first rows.',
+                remedy=_COLUMNS,
             )
         opened = self._rows.open()
+        if not opened.schema.names:
+            raise InvalidInput("there are no rows that tell which columns the table has", remedy=_COLUMNS)
         return _with_types(opened.schema), pa.RecordBatchReader.from_batches(opened.schema, opened.batches)
 
 

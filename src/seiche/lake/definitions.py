@@ -31,6 +31,7 @@ NameLike: TypeAlias = str | Sequence[str]
 
 _ANOTHER = "Choose another name, or use what is there."
 _OF_ICEBERG = frozenset({"location", "partition_spec", "sort_order"})
+_QUERY = 'Give SQL: "SELECT ...".'
 _PROPERTIES = ("properties", 'Give texts by name: {"owner": "me"}.')
 
 
@@ -244,11 +245,14 @@ class Definitions(Sight, Statements):
     ) -> None:
         """Make a view: a name for a query."""
         full = parts(name, what="view")
+        query = given.text(sql, "the query of a view", _QUERY)
+        if not query.strip():
+            raise InvalidInput("the query of a view cannot be empty", remedy=_QUERY)
         with self.defining():
             self.check_free(full)
             row = ViewRow(
                 id=str(self.runtime.uuid()),
-                sql=given.text(sql, "the query of a view", 'Give SQL: "SELECT ...".'),
+                sql=query,
                 dialect=given.text(dialect, "the dialect of a view", 'Give a dialect of SQL by name, such as "spark".'),
                 properties=texts(properties, *_PROPERTIES),
                 created_at_millis=self.now_millis(),

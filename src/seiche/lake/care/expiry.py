@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from seiche.core.durations import Duration, duration, in_words, of_millis
-from seiche.core.given import number
+from seiche.core.given import a_flag, number
 from seiche.core.insisting import insist
 from seiche.errors import InvalidInput, NotFound, Unavailable
 from seiche.lake.care.fence import Fence
@@ -112,7 +112,7 @@ def expire(
     lake: "CareVerbs", *, older_than: Duration | None = None, keep: int | None = None, dry_run: bool = False
 ) -> Expiry:
     """Give up versions by the lake's policy, or the one given; returns what was, or would be, given up and what not."""
-    if not dry_run:
+    if not a_flag(dry_run, "dry_run"):
         lake.check_writable()
     states = lake.states
     state = states.latest()

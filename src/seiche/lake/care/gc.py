@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from seiche.core.durations import Duration, duration, in_words
+from seiche.core.given import a_flag
 from seiche.lake.adopt import KEPT
 from seiche.lake.care.clean_up import CleanUp, Unneeded
 from seiche.lake.care.fence import Fence
@@ -83,7 +84,7 @@ def collect(
     With no `grace` everything happens in one run, and transactions that are running now have to be run again. With no
     `window` there is no way back. Interrupted anywhere, it can be run again.
     """
-    if not dry_run:
+    if not a_flag(dry_run, "dry_run"):
         lake.check_writable()
     job = _Job(lake, duration(grace, "grace"), duration(window, "window"), progress, listing)
     job.look()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from seiche.core.given import a_flag
 from seiche.core.insisting import insist
 from seiche.core.runtime import Runtime
 from seiche.errors import InvalidInput, RetryableConflict
@@ -63,6 +64,7 @@ class Releasing(Intent):
 
 def release(lake: "Lake", name: str | Sequence[str], *, drop: bool = False) -> str:
     """Give a table to plain writers; returns its address. See `lake.release`."""
+    a_flag(drop, "drop")
     full = parts(name, what="table")
     states = lake.states
     row = states.latest().table(full)

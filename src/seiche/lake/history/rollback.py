@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from seiche.core.given import a_flag
 from seiche.core.runtime import Runtime
 from seiche.errors import AlreadyExists, IncompatibleConflict, InvalidInput, NotFound
 from seiche.lake.commit.edits import Planned, trashed
@@ -97,6 +98,7 @@ def roll_back(
     tables: Sequence[str | Sequence[str]] | None = None,
 ) -> int | Diff:
     """Commit a rollback and return the version that it made; the newest one if there is nothing to undo."""
+    a_flag(dry_run, "dry_run")
     states = lake.states
     names = None if tables is None else tables_named(tables)
     target = states.at(version_of(states, to))

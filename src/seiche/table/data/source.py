@@ -93,6 +93,8 @@ def _is_spent(rows: Rows) -> bool:
 
 
 def _opened(rows: Rows, wanted: pa.Schema | None) -> Opened:
+    if isinstance(rows, str | bytes):  # an empty one would be no rows, with which an Iceberg table is overwritten
+        raise _unknown(rows)
     made = _arrow(rows, wanted)
     if isinstance(made, pa.RecordBatch | pa.Table) and made.num_rows and not made.num_columns:
         raise _without_columns()
@@ -102,7 +104,7 @@ def _opened(rows: Rows, wanted: pa.Schema | None) -> Opened:
         return Opened(made.schema, iter(made.to_batches()))
     if isinstance(made, pa.RecordBatchReader):
         return Opened(made.schema, iter(made))
-    if isinstance(made, Iterable) and not isinstance(made, str | bytes):
+    if isinstance(made, Iterable):
         return _from_iterable(made, wanted)
     raise _unknown(rows)
 

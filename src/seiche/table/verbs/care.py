@@ -5,7 +5,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from seiche.core.durations import Duration
-from seiche.core.given import a_function, several
+from seiche.core.given import a_flag, a_function, several
 from seiche.core.runtime import SYSTEM, Runtime
 from seiche.errors import InvalidInput
 from seiche.store.base import Store
@@ -128,6 +128,8 @@ class CareVerbs(ReferenceVerbs):
         addresses of shallow clones that others made (those of `clone` are known by their tags). Raises `InvalidInput`
         for a table with features that are not understood, and for one that is managed by a lake.
         """
+        for flag, what in ((dry_run, "dry_run"), (gaps, "gaps")):
+            a_flag(flag, what)
         policy = Policy.of(older_than, retain, grace, gaps=gaps)
         protection = self._protection(protect)
         if self._pinned:

@@ -39,7 +39,7 @@ class Naming(Enum):
 def check_version(version: int) -> int:
     """Return `version` if it can be the number of a version in a table's history, else raise `InvalidInput`."""
     given: object = version
-    whole = type(given) is int or (hasattr(given, "__index__") and not isinstance(given, bool))
+    whole = type(given) is int or (hasattr(type(given), "__index__") and not isinstance(given, bool))
     if not whole or not 0 < version < DETACHED:
         raise InvalidInput(
             f"{version!r} is not a version number",
