@@ -13,7 +13,7 @@ from seiche.lake.care.leases import leases
 from seiche.lake.lake import open_lake
 from seiche.store import open_store
 from seiche.store.base import Data
-from seiche.testing import CountingStore, DictStore
+from seiche.testing import CountingStore, DictStore, Fault, SimulatedStore
 from tests.simulation.care_model import committed, past
 from tests.simulation.lake_model import TABLES
 from tests.unit.lake.conftest import ids, rows
@@ -47,6 +47,20 @@ def given_up(store: DictStore) -> set[int]:
     """What an expiry that wants everything gives up now."""
     lake = open_lake(store, runtime=runtime_of(store))
     return set(lake.expire(older_than=0, keep=1).versions)
+
+
+@pytest.mark.parametrize("fault", ["before", "after", "lost"])
+def test_a_lost_answer_does_not_refuse_a_lease(store: DictStore, fault: Fault) -> None:
+    """Whoever reads has no outcome to ask for."""
+    with open_lake(SimulatedStore(store), version=5, lease="2h", runtime=runtime_of(store)) as lake:
+        assert isinstance(lake.store, SimulatedStore)
+        (written,) = (number for number, call in enumerate(lake.store.calls, 1) if call.verb == "put")
+    assert leases(store) == []
+    failing = SimulatedStore(store, plan={written: fault})
+    with open_lake(failing, version=5, lease="2h", runtime=runtime_of(store)):
+        assert [one.version for one in leases(store)] == [5]
+    assert failing.injected == [(written, fault)]
+    assert leases(store) == []
 
 
 def test_a_lease_keeps_the_version_until_it_is_closed(store: DictStore) -> None:

@@ -79,7 +79,7 @@ class Lease:
     def take(cls, states: States, version: int, lasting: timedelta) -> "Lease":
         """Hold a version. `NotFound` if the lake has given it up, or does so at this moment."""
         lease = cls(states, version, lasting)
-        lease.renew()
+        insist(lease.renew, states.runtime)
         try:
             check_kept(states.latest(), version)
         except NotFound:
