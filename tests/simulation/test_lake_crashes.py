@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import seiche
 from seiche import CommitUnknown, Corrupt, Unavailable
 from seiche.core.runtime import Runtime
 from seiche.lake.transaction import Transaction
@@ -118,6 +120,25 @@ def test_a_lost_reply_at_any_call_is_exactly_one_commit_and_the_status_tells_the
                 tx.table(name).apply(append("mine"))
         assert contents(lake) == AFTER, str(crash)
     assert runs >= 60
+
+
+@pytest.mark.parametrize("verb", ["create_table", "register_table"])
+def test_a_read_that_fails_behind_the_commit_does_not_make_it_look_undone(verb: str, tmp_path: Path) -> None:
+    elsewhere = seiche.Table.create(str(tmp_path / "other.lance"), SCHEMA).uri
+
+    def make(store: SimulatedStore) -> object:
+        lake = opened(store)
+        if verb == "create_table":
+            return lake.create_table("bank.new", SCHEMA).name
+        return lake.register_table("bank.new", elsewhere).name
+
+    faults: tuple[Fault, ...] = ("before", "after", "lost")
+    told: Counter[bool] = Counter()
+    for crash in crash_points(prepared, make, faults=faults):
+        is_there = ("bank", "new") in opened(crash.store, seed=2).tables("bank")
+        told[is_there] += 1
+        assert is_there == (crash.error is None), str(crash)
+    assert min(told.values()) >= 4
 
 
 def three_tables_of_rows(store: SimulatedStore, seed: int = 1) -> Transaction:

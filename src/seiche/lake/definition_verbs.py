@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seiche.lake.handles import LakeTable
-from seiche.lake.objects.names import Name
+from seiche.lake.handles import LakeTable, TransactionTable
+from seiche.lake.objects.names import Name, parts
+from seiche.lake.objects.rows import TableRow
 from seiche.lake.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class DefinitionVerbs(ABC):
         """Around whatever reads."""
 
     @abstractmethod
-    def table(self, name: str | Sequence[str]) -> LakeTable:
-        """A table; `NotFound` if there is none of this name."""
+    def handle(self, full: Name, row: TableRow) -> LakeTable:
+        """The table of this name, of which it is known what it is."""
 
     def namespaces(self, inside: str | Sequence[str] = ()) -> list[Name]:
         """The namespaces directly in another one, or the outermost ones."""
@@ -61,13 +62,15 @@ class DefinitionVerbs(ABC):
         from seiche.lake.beginning import Beginning
 
         first = Beginning.of(schema)
-        self.run(lambda tx: tx.create_table(name, first, **options))
-        return self.table(name)
+        return self._made(name, lambda tx: tx.create_table(name, first, **options))
 
     def register_table(self, name: str | Sequence[str], location: str, **options: Any) -> LakeTable:
         """Give a table that lies elsewhere a name in the lake; `options` as for `tx.register_table`."""
-        self.run(lambda tx: tx.register_table(name, location, **options))
-        return self.table(name)
+        return self._made(name, lambda tx: tx.register_table(name, location, **options))
+
+    def _made(self, name: str | Sequence[str], make: "Callable[[Transaction], TransactionTable]") -> LakeTable:
+        """The table that a statement makes. It is not looked for again: that might fail when it has been made."""
+        return self.handle(parts(name, what="table"), self.run(lambda tx: tx.edits[make(tx).id].row))
 
     def drop_table(self, name: str | Sequence[str]) -> None:
         """Remove a table; its files stay as long as a kept version needs them."""

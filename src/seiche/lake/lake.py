@@ -18,7 +18,8 @@ from seiche.lake.definition_verbs import DefinitionVerbs
 from seiche.lake.handles import LakeTable
 from seiche.lake.history.tags import version_of
 from seiche.lake.history.verbs import HistoryVerbs
-from seiche.lake.objects.names import parts
+from seiche.lake.objects.names import Name, parts
+from seiche.lake.objects.rows import TableRow
 from seiche.lake.publish import Publisher
 from seiche.lake.state import State
 from seiche.lake.states import States
@@ -116,7 +117,10 @@ class Lake(TransactionVerbs, DefinitionVerbs, HistoryVerbs, CareVerbs):
         """A table; `NotFound` if there is none of this name."""
         full = parts(name, what="table")
         with self.reading():
-            row = self.state().table(full)
+            return self.handle(full, self.state().table(full))
+
+    def handle(self, full: Name, row: TableRow) -> LakeTable:
+        """The table of this name, of which it is known what it is."""
         if row.format == "iceberg":
             from seiche.lake.iceberg.foreign.tables import ForeignIcebergTable
             from seiche.lake.iceberg.handles import IcebergLakeTable
