@@ -7,8 +7,9 @@ import pytest
 import seiche
 from seiche import Lake
 from seiche.lake.tree.names import root_name
+from seiche.store import open_store
 from seiche.store.local import LocalStore
-from seiche.testing import SimulatedStore
+from seiche.testing import CountingStore, SimulatedStore
 from tests.unit.lake.conftest import SCHEMA, ids, rows
 from tests.unit.lake.test_export import moved, share
 from tests.unit.lake.test_gc import LakeRead
@@ -37,6 +38,36 @@ def test_rows_that_are_too_large_for_the_tree_come_along(lake: Lake, tmp_path: P
     assert namespace is not None
     assert namespace.properties == LARGE
     assert copy.fsck(deep=True).problems == ()
+
+
+@pytest.mark.parametrize("mode", ["full", "some"])
+def test_what_versions_share_is_looked_at_once_however_many_there_are(tmp_path: Path, mode: str) -> None:
+    """Each row stands in a file of its own here, so reading it counts."""
+    store = CountingStore(open_store(str(tmp_path / "lake"), durability="os"))
+    lake = seiche.create(store, settings={"row_max_size_bytes": 64})
+    lake.create_namespace("shop")
+    with lake.transaction() as tx:
+        for number in range(20):
+            tx.create_table(f"shop.t{number}", SCHEMA)
+    tables = None if mode == "full" else ["shop.t1", "shop.t2"]
+    cost = []
+    for tags in (1, 9):
+        for number in range(tags):
+            with lake.transaction() as tx:
+                tx.set_properties("shop.t1", {"n": f"{tags}-{number}"})
+                tx.drop_table(f"shop.t{tags + number + 2}")
+            lake.tag(f"tag-{tags}-{number}")
+        store.reset()
+        lake.export(f"copy-{tags}", str(tmp_path / f"copy-{tags}"), tables=tables)
+        cost.append(store.counts["get"])
+        copy = seiche.open(tmp_path / f"copy-{tags}")
+        assert copy.fsck(deep=True).problems == ()
+        assert len(copy.tables()) == (19 - (0 if tags == 1 else 9) if mode == "full" else 2)
+        early = seiche.open(copy.uri, version=f"tag-{tags}-0")
+        assert early.table("shop.t1").row.properties == {"n": f"{tags}-0"}
+        assert len(early.tables()) == (19 - (tags == 9) if mode == "full" else 2)
+    fewer, more = cost
+    assert more - fewer < 9 * 20, "it was as many as all tables, three times for each tag"
 
 
 def test_the_change_set_of_a_large_transaction_comes_along(lake: Lake, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from seiche.lake.tree.root import Root
 from seiche.lake.tree.search import Item
 from seiche.lake.tree.tree import Tree
 
-__all__ = ["differing", "live_roots", "rows_since"]
+__all__ = ["changes_since", "differing", "live_roots", "rows_since"]
 
 _AT_ONCE: Final = 32
 
@@ -49,9 +49,19 @@ def rows_since(tree: Tree, before: Tree | None) -> Iterator[Item]:
     if before is None:
         yield from tree.scan()
         return
+    for key, value in changes_since(tree, before):
+        if value is not None:
+            yield key, value
+
+
+def changes_since(tree: Tree, before: Tree) -> Iterator[tuple[bytes, bytes | None]]:
+    """The keys that stand for something else than in another tree, in order; `None` where they stand for nothing now.
+
+    Reads only what the two trees do not share.
+    """
     for key in sorted(differing(before.root, tree.root, tree.nodes)):
         value = tree.get(key)
-        if value is not None and value != before.get(key):
+        if value != before.get(key):
             yield key, value
 
 

@@ -4,7 +4,7 @@ It follows from the record of the export and from versions that never change, na
 that is run again after a crash makes the same files, and whoever finds one knows that it is the right one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
 from seiche.errors import NotFound
 from seiche.lake.care.given_up import GivenUp
-from seiche.lake.care.live import rows_since
+from seiche.lake.care.live import changes_since, rows_since
 from seiche.lake.care.portions import portions
 from seiche.lake.care.ranges import Ranges
 from seiche.lake.care.reachable import DROPPED
@@ -20,7 +20,7 @@ from seiche.lake.export.items import Item, copied, made
 from seiche.lake.export.records import Export
 from seiche.lake.export.tables import TableCopy, reference, table_copy
 from seiche.lake.objects import definitions, rows
-from seiche.lake.objects.keys import id_key, name_of, tables_under, tag_key, trash_key
+from seiche.lake.objects.keys import TABLE, id_key, name_of, tables_under, tag_key, trash_key
 from seiche.lake.objects.names import Name, text
 from seiche.lake.objects.rows import TableRow, TagRow, TrashRow, ViewRow
 from seiche.lake.pins import EXPORTS, TAGS
@@ -80,11 +80,14 @@ class _Job:
         self._states = states
         self._store: Store = states.store
         self._export = export
-        self._versions = [states.at(version) for version in export.versions]
+        self._versions = states.store.in_parallel(states.at, export.versions)
         self._newest = self._versions[-1]
         self._runtime = _repeatable(self._newest.definition.id, export)
         self._items: dict[str, Item] = {}
         self._tables: dict[str, TableCopy] = {}
+        # For each version, the tables that it does not share with the one before; `None` where there is none now.
+        self._changes: list[dict[bytes, TableRow | None]] = []
+        self._copied_ids: set[str] = set()
         self._referred: list[TableRow] = []
         self._chosen = _chosen(self._newest, export.tables)
 
@@ -95,8 +98,13 @@ class _Job:
             self._add(*found)
         roots = []
         before: Tree | None = None
-        for state in self._versions:
-            tree = self._tree(state)
+        different: dict[bytes, Messages] = {}
+        for state, changes in zip(self._versions, self._changes, strict=True):
+            for key, row in changes.items():
+                different.pop(key, None)
+                if row is not None and (messages := self._different(key, row)):
+                    different[key] = messages
+            tree = self._tree(state, self._messages(state, different))
             self._take_tree(state, tree, before)
             roots.append(self._root(state, tree))
             before = tree
@@ -108,16 +116,21 @@ class _Job:
             self._items.setdefault(one.path, one)
 
     def _take_tables(self) -> None:
-        """The tables that are copied, with every row that stands for one of them."""
-        ids = set()
+        """The tables that are copied, with every row that stands for one of them. Versions share most rows, which are
+        looked at once.
+        """
+        before: State | None = None
         for state in self._versions:
-            for _, row in _tables(state):
-                if self._is_copied(row):
-                    ids.add(row.id)
+            changes = dict(_tables(state) if before is None else _tables_since(state, before))
+            for row in changes.values():
+                if row is not None and self._is_copied(row):
+                    self._copied_ids.add(row.id)
                     self._take(row)
+            self._changes.append(changes)
+            before = state
         for row in (row for _, row in _dropped(self._newest)):
             # If it was released first it was not the lake's own any more, though it is in earlier versions.
-            if row.id in ids and self._is_copied(row):
+            if row.id in self._copied_ids and self._is_copied(row):
                 self._take(row)
 
     def _take(self, row: TableRow) -> None:
@@ -130,9 +143,8 @@ class _Job:
             return False
         return self._chosen is None or row.id in self._chosen
 
-    def _tree(self, state: State) -> Tree:
+    def _tree(self, state: State, messages: Messages) -> Tree:
         """The tree of a version as the copy has it: what is not different is shared, and copied as it is."""
-        messages = self._messages(state)
         if not messages:
             return state.tree
         said = [(key, self._stowed(value, state), self._export.name) for key, value in messages.items()]
@@ -154,24 +166,26 @@ class _Job:
         self._add(*(made(path, data) for path, data in files.items()))
         return small
 
-    def _messages(self, state: State) -> Messages:
-        """The rows that are different in the copy."""
+    def _messages(self, state: State, different: Mapping[bytes, Messages]) -> Messages:
+        """The rows that are different in the copy of a version, given those of its tables."""
         found: Messages = {}
-        for key, row in _tables(state):
-            if self._is_copied(row):
-                changed = self._tables[row.location].row(row)
-            elif self._chosen is not None and row.id not in self._chosen and self._export.mode == "full":
-                found |= {key: None, id_key(row.id): None}
-                continue
-            else:
-                changed = reference(self._store, row)
-                if row.type == "managed":
-                    self._referred.append(row)
-            if changed is not row:
-                found[key] = rows.encode(changed)
+        for key in sorted(different):
+            found |= different[key]
         if state is self._newest:
             found |= self._remembered(state)
         return found
+
+    def _different(self, key: bytes, row: TableRow) -> Messages:
+        """What is different in the copy about a table; nothing if it stands there as it is here."""
+        if self._is_copied(row):
+            changed = self._tables[row.location].row(row)
+        elif self._chosen is not None and row.id not in self._chosen and self._export.mode == "full":
+            return {key: None, id_key(row.id): None}
+        else:
+            changed = reference(self._store, row)
+            if row.type == "managed":
+                self._referred.append(row)
+        return {} if changed is row else {key: rows.encode(changed)}
 
     def _remembered(self, state: State) -> Messages:
         """What the newest version says beside its objects: other exports are none of the copy's business, tags and
@@ -184,10 +198,9 @@ class _Job:
             if value is not None and (known := rows.decode(value, TagRow)).version == version:
                 tag = known  # else it was made after the version that is exported, which does not know it
             found[tag_key(name)] = rows.encode(tag)
-        copied_ids = {row.id for one in self._versions for _, row in _tables(one) if self._is_copied(row)}
         for trash, row in _dropped(state):
             key = trash_key(row.id)
-            if row.id not in copied_ids or not self._is_copied(row):
+            if row.id not in self._copied_ids or not self._is_copied(row):
                 found[key] = None
                 continue
             changed = self._tables[row.location].row(row)
@@ -246,6 +259,14 @@ def _tables(state: State) -> Iterator[tuple[bytes, TableRow]]:
         row = as_relation(value)
         if isinstance(row, TableRow):
             yield key, row
+
+
+def _tables_since(state: State, before: State) -> Iterator[tuple[bytes, TableRow | None]]:
+    """The tables that a version does not share with an earlier one; `None` where there is no table any more."""
+    for key, value in changes_since(state.tree, before.tree):
+        if key.startswith(TABLE):
+            row = None if value is None else as_relation(definitions.resolve(state.store, value))
+            yield key, row if isinstance(row, TableRow) else None
 
 
 def _dropped(state: State) -> Iterator[tuple[TrashRow, TableRow]]:
