@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from seiche.core.runtime import Runtime
+from seiche.errors import Corrupt, NotFound
 from seiche.lake.manifest_cache import ManifestCache
 from seiche.lake.outside import ANYWHERE, Outside
 from seiche.lake.state import State
 from seiche.lake.tree import definition
-from seiche.lake.tree.latest import last, latest_root, read_root
+from seiche.lake.tree.latest import last, latest_root, read_root, stored_root
 from seiche.lake.tree.names import root_name
 from seiche.lake.tree.nodes import Nodes
 from seiche.lake.tree.root import Root
@@ -20,6 +21,9 @@ from seiche.lake.tree.tree import Tree
 from seiche.store.base import Store
 
 __all__ = ["States"]
+
+# For so many seconds nobody puts another lake in the place of one and commits to it as often as to the one before.
+_SURE: Final = 10.0
 
 
 class States:
@@ -34,6 +38,8 @@ class States:
         self.nodes = Nodes(store)
         self._definitions: dict[str, definition.LakeDefinition] = {}
         self._known: State | None = None
+        # Until when the newest version seen is taken to stand in the storage.
+        self._sure_until = 0.0
         self._manifests = ManifestCache()
         self._storage_times: dict[int, datetime] = {}
         self._outside: Outside = ANYWHERE
@@ -68,11 +74,14 @@ class States:
             self._known = replace(self._known, outside=self._outside)
 
     def latest(self) -> State:
-        """The newest version there is."""
+        """The newest version there is; `Corrupt` if the lake does not have the newest one seen here any more: then it
+        was put back from a copy, and what was built on that version must not get into this one.
+        """
         known = self._known
         if known is None:
-            self._known = known = self.of(latest_root(self.store))
-            return known
+            return self._seen(self.of(latest_root(self.store)))
+        if not self.is_sure:
+            self._check_standing(known)
         times: dict[int, datetime] = {}
         exists, following = partial(self._exists, times), known.version + 1
         self.quiet = not exists(following)
@@ -83,8 +92,37 @@ class States:
             )
             self._storage_times = {version: times[version]}
             newest = Root.decode(data, version) if version == following else read_root(self.store, version)
-            self._known = known = self.of(newest)
+            known = self._seen(self.of(newest))
         return known
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the newest version seen was found in the storage not long ago."""
+        return self.runtime.clock.monotonic() < self._sure_until
+
+    def _seen(self, state: State) -> State:
+        self._known = state
+        self._sure_until = self.runtime.clock.monotonic() + _SURE
+        return state
+
+    def _check_standing(self, known: State) -> None:
+        """`Corrupt` if another root stands in the place of the newest one seen, or none. A tombstone of it is it."""
+        try:
+            is_other = stored_root(self.store, known.version).root_id != known.root.root_id
+        except NotFound as error:
+            raise self._put_back(known) from error
+        if is_other:
+            raise self._put_back(known)
+        self._seen(known)
+
+    def _put_back(self, known: State) -> Corrupt:
+        return Corrupt(
+            f"{self.store.uri} does not have version {known.version} any more, which was seen here: the lake was put"
+            " back from a copy, or moved away",
+            remedy="Nothing was written. Open it again, or start this process again, to go on with what is there.",
+            uri=self.store.uri,
+            version=known.version,
+        )
 
     def at(self, version: int) -> State:
         """A version that is still kept."""
@@ -98,14 +136,16 @@ class States:
 
     def advance(self, root: Root) -> State:
         """Go on from a root that was just published here."""
-        self._known = self.of(root)
-        return self._known
+        return self._seen(self.of(root))
 
     def storage_time(self, state: State) -> datetime:
         """When the storage says that the root of a version was written."""
         known = self._storage_times.get(state.version)
         if known is None:
-            known = self.store.head(state.root.name).modified
+            try:
+                known = self.store.head(state.root.name).modified
+            except NotFound as error:
+                raise self._put_back(state) from error
             self._storage_times = {state.version: known}
         return known
 

@@ -134,7 +134,8 @@ class Committer:
         That it was quiet when the transaction began is a guess about the time since, and costs one attempt if wrong.
         """
         known = self.states.known
-        if self.states.quiet and not _is_careful(intents) and all(intent.base == known.version for intent in intents):
+        is_quiet = self.states.quiet and self.states.is_sure and not _is_careful(intents)
+        if is_quiet and all(intent.base == known.version for intent in intents):
             return known
         return self.states.latest()
 
