@@ -59,8 +59,13 @@ class Bounded:
 
     def counted(self, status: str) -> float:
         """How many transactions over open calls ended like this."""
+        return self.calls("ExecuteTransaction", status)
+
+    def calls(self, method: str, status: str) -> float:
+        """How many calls of a method ended like this."""
+        name = method.removesuffix("Transaction").lower()
         for line in self.running.server.metrics.exposition().decode().splitlines():
-            if line.startswith(f'seiche_calls_total{{method="execute",status="{status}"}}'):
+            if line.startswith(f'seiche_calls_total{{method="{name}",status="{status}"}}'):
                 return float(line.split()[-1])
         return 0.0
 
@@ -83,7 +88,7 @@ def bounded(lake: Lake, tmp_path: Path) -> Iterator[Callable[..., Bounded]]:
         yield start
 
 
-def until(holds: Callable[[], bool]) -> None:
+def until(holds: Callable[[], object]) -> None:
     moment = threading.Event()
     while not holds():
         moment.wait(0.005)
@@ -170,6 +175,37 @@ def test_requests_that_wait_have_so_many_bytes(bounded: Callable[..., Bounded], 
     assert given.call("ExecuteTransaction", other).transaction.state == pb.TS_APPLIED
     assert numbers_in(lake) == [1, 2]
     assert given.running.server._handlers._intake.held == 0  # type: ignore[union-attr]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("method", ["ExecuteTransaction", "GetTransaction"])
+def test_requests_of_clients_that_are_gone_count_until_nobody_is_at_them(
+    bounded: Callable[..., Bounded], lake: Lake, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """While storage does not answer, clients whose time is up come again and again, with all that they want."""
+    given = bounded(taken_bytes=3_000)
+    (service,) = given.running.server.host.services.values()
+    go_on, busy = threading.Event(), threading.Event()
+
+    def get(_: str) -> None:
+        busy.set()
+        assert go_on.wait(30)
+        raise Unavailable("it took too long")
+
+    monkeypatch.setattr(service, "get", get)
+    large = append(lake, 1)
+    large.properties["note"] = "x" * 2_500
+    request = large if method == "ExecuteTransaction" else pb.GetTransactionRequest(tx_id="x" * 2_500)
+    call = given.channel().unary_unary(f"/{NAMES[0]}/{method}")
+    with held(given.running):
+        waiting = call.future(request.SerializeToString(), timeout=30)
+        until(busy.is_set if method == "GetTransaction" else lambda: service.group.waiting or service.group._current)
+        waiting.cancel()
+        until(lambda: given.calls(method, "CANCELLED") == 1)
+        assert given.refused(method, request) == (EXHAUSTED, "queue.full")
+        go_on.set()
+    until(lambda: given.running.server._handlers._intake.held == 0)  # type: ignore[union-attr]
+    assert numbers_in(lake) == ([1] if method == "ExecuteTransaction" else [])
 
 
 def test_a_message_has_so_many_requests_and_so_many_parts(bounded: Callable[..., Bounded], lake: Lake) -> None:

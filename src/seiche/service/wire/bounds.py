@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Final
 
 from seiche.errors import Unavailable
 
-__all__ = ["DEFAULT", "Bounds", "Intake", "Watches", "exhausted"]
+__all__ = ["DEFAULT", "Bounds", "Intake", "Taken", "Watches", "exhausted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Bounds:
     watches: int = 256
     """Calls that watch a transaction: each looks at the database several times a second."""
     taken_bytes: int = 256 << 20
-    """Requests that were taken in and are not answered yet, of all clients."""
+    """Requests that were taken in and are not answered yet, of all clients, also of those that are gone."""
     unread: int = 1024
     """Answers that a client has not read from an open call, and those that are still to come: it is not read from."""
     unread_seconds: float = 30.0
@@ -49,33 +50,61 @@ def exhausted(message: str, reason: str, remedy: str) -> Unavailable:
 
 
 class Intake:
-    """Bytes of requests that were taken in and are not answered yet. In the event loop only."""
+    """Bytes of requests that were taken in and are not answered yet."""
 
     def __init__(self, most: int) -> None:
         self._most = most
+        # Threads end work that nobody in the event loop waits for any more.
+        self._lock = Lock()
         self.held = 0
 
     def take(self, size: int) -> None:
         """Count a request in. One that comes when there is no other is never too large."""
-        if self.held and self.held + size > self._most:
-            raise exhausted(
-                f"requests of {self.held} bytes wait to be answered, and no more are taken",
-                "queue.full",
-                "Nothing was decided. Try again later, more slowly.",
-            )
-        self.held += size
+        with self._lock:
+            if self.held and self.held + size > self._most:
+                raise exhausted(
+                    f"requests of {self.held} bytes wait to be answered, and no more are taken",
+                    "queue.full",
+                    "Nothing was decided. Try again later, more slowly.",
+                )
+            self.held += size
 
     def done(self, size: int) -> None:
-        self.held -= size
+        with self._lock:
+            self.held -= size
 
     @contextmanager
-    def of(self, size: int) -> Iterator[None]:
-        """One that is answered at the end of the block."""
+    def of(self, size: int) -> Iterator["Taken"]:
+        """One that is answered at the end of the block, unless somebody is still at it then."""
         self.take(size)
+        taken = Taken(self, size)
         try:
-            yield
+            yield taken
         finally:
-            self.held -= size
+            taken.done()
+
+
+class Taken:
+    """One request that was taken in: it counts until all who are at it are done."""
+
+    def __init__(self, intake: Intake, size: int) -> None:
+        self._intake = intake
+        self._size = size
+        self._lock = Lock()
+        self._hands = 1
+
+    def again(self) -> None:
+        """One more is at it."""
+        with self._lock:
+            self._hands += 1
+
+    def done(self) -> None:
+        """One of them is done."""
+        with self._lock:
+            self._hands -= 1
+            last = self._hands == 0
+        if last:
+            self._intake.done(self._size)
 
 
 class Watches:

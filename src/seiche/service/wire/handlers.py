@@ -27,6 +27,7 @@ from seiche.service.wire.arrivals import Context, arrived, metadata, submitting,
 from seiche.service.wire.bounds import DEFAULT, Bounds, Intake, Watches
 from seiche.service.wire.executing import OpenCalls
 from seiche.service.wire.telling import as_told, refuse
+from seiche.service.wire.work import Work
 
 __all__ = ["NAMES", "Handlers"]
 
@@ -92,55 +93,55 @@ class Handlers:
         }
         return tuple(grpc.method_handlers_generic_handler(name, methods) for name in NAMES)
 
-    async def begin(self, service: Service, request: pb.BeginTransactionRequest) -> Message:
+    async def begin(self, service: Service, request: pb.BeginTransactionRequest, work: Work) -> Message:
         key, properties = request.idempotency.key, dict(request.properties)
         act = partial(service.begin, ttl=wire.ttl(request), key=key, properties=properties)
-        return pb.BeginTransactionResponse(transaction=wire.transaction(await self._run(act)))
+        return pb.BeginTransactionResponse(transaction=wire.transaction(await work.run(act)))
 
-    async def prepare(self, service: Service, request: pb.PrepareTransactionRequest) -> Message:
+    async def prepare(self, service: Service, request: pb.PrepareTransactionRequest, work: Work) -> Message:
         def act() -> Record:
             # There may be very many: all others would have to wait.
             changes = [wire.change(one) for one in request.changes]
             return service.prepare(request.tx_id, changes, key=request.idempotency.key)
 
-        return pb.PrepareTransactionResponse(transaction=wire.transaction(await self._run(act)))
+        return pb.PrepareTransactionResponse(transaction=wire.transaction(await work.run(act)))
 
-    async def commit(self, service: Service, request: pb.CommitTransactionRequest) -> Message:
+    async def commit(self, service: Service, request: pb.CommitTransactionRequest, work: Work) -> Message:
         act = partial(service.commit, request.tx_id, key=request.idempotency.key)
-        return pb.CommitTransactionResponse(transaction=wire.transaction(await self._run(act)))
+        return pb.CommitTransactionResponse(transaction=wire.transaction(await work.run(act)))
 
-    async def abort(self, service: Service, request: pb.AbortTransactionRequest) -> Message:
+    async def abort(self, service: Service, request: pb.AbortTransactionRequest, work: Work) -> Message:
         act = partial(service.abort, request.tx_id, request.reason[:_LONGEST_REASON])
-        return pb.AbortTransactionResponse(transaction=wire.transaction(await self._run(act)))
+        return pb.AbortTransactionResponse(transaction=wire.transaction(await work.run(act)))
 
-    async def get(self, service: Service, request: pb.GetTransactionRequest) -> Message:
-        record = await self._run(partial(service.get, request.tx_id))
+    async def get(self, service: Service, request: pb.GetTransactionRequest, work: Work) -> Message:
+        record = await work.run(partial(service.get, request.tx_id))
         return pb.GetTransactionResponse(transaction=wire.transaction(record))
 
-    async def reserve(self, service: Service, request: pb.ReserveTransactionTableIdRequest) -> Message:
-        table = await self._run(partial(service.reserve, request.tx_id, request.table_fq))
+    async def reserve(self, service: Service, request: pb.ReserveTransactionTableIdRequest, work: Work) -> Message:
+        table = await work.run(partial(service.reserve, request.tx_id, request.table_fq))
         found = common_pb2.ResourceId(account_id=service.account, id=table, kind=common_pb2.RK_TABLE)
         return pb.ReserveTransactionTableIdResponse(table_id=found)
 
-    async def execute(self, service: Service, request: pb.ExecuteTransactionRequest) -> Message:
+    async def execute(self, service: Service, request: pb.ExecuteTransactionRequest, work: Work) -> Message:
         future, done = self._answers.expect()
-        submit = submitting(service, request, done, proven=False)
+        submit = work.submitting(partial(submitting, service, request, proven=False), done)
         if takes_long(request, proven=False):
-            await self._run(submit)
+            await work.run(submit)
             return wire.executed(await future)
         try:
             submit(look=False)
         except SeicheError:
             # Perhaps only because this server has not looked at the lake for a while. Looking may take long.
-            await self._run(submit)
+            await work.run(submit)
         return wire.executed(await future)
 
     async def _execute_many(self, _: object, context: Context) -> None:
         admit = partial(self._admitted, metadata(context, "authorization"), WRITE, metadata(context, LAKE))
         await self._open_calls.serve(context, self._request_id(context), admit)
 
-    async def describe(self, service: Service, _: pb.DescribeLakeRequest) -> Message:
-        state = await self._run(service.lake.state)
+    async def describe(self, service: Service, _: pb.DescribeLakeRequest, work: Work) -> Message:
+        state = await work.run(service.lake.state)
         return pb.DescribeLakeResponse(
             uri=service.lake.uri,
             catalog=service.settings.catalog,
@@ -172,7 +173,7 @@ class Handlers:
                 call.id = self._request_id(context)
                 header = metadata(context, "authorization")
                 service = await self._admitted(header, READ, metadata(context, LAKE))
-                request = await self._arrived(data, pb.WatchTransactionRequest)
+                request = await self._arrived(data, pb.WatchTransactionRequest, self._run)
                 with self._watches:
                     async for record in self.watch(service, request.tx_id):
                         # Who was let in may not be any more: hours may have passed.
@@ -182,7 +183,7 @@ class Handlers:
                 await refuse(as_told(error, call), context, call)
 
     def _unary(
-        self, act: Callable[[Service, Any], Awaitable[Message]], request: type[Message], permission: str = WRITE
+        self, act: Callable[[Service, Any, Work], Awaitable[Message]], request: type[Message], permission: str = WRITE
     ) -> grpc.RpcMethodHandler:
         name = act.__name__
 
@@ -193,8 +194,9 @@ class Handlers:
                     # Who may not call learns nothing about the request, not even whether it can be read.
                     header, lake = metadata(context, "authorization"), metadata(context, LAKE)
                     service = await self._admitted(header, permission, lake)
-                    with self._intake.of(len(data)):
-                        return await act(service, await self._arrived(data, request))
+                    with self._intake.of(len(data)) as taken:
+                        work = Work(self._threads, taken)
+                        return await act(service, await self._arrived(data, request, work.run), work)
                 except SeicheError as error:
                     await refuse(error, context, call)
                     raise
@@ -217,8 +219,10 @@ class Handlers:
             raise other_lake(found.lake.uri)
         return found
 
-    async def _arrived(self, data: bytes, kind: type[Request]) -> Request:
-        return await arrived(data, kind, self._bounds.message_parts, self._run)
+    async def _arrived(
+        self, data: bytes, kind: type[Request], run: Callable[[Callable[[], Request]], Awaitable[Request]]
+    ) -> Request:
+        return await arrived(data, kind, self._bounds.message_parts, run)
 
     def _request_id(self, context: Context) -> str:
         """The id that the client gave to the request; without one, it gets one here."""
