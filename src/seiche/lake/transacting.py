@@ -26,6 +26,7 @@ from seiche.lake.streams import StreamClaim
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.root import millis
 from seiche.lake.tree.transactions import Isolation
+from seiche.store.gate import Passage
 from seiche.table.engines import engine
 from seiche.table.given import patience
 
@@ -38,6 +39,8 @@ _LIFETIME = 24 * 3600.0
 _FOR_EVER = float("inf")
 # How often `run` tries, if it is not told, however long that takes: work of an hour is to be run again, too.
 _RUNNING = Patience(attempts=10, timeout=inf)
+# What takes so many seconds is slow, and is let through at a gate if it loses. Who is quicker takes turns.
+_SLOW = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class TransactionVerbs(ABC):
     _runtime: Runtime
     # The version that this handle stays at, if it is not live.
     _pinned: State | None
+    # Whether what was run last was slow: then the next that is run may well be.
+    _slow = False
 
     @property
     @abstractmethod
@@ -192,29 +197,38 @@ class TransactionVerbs(ABC):
         conflict: RetryableConflict | None = None
         clock, took = self._runtime.clock, inf
         limits = patience(_RUNNING, attempts, timeout)
-        for number in limits.tries(self._runtime):
-            began = clock.monotonic()
-            with self._committer.attempt(number, took):
-                transaction = self.transaction(**options)
-                try:
-                    with transaction:
-                        result = fn(transaction)
-                except RetryableConflict as error:
-                    if error.details.get("reason") == SPENT:
-                        raise
-                    if options.get("key") is not None and self.remembered(transaction.id).outcome == "aborted":
-                        # Every attempt has the same id, which was decided against for good.
-                        error.remedy = "Nothing was written, nor will be under this key: run it under another `key=`."
-                        raise
-                    conflict, took = error, clock.monotonic() - began
-                else:
-                    return result, transaction.version or 0
+        with Passage(self._committer.states.store, self._runtime, timeout=limits.timeout) as passage:
+            for number in limits.tries(self._runtime):
+                if self._slow or options.get("spark") is not None:
+                    passage.before(number)
+                began = clock.monotonic()
+                with self._committer.attempt(number, took):
+                    transaction = self.transaction(**options)
+                    try:
+                        with transaction:
+                            result = fn(transaction)
+                        return result, transaction.version or 0
+                    except RetryableConflict as error:
+                        self._check_retryable(error, transaction, options)
+                        conflict = error
+                    finally:
+                        took = clock.monotonic() - began
+                        self._slow = took >= _SLOW
         if conflict is not None and (number > 1 or limits.attempts > 1):
             often = "once" if number == 1 else f"{number} times"
             conflict.message += f" It was tried {often}, and others were faster each time."
             limit = "attempts" if number == limits.attempts else "timeout"
             conflict.remedy += f" `{limit}=` allows more tries."
         raise conflict or InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.")
+
+    def _check_retryable(self, conflict: RetryableConflict, tx: Transaction, options: Mapping[str, Any]) -> None:
+        """Raise the conflict if the same work would not be committed another time either."""
+        if conflict.details.get("reason") == SPENT:
+            raise conflict
+        if options.get("key") is not None and self.remembered(tx.id).outcome == "aborted":
+            # Every attempt has the same id, which was decided against for good.
+            conflict.remedy = "Nothing was written, nor will be under this key: run it under another `key=`."
+            raise conflict
 
     def status(self, transaction_id: str) -> Status:
         """What became of a transaction. `undecided` may still change, unless `settle` decides it.

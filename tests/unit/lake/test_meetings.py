@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 import seiche
 from seiche import Corrupt, Lake, NotFound, RetryableConflict, Unavailable
 from seiche.core.runtime import SYSTEM, Runtime
+from seiche.lake import transacting
 from seiche.lake.care.fence import Fence
 from seiche.lake.commit import committer as commit
 from seiche.lake.commit.intent import Intent, Member
@@ -22,6 +24,7 @@ from seiche.lake.publish import Publisher
 from seiche.lake.transaction import Transaction
 from seiche.lake.tree.swap import stage
 from seiche.store.base import Data, Store
+from seiche.store.gate import Gate
 from seiche.store.kept_turns import KeptTurns
 from seiche.store.local import LocalStore
 from seiche.store.prefix import below
@@ -147,6 +150,62 @@ def test_who_has_lost_three_times_has_others_wait(lake: Lake, monkeypatch: pytes
     lake.run(work)
     assert held == [3, 4], "the fourth attempt, and the fifth"
     assert lake.table("shop.a").to_arrow()["id"].to_pylist() == [5]
+
+
+def test_two_slow_runs_on_the_same_rows_both_get_through(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever had lost began when the other was halfway through, and lost to that one again, each time. From the third
+    attempt on the other waits; what a run does inside of itself waits for nobody.
+    """
+    monkeypatch.setattr(transacting, "_SLOW", 0.0)
+    other, entered = open_lake(lake.store), Event()
+    other.run(lambda tx: tx.append("shop.b", rows(9)))  # so that it is known to be slow
+    tries: list[str] = []
+
+    def ahead() -> None:
+        def work(tx: Transaction) -> None:
+            entered.set()
+            tx.append("shop.a", rows(100))
+
+        other.run(work)
+
+    rival = Thread(target=ahead)
+
+    def work(tx: Transaction) -> None:
+        tries.append("begun")
+        tx.append("shop.a", rows(len(tries)))
+        if len(tries) < 3:
+            raise RetryableConflict("somebody else was first")
+        rival.start()
+        assert not entered.wait(0.3), "who begins now waits until this one is through"
+        lake.table("shop.b").append(rows(10))
+
+    lake.run(work)
+    rival.join(30)
+    assert entered.is_set()
+    assert lake.table("shop.a").to_arrow()["id"].to_pylist() == [3, 100]
+    assert lake.table("shop.b").to_arrow()["id"].to_pylist() == [9, 10]
+
+
+def test_a_slow_run_that_loses_waits_no_longer_than_it_may(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transacting, "_SLOW", 0.0)
+    other = open_lake(lake.store)
+    other.run(lambda tx: tx.append("shop.b", rows(9)))
+    held, done = Event(), Event()
+
+    def hold() -> None:
+        with Gate(lake.store, SYSTEM).held():
+            held.set()
+            done.wait(30)
+
+    holder = Thread(target=hold)
+    holder.start()
+    assert held.wait(30)
+    try:
+        other.run(lambda tx: tx.append("shop.a", rows(1)), timeout=0.1)
+    finally:
+        done.set()
+        holder.join(30)
+    assert lake.table("shop.a").to_arrow()["id"].to_pylist() == [1]
 
 
 def test_a_member_of_a_group_answers_for_what_it_read_to_those_before_it(lake: Lake) -> None:

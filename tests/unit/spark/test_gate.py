@@ -14,9 +14,9 @@ from seiche.core.runtime import SYSTEM
 from seiche.errors import RetryableConflict
 from seiche.spark.pipeline import run
 from seiche.spark.pipeline.definition import Definition
-from seiche.spark.pipeline.gate import Gate
 from seiche.spark.pipeline.records import RunRecord
 from seiche.store import open_store
+from seiche.store.gate import Gate
 
 
 def test_those_who_begin_wait_for_the_one_that_holds_it(tmp_path: Path) -> None:

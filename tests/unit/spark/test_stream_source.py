@@ -245,7 +245,7 @@ def test_a_lake_that_was_put_back_and_has_come_as_far_again_is_told(lake: Lake, 
         lake.table("s.t").append([{"id": 3 + number, "v": "c"}])
     planned, again.offset = stream.offset, stream.offset
     for one in (again, stream)[:rows]:
-        with pytest.raises(InvalidInput, match="got another version of that number, and .* come up to version 3"):
+        with pytest.raises(InvalidInput, match=r"got another version of that number, and .* come up to version 3"):
             one.drain()
     with pytest.raises(InvalidInput, match="another version of that number"):
         again._reader.partitions(begun, planned)

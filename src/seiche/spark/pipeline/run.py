@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import seiche
 from seiche.core.given import wrong
@@ -15,12 +14,12 @@ from seiche.errors import CommitUnknown, InvalidInput, NotFound, PermissionDenie
 from seiche.spark.pipeline.attempt import Attempt
 from seiche.spark.pipeline.definition import Definition
 from seiche.spark.pipeline.frames import short
-from seiche.spark.pipeline.gate import Gate
 from seiche.spark.pipeline.inputs import check_inputs, check_tag, there
 from seiche.spark.pipeline.plan import Plan, plan
 from seiche.spark.pipeline.progress import Progress, unheard
 from seiche.spark.pipeline.records import CheckRecord, RunRecord, is_published, record, record_alone
 from seiche.spark.pipeline.rejected import keep_rejected
+from seiche.store.gate import Passage
 from seiche.store.local import LocalStore
 
 if TYPE_CHECKING:
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from seiche.spark.transaction import SparkTransaction
 
 __all__ = ["Run", "open_or_create", "run"]
-
-# From this attempt on, others that begin on this machine wait until the run has ended.
-_OFTEN: Final = 3
 
 Outcome: TypeAlias = Literal["published", "published before", "rejected"]
 
@@ -128,18 +124,14 @@ class _Job:
 
     def publish(self, patience: Patience) -> Run:
         """Build and commit, again on the newest version after each conflict that allows it."""
-        with ExitStack() as stack:
-            return self._publish(patience, stack)
+        with Passage(self.lake.store, self.runtime) as passage:
+            return self._publish(patience, passage)
 
-    def _publish(self, patience: Patience, stack: ExitStack) -> Run:
+    def _publish(self, patience: Patience, passage: Passage) -> Run:
         name = self.plan.definition.name
-        gate = Gate(self.lake.store, self.runtime)
         conflict: RetryableConflict | None = None
         for number in patience.tries(self.runtime):
-            if number < _OFTEN:
-                gate.wait()
-            elif number == _OFTEN:
-                stack.enter_context(gate.held())
+            passage.before(number)
             tx = self._begin()
             # Once more, now that a version is held: a clean-up that forgets the id from here on ends the transaction.
             before = _published_before(self.lake, self.plan.definition, self.run_id)
