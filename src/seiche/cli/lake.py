@@ -116,6 +116,7 @@ def _show(found: TableSummary) -> None:
         ("kept as", f"{found.type} {found.format} table, version {found.version}"),
         ("location", found.location),
         ("rows", found.rows),
+        ("bytes in data files", found.bytes),
         ("deleted rows", found.deleted_rows),
         ("fragments", found.fragments),
         ("indices", ", ".join(found.indices)),
