@@ -7,6 +7,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from seiche.errors import InvalidInput
+from seiche.lake.lake import Lake
 from seiche.lake.streams import StreamClaim
 from seiche.spark.options import Options
 from seiche.spark.stream import PLANNED, check_stream, is_repetition, planned_at, query_of_checkpoint
@@ -46,6 +47,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         with self._options.open(writing=True) as lake:
             if is_repetition(lake, claim, planned):
                 return
+            _check_gap(lake, claim)
         self._writer.commit_as(
             [one for one in messages if isinstance(one, FragmentsWritten)],
             stream=claim.stream,
@@ -56,3 +58,21 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803
         """Nothing: Spark calls it also when the commit has happened."""
+
+
+def _check_gap(lake: Lake, claim: StreamClaim) -> None:
+    """Raise if batches of this query are not there that Spark takes for done: each is committed here, an empty one too,
+    and Spark does not give any of them again.
+    """
+    last = claim.find(lake.state())
+    if last is None or last.owner != claim.owner or claim.epoch <= last.epoch + 1:
+        return
+    raise InvalidInput(
+        f"stream {claim.stream!r}: this is batch {claim.epoch}, and the last one that the lake has is batch"
+        f" {last.epoch}: the lake was put back to an earlier state, and what came between is not in it",
+        remedy="Nothing was written. Put the checkpoint back to the same time; or start with an empty one, under"
+        " another stream name if it has one, behind what the lake has.",
+        stream=claim.stream,
+        epoch=last.epoch,
+        version=last.version,
+    )

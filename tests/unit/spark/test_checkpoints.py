@@ -1,13 +1,18 @@
 """Which query a checkpoint belongs to, wherever it is."""
 
 from pathlib import Path
+from shutil import copytree, rmtree
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import seiche
 from seiche import InvalidInput, Unavailable
+from seiche.spark.options import Options
 from seiche.spark.stream import planned_at, query_of_checkpoint, sink
+from seiche.spark.stream_sink import StreamWriter
+from seiche.spark.types import spark_schema
 from seiche.store import open_store
 from seiche.store.memory import MemoryStore
 
@@ -47,6 +52,35 @@ def test_when_a_batch_was_planned_is_in_the_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "offsets" / "4").write_text("v9")
     assert planned_at(str(tmp_path), 4) is None, "notes of another kind"
     assert planned_at(str(tmp_path), 5) is planned_at("dbfs:/checkpoints", 3) is None
+
+
+def test_a_lake_that_was_put_back_behind_a_stream_is_told(tmp_path: Path) -> None:
+    """The batches that it had had since were missing in it, in silence: Spark takes them for done."""
+    lake = seiche.create(str(tmp_path / "lake"), durability="os")
+    lake.create_namespace("s")
+    lake.create_table("s.t", pa.schema([("id", pa.int64())]))
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "metadata").write_bytes(NOTE)
+    given = {"lake": lake.uri, "table": "s.t", "checkpointLocation": str(tmp_path / "checkpoint")}
+
+    def batch(number: int, **options: str) -> None:
+        columns = spark_schema(lake.table("s.t").schema)
+        writer = StreamWriter(Options.of(given | options), columns, overwrite=False)
+        rows = pa.RecordBatch.from_pydict({"id": [number]}, pa.schema([("id", pa.int64())]))
+        writer.commit([writer.write(iter([rows]))] if number % 2 else [], number)
+
+    for number in range(3):
+        batch(number)
+    copytree(tmp_path / "lake", tmp_path / "copy")
+    for number in range(3, 6):
+        batch(number)
+    rmtree(tmp_path / "lake")
+    (tmp_path / "copy").rename(tmp_path / "lake")
+    with pytest.raises(InvalidInput, match="this is batch 6, and the last one that the lake has is batch 2"):
+        batch(6)
+    batch(3)
+    batch(7, stream="another")
+    assert seiche.open(lake.uri).table("s.t").to_arrow()["id"].to_pylist() == [1, 3, 7]
 
 
 def test_a_place_that_does_not_answer_gives_no_other_name(monkeypatch: pytest.MonkeyPatch) -> None:
