@@ -242,6 +242,11 @@ REFUSED: dict[str, tuple[str, int]] = {
     "LOAD DATA INPATH '/x' INTO TABLE a.b": ("LOAD", 0),
     "COPY INTO a.b FROM '/x'": ("COPY", 0),
     "EXECUTE IMMEDIATE 'SELECT 1'": ("EXECUTE", 0),
+    # What is never closed: where it opens, whatever quotes there are inside of others before it.
+    "SELECT 'abc": ("what opens here is never closed", 7),
+    r"""SELECT 'it\'s', "a 'b", `c'` FROM a.b WHERE d = 'x""": ("what opens here is never closed", 48),
+    "SELECT 1 /* 'two'": ("what opens here is never closed", 9),
+    "SELECT x'0f', X'0g'": ("X'...' is not made of hexadecimal digits", 14),
 }
 
 

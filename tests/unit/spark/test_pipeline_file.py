@@ -257,6 +257,11 @@ MISTAKES = {
         "mode: replace_where\n    where: id = = 1",
         "shop.yaml:13: `where` of shop.calls: the query is not understood",
     ),
+    "a condition with an open quote": (
+        "mode: append",
+        "mode: replace_where\n    where: id = 'x",
+        "`where` of shop.calls: the statement cannot be read: what opens here is never closed, at line 1, column 6",
+    ),
     "a query as condition": (
         "mode: append",
         "mode: replace_where\n    where: id IN (SELECT id FROM seen)",

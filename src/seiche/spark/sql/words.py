@@ -19,6 +19,12 @@ Sort: TypeAlias = Literal["word", "quoted", "string", "number", "symbol", "end"]
 
 _PLAIN = re.compile(r"\w+", re.ASCII)
 _COMMENTS = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+# What is closed, and the signs that open what is not.
+_CLOSED = re.compile(
+    r"""/\*.*?\*/|--[^\n]*|[xX]'[^']*'|[rR]'[^']*'|[rR]"[^"]*"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|/\*|['"`]""",
+    re.DOTALL,
+)
+_OPENING = frozenset({"/*", "'", '"', "`"})
 _STRINGS = frozenset({"STRING", "RAW_STRING"})
 # A prefix that keeps the lexer from taking SHOW and its like, with all that follows, for one opaque command.
 _PREFIX = "("
@@ -51,9 +57,13 @@ def words(text: str) -> tuple[Word, ...]:
     try:
         tokens = spark.tokenize(_PREFIX + text)
     except _token_error() as error:
-        raise InvalidInput(
-            f"the statement cannot be read: {error}", remedy="Check its quotes.", statement=text
-        ) from error
+        at = _unclosed(text)
+        what = (
+            "X'...' is not made of hexadecimal digits"
+            if text[at : at + 1] in "xX"
+            else "what opens here is never closed"
+        )
+        raise refusal(text, at, f"the statement cannot be read: {what}") from error
     found: list[Word] = []
     for token in tokens[1:]:
         start, end = token.start - len(_PREFIX), token.end + 1 - len(_PREFIX)
@@ -62,6 +72,17 @@ def words(text: str) -> tuple[Word, ...]:
         _check_comments(text, found[-1].end if found else 0, start)
         found += _split(text, token.token_type.name, token.text, start, end)
     return tuple(found)
+
+
+def _unclosed(text: str) -> int:
+    """Where a quote or a comment opens that is closed nowhere; or else the last number in quotes."""
+    last = 0
+    for piece in _CLOSED.finditer(text):
+        if piece[0] in _OPENING:
+            return piece.start()
+        if piece[0][0] in "xX":
+            last = piece.start()
+    return last
 
 
 def _check_comments(text: str, start: int, end: int) -> None:
