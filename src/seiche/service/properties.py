@@ -1,8 +1,19 @@
 """Names that the service and its clients agree on: of properties of a transaction that mean something, and a header."""
 
+from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["FAILURE_CODE", "FAILURE_MESSAGE", "FAILURE_NAMES", "FLUSHED", "KEYED", "LAKE", "LAKE_VERSION", "RESERVED"]
+__all__ = [
+    "FAILURE_CODE",
+    "FAILURE_MESSAGE",
+    "FAILURE_NAMES",
+    "FLUSHED",
+    "KEYED",
+    "LAKE",
+    "LAKE_VERSION",
+    "RESERVED",
+    "are_few",
+]
 
 # They hold ids of tables which the transaction may make, by name.
 RESERVED: Final = "seiche.reserved-table-id:"
@@ -18,3 +29,11 @@ FAILURE_NAMES: Final = ("seiche.transaction.apply-failure-", "floecat.transactio
 FAILURE_CODE: Final = f"{FAILURE_NAMES[0]}code"
 FAILURE_MESSAGE: Final = f"{FAILURE_NAMES[0]}message"
 LAKE_VERSION: Final = "seiche.transaction.lake-version"
+
+_MOST: Final = 256
+_LONGEST: Final = 16 << 10
+
+
+def are_few(properties: Mapping[str, str]) -> bool:
+    """Whether a request may have so many properties, of such a length."""
+    return len(properties) <= _MOST and sum(map(len, (*properties, *properties.values()))) <= _LONGEST

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from seiche.lake.objects.names import Name
 from seiche.service.changes import Change, digest
-from seiche.service.properties import RESERVED
+from seiche.service.properties import RESERVED, are_few
 from seiche.service.refusals import refused
 
 __all__ = [
@@ -24,8 +24,6 @@ __all__ = [
 ]
 
 _AS_WRITTEN: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_MOST_PROPERTIES: Final = 256
-_LONGEST_PROPERTY: Final = 16 << 10
 _MOST_RESERVED: Final = 1000
 _LONGEST_KEY: Final = 1024
 
@@ -75,7 +73,7 @@ def as_written(tx: str) -> str:
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    if len(properties) > _MOST_PROPERTIES or sum(map(len, (*properties, *properties.values()))) > _LONGEST_PROPERTY:
+    if not are_few(properties):
         raise refused("the properties are too many or too long", "properties.too-large")
     # A client that could choose the id to reserve could take one that a table had before, and get that table's place.
     if any(name.startswith(RESERVED) for name in properties):

@@ -33,7 +33,7 @@ from seiche.service.client.certificates import Certificates
 from seiche.service.client.channel import Address, Channel
 from seiche.service.client.tokens import Token
 from seiche.service.client.trust import obstacle
-from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, FLUSHED, KEYED
+from seiche.service.properties import FAILURE_CODE, FAILURE_MESSAGE, FLUSHED, KEYED, RESERVED, are_few
 from seiche.table.operations import Append
 from seiche.table.transaction import Transaction as TableTransaction
 
@@ -161,6 +161,13 @@ def _can_be_told(edit: TableEdit) -> bool:
     return type(edit) is IcebergEdit
 
 
+def _can_be_sent(properties: Mapping[str, str]) -> bool:
+    """Whether they can be those of a request; as a part of saved work they may be as many as without a server, and
+    none means anything to it.
+    """
+    return are_few(properties) and not any(name in (FLUSHED, KEYED) or name.startswith(RESERVED) for name in properties)
+
+
 def _appends(intent: Intent) -> dict[str, bytes] | None:
     """The transaction as appends of Lance, by table, which the server can join with those of others; if it is that."""
     reads = intent.reads
@@ -170,6 +177,7 @@ def _appends(intent: Intent) -> dict[str, bytes] | None:
         or intent.stream
         or reads.structural_keys
         or reads.structural_ranges
+        or not _can_be_sent(intent.properties)
     ):
         return None
     found = {}
