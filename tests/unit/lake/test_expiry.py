@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 import seiche
-from seiche import InvalidInput, Lake, NotFound, RetryableConflict, Unavailable
+from seiche import InvalidInput, Lake, NotFound, PermissionDenied, RetryableConflict, SeicheError, Unavailable
 from seiche.core.clock import SimulatedClock
 from seiche.core.runtime import Runtime
 from seiche.lake.care import expiry
@@ -306,19 +306,22 @@ def test_given_up_is_decided_before_any_root_is_touched(model: Model, monkeypatc
     assert model.live()[0] == 6
 
 
+@pytest.mark.parametrize("kind", [Unavailable, PermissionDenied])
 def test_who_gets_no_answer_after_the_decision_is_not_told_that_there_was_none(
-    model: Model, monkeypatch: pytest.MonkeyPatch
+    model: Model, kind: type[SeicheError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor is who may make roots and not overwrite them."""
+
     def away(*_: object) -> Ranges:
-        raise Unavailable("the storage is away")
+        raise kind("the storage does not do it")
 
     monkeypatch.setattr(expiry, "_bury", away)
-    with pytest.raises(Unavailable, match=r"given up \(0-5\)") as caught:
+    with pytest.raises(kind, match=r"given up \(0-5\)") as caught:
         model.lake.expire()
     assert caught.value.remedy.startswith("There is no way back to these versions.")
     with pytest.raises(NotFound):
         model.lake.tag("late", 3)
-    with pytest.raises(Unavailable, match="given up, and"):
+    with pytest.raises(kind, match="given up, and"):
         model.lake.expire()
     monkeypatch.undo()
     assert model.lake.expire().done

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from seiche.core.durations import Duration, duration, in_words, of_millis
 from seiche.core.given import a_flag, number
 from seiche.core.insisting import insist
-from seiche.errors import InvalidInput, NotFound, Unavailable
+from seiche.errors import InvalidInput, NotFound, PermissionDenied, Unavailable
 from seiche.lake.care.fence import Fence
 from seiche.lake.care.given_up import GivenUp
 from seiche.lake.care.leases import HeldVersion, leases, storage_clock
@@ -138,11 +138,12 @@ def expire(
         state = states.latest()
         gone = GivenUp.of(state).versions - before.versions
         late = _bury(states, state)
-    except Unavailable as error:
+    except (PermissionDenied, Unavailable) as error:
         which = f" ({decision.plan.versions})" if decision.plan.versions else ""
-        raise Unavailable(
+        when = "later" if isinstance(error, Unavailable) else "with the right to overwrite roots"
+        raise type(error)(
             f"versions have been given up{which}, and what follows is not done: {error.message}",
-            remedy="There is no way back to these versions. Run it again later: that finishes it.",
+            remedy=f"There is no way back to these versions. Run it again {when}: that finishes it.",
         ) from error
     return replace(decision.plan, versions=gone, late=late, forgotten=forgotten, done=True)
 
