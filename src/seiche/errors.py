@@ -42,6 +42,8 @@ __all__ = [
 
 # The `reason` of a `RetryableConflict` that only the caller can resolve: the data that was given cannot be read again.
 SPENT: Final = "spent"
+# That of one whose transaction was older than it may become.
+OUTLIVED: Final = "outlived"
 
 
 class SeicheError(Exception):

@@ -41,6 +41,11 @@ def open_(*arguments: Any, **options: Any) -> Any:
     return seiche.open(*arguments, **options)
 
 
+class Later:
+    async def __call__(self, tx: Any) -> None:
+        tx.create_namespace("later")
+
+
 async def later(tx: Any) -> None:
     tx.append("s.t", ROW)
 
@@ -148,6 +153,7 @@ OF_LAKE: dict[str, tuple[Call, str]] = {
     "register_table(property=5)": (lambda lake: lake.register_table("s.v", "x", properties={"a": 5}), "'a' in prop"),
     "run(None)": (lambda lake: lake.run(None), "run in a transaction"),
     "run(async function)": (lambda lake: lake.run(later), "run in a transaction"),
+    "run(async object)": (lambda lake: lake.run(Later()), "run in a transaction"),
     "run(generator function)": (lambda lake: lake.run(one_by_one), "run in a transaction"),
     "run(attempts=text)": (lambda lake: lake.run(print, attempts="x"), "attempts"),
     "run(timeout=text)": (lambda lake: lake.run(print, timeout="x"), "timeout"),

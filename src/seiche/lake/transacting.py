@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import iscoroutinefunction, isgeneratorfunction
+from inspect import iscoroutine, iscoroutinefunction, isgeneratorfunction
 from math import inf
 from typing import Any, Literal, TypeVar
 from uuid import UUID
@@ -12,7 +12,7 @@ from seiche.core import given
 from seiche.core.durations import LONGEST
 from seiche.core.retry import Patience
 from seiche.core.runtime import Runtime
-from seiche.errors import SPENT, InvalidInput, NotFound, RetryableConflict
+from seiche.errors import OUTLIVED, SPENT, InvalidInput, NotFound, RetryableConflict
 from seiche.lake import saved
 from seiche.lake.commit.committer import Answer, Committer
 from seiche.lake.commit.decided import check_not_done
@@ -191,9 +191,7 @@ class TransactionVerbs(ABC):
     ) -> tuple[T, int]:
         """As `run`, with the version of the lake that it made."""
         if iscoroutinefunction(fn) or isgeneratorfunction(fn) or not callable(fn):
-            # Calling one of the first two does nothing yet, and what it does later comes after the commit.
-            remedy = "Give a function, one without `async` and `yield`: `lake.run(lambda tx: ...)`."
-            raise given.wrong("what is run in a transaction", fn, remedy)
+            raise _not_run(fn)
         conflict: RetryableConflict | None = None
         clock, took = self._runtime.clock, inf
         limits = patience(_RUNNING, attempts, timeout)
@@ -207,9 +205,12 @@ class TransactionVerbs(ABC):
                     try:
                         with transaction:
                             result = fn(transaction)
+                            if iscoroutine(result):
+                                result.close()
+                                raise _not_run(fn)
                         return result, transaction.version or 0
                     except RetryableConflict as error:
-                        self._check_retryable(error, transaction, options)
+                        self._check_retryable(error, transaction, options, clock.monotonic() - began)
                         conflict = error
                     finally:
                         took = clock.monotonic() - began
@@ -221,9 +222,13 @@ class TransactionVerbs(ABC):
             conflict.remedy += f" `{limit}=` allows more tries."
         raise conflict or InvalidInput("no attempt was allowed", remedy="Give `attempts=` of at least 1.")
 
-    def _check_retryable(self, conflict: RetryableConflict, tx: Transaction, options: Mapping[str, Any]) -> None:
-        """Raise the conflict if the same work would not be committed another time either."""
-        if conflict.details.get("reason") == SPENT:
+    def _check_retryable(
+        self, conflict: RetryableConflict, tx: Transaction, options: Mapping[str, Any], took: float
+    ) -> None:
+        """Raise the conflict if the same work, which took so long, would not be committed another time either."""
+        reason = conflict.details.get("reason")
+        # What takes longer than it may would do so again. Where only the clock jumped it does not.
+        if reason == SPENT or (reason == OUTLIVED and took >= options.get("lifetime", _LIFETIME)):
             raise conflict
         if options.get("key") is not None and self.remembered(tx.id).outcome == "aborted":
             # Every attempt has the same id, which was decided against for good.
@@ -284,6 +289,12 @@ class TransactionVerbs(ABC):
     ) -> list[Answer]:
         """Decide several transactions with one root, each with an answer of its own; see `Committer.commit_group`."""
         return self._committer.commit_group(intents, decided)
+
+
+def _not_run(fn: object) -> InvalidInput:
+    """To call one that is `async`, or a generator, does nothing yet; what it does later would come after the commit."""
+    remedy = "Give a function, one without `async` and `yield`: `lake.run(lambda tx: ...)`."
+    return given.wrong("what is run in a transaction", fn, remedy)
 
 
 def _as_stored(transaction_id: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, Self
 from seiche.core.forked import renew_in_children
 from seiche.core.runtime import Runtime
 from seiche.errors import (
+    OUTLIVED,
     CommitUnknown,
     ConflictError,
     Corrupt,
@@ -228,6 +229,7 @@ class Transaction(Definitions):
                 f"transaction {self.id} is older than transactions may become.",
                 remedy="Nothing was written. Run it again; `lake.transaction(lifetime=...)` allows more time.",
                 transaction_id=self.id,
+                reason=OUTLIVED,
             )
         left = self.late.left()
         return Intent(

@@ -11,6 +11,7 @@ import pytest
 
 import seiche
 from seiche import CommitUnknown, Lake, RetryableConflict, SeicheError, Unavailable
+from seiche.core.clock import SimulatedClock
 from seiche.core.insisting import insist
 from seiche.core.runtime import Runtime
 from seiche.lake.care import expiry, gc
@@ -246,6 +247,33 @@ def test_a_saved_transaction_whose_time_is_up_is_not_gone_on_with() -> None:
     runtime.clock.sleep(61)
     with pytest.raises(RetryableConflict, match="older than transactions may become"):
         lake.resume(tx.id)
+
+
+@pytest.mark.parametrize("jumps", [False, True], ids=["it takes longer", "the clock jumps"])
+def test_what_takes_longer_than_a_transaction_may_is_not_run_again_and_again(*, jumps: bool) -> None:
+    """The next attempt would take as long; but where only the time of day was wrong it does not."""
+    runtime = Runtime.seeded(1)
+    lake = create(DictStore(runtime=runtime), runtime=runtime)
+    runs = 0
+
+    def work(tx: Any) -> None:
+        nonlocal runs
+        runs += 1
+        tx.create_namespace("late")
+        if not jumps:
+            runtime.clock.sleep(61)
+        elif runs == 1:
+            assert isinstance(runtime.clock, SimulatedClock)
+            runtime.clock._start += timedelta(days=1)
+
+    if jumps:
+        lake.run(work, lifetime=60)
+        assert (runs, lake.namespaces()) == (2, [("late",)])
+        return
+    with pytest.raises(RetryableConflict, match="older than transactions may become") as caught:
+        lake.run(work, lifetime=60)
+    assert (runs, lake.namespaces()) == (1, [])
+    assert "others were faster" not in caught.value.message
 
 
 def test_a_transaction_that_was_saved_for_longer_than_there_are_dates_does_not_stop_a_clean_up(lake: Lake) -> None:
