@@ -1,6 +1,5 @@
 """Which way of updating writes less: found out on a sample, because looking at everything would cost as much."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from lance import LanceDataset
 from seiche.table.blob_files import large_bytes
 from seiche.table.data.native import looks_at_published, open_staged
 from seiche.table.data.native_errors import trouble, without_panics
-from seiche.table.data.scanning import ADDRESS, WIDE_BATCH_ROWS, batches, scanner
+from seiche.table.data.scanning import ADDRESS, BATCH_BYTES, batches, names, rows_at_once, scanner
 from seiche.table.data.write import fields_of
 from seiche.table.format.fields import has_blobs
 from seiche.table.format.fragments import Fragments
@@ -67,7 +66,7 @@ def estimate(snapshot: Snapshot, columns: Sequence[str], where: str | None) -> E
     sample = open_staged(snapshot.store, Manifest(header, Fragments(picked)))
     indexed = where is not None and _is_indexed(snapshot.manifest, where)
     looked_at = list(fragments) if indexed else picked
-    matched = _matches(snapshot.dataset if indexed else sample, looked_at, where)
+    matched = _matches(snapshot, snapshot.dataset if indexed else sample, looked_at, where)
     rows, total = sum(matched.values()), sum(map(_rows, looked_at))
     if rows < total * _FEW:
         return Estimate(rows / max(1, total), 0, 0, 0)
@@ -91,8 +90,7 @@ def estimate(snapshot: Snapshot, columns: Sequence[str], where: str | None) -> E
 def _is_indexed(manifest: Manifest, where: str) -> bool:
     """Whether the condition seems to be about an indexed column."""
     fields = {one for index in manifest.indices for one in index.fields}
-    names = [field.name for field in manifest.header.fields if field.id in fields]
-    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", where, re.IGNORECASE) for name in names)
+    return any(names(where, field.name) for field in manifest.header.fields if field.id in fields)
 
 
 def _sizes(sample: LanceDataset) -> Sequence[Any]:
@@ -110,12 +108,22 @@ def _picked(fragments: Fragments) -> list[DataFragment]:
     return [fragments[at] for at in sorted({0, count // 2, count - 1})] if count else []
 
 
-def _matches(dataset: LanceDataset, fragments: Sequence[DataFragment], where: str | None) -> dict[int, int]:
+def _matches(
+    snapshot: Snapshot, dataset: LanceDataset, fragments: Sequence[DataFragment], where: str | None
+) -> dict[int, int]:
     """By fragment how many of its rows match, where any does."""
     if where is None:
         return {fragment.id: _rows(fragment) for fragment in fragments}
     what = f"the condition {where!r}"
-    scan = scanner(dataset, columns=[], where=where, what=what, with_row_address=True, batch_size=WIDE_BATCH_ROWS)
+    scan = scanner(
+        dataset,
+        columns=[],
+        where=where,
+        what=what,
+        with_row_address=True,
+        batch_size=rows_at_once(snapshot.schema, fragments, where),
+        batch_size_bytes=BATCH_BYTES,
+    )
     matched: dict[int, int] = {}
     for batch in batches(scan, what=what):
         found, counts = np.unique(batch.column(ADDRESS).to_numpy() >> np.uint64(32), return_counts=True)

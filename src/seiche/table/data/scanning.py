@@ -1,5 +1,6 @@
 """Reading rows natively, with SQL conditions and expressions, and telling a caller's mistakes from trouble."""
 
+import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,13 +23,25 @@ from seiche.table.data.removal import by_fragment
 from seiche.table.data.sql import LITERALS, REFUSALS, USE_STATISTICS, Shape, check_quotes, closed, complaint, quoted
 from seiche.table.format import roaring
 from seiche.table.format.flags import FIRST_FORMAT
+from seiche.table.format.manifest_pb2 import DataFragment
 from seiche.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import lance
     from numpy.typing import NDArray
 
-__all__ = ["ADDRESS", "ROW_ID", "batches", "find_rows", "quoted", "scan_rows", "scanner", "types_of"]
+__all__ = [
+    "ADDRESS",
+    "ROW_ID",
+    "batches",
+    "find_rows",
+    "names",
+    "quoted",
+    "rows_at_once",
+    "scan_rows",
+    "scanner",
+    "types_of",
+]
 
 ADDRESS = "_rowaddr"
 ROW_ID = "_rowid"
@@ -37,6 +50,12 @@ ROW_ID = "_rowid"
 BATCH_ROWS = 8192
 # The same where only keys and addresses are read.
 WIDE_BATCH_ROWS = 1 << 17
+# What a batch of long values may take. Native code keeps to it from its second batch on, when it knows how long they
+# are; before that, the sizes of the files have to do.
+BATCH_BYTES = 1 << 26
+_FEWEST_ROWS = 16
+# Values of so many bits are never too many for a batch.
+_SHORT = 512
 
 _UNREAD = "the table could not be read"
 
@@ -194,6 +213,31 @@ def _unified(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
+def rows_at_once(schema: pa.Schema, fragments: Iterable[DataFragment], where: str | None) -> int:
+    """How many rows of these fragments a scan with this condition may take into a batch.
+
+    It reads the columns of the condition as a whole, and of texts and bytes Arrow counts no more than 2 GB in a batch:
+    131,072 rows of 17 KB each could not be searched at all.
+    """
+    if where is None or not any(names(where, field.name) for field in schema if not _is_short(field.type)):
+        return WIDE_BATCH_ROWS
+    sizes = ((sum(file.file_size_bytes for file in one.files), one.physical_rows) for one in fragments)
+    widest = max((size // rows for size, rows in sizes if rows and size > BATCH_BYTES), default=0)
+    return max(_FEWEST_ROWS, min(BATCH_ROWS, BATCH_BYTES // max(1, widest)))
+
+
+def names(sql: str, column: str) -> bool:
+    """Whether the SQL seems to be about a column."""
+    return re.search(rf"(?<!\w){re.escape(column)}(?!\w)", sql, re.IGNORECASE) is not None
+
+
+def _is_short(kind: pa.DataType) -> bool:
+    try:
+        return bool(kind.bit_width <= _SHORT)
+    except ValueError:  # each value has a length of its own
+        return False
+
+
 def find_rows(snapshot: Snapshot, where: str | None, *, what: str) -> "NDArray[np.uint64]":
     """The addresses of the rows that meet the condition (all without one), in no particular order."""
     scan = scanner(
@@ -203,7 +247,8 @@ def find_rows(snapshot: Snapshot, where: str | None, *, what: str) -> "NDArray[n
         what=what,
         with_row_address=True,
         scan_in_order=False,
-        batch_size=WIDE_BATCH_ROWS,
+        batch_size=rows_at_once(snapshot.schema, snapshot.manifest.fragments, where),
+        batch_size_bytes=BATCH_BYTES,
     )
     found = [batch.column(ADDRESS).to_numpy() for batch in batches(scan, what=what)]
     return np.concatenate(found) if found else np.empty(0, np.uint64)
